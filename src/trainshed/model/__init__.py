@@ -1,0 +1,1 @@
+"""What a job is: the waist of the hourglass, values only, standard library only."""

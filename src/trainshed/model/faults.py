@@ -1,0 +1,87 @@
+"""What can be wrong with a request, told so that its author can mend it.
+
+A ``Violation`` points at a field of the model (``FieldPath``), not of a dialect: the rule that finds
+it does not know in which words the caller spoke.  The dialect (or the command line) later turns the
+path into the caller's own name for it.
+"""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trainshed.model.roles import Role
+
+
+class Field(enum.Enum):
+    """The fields that a rule can point at.  Fields of a group need a role in their path."""
+
+    JOB = "job"
+    JOB_ID = "job_id"
+    LABELS = "labels"
+    REGION = "region"
+    SCALE_TIER = "scale_tier"
+    JOB_DIR = "job_dir"
+    STRATEGY = "strategy"
+    PRIORITY = "priority"
+    RUNNING_MAX = "running_max"
+    WAITING_MAX = "waiting_max"
+    STUDY = "study"
+    GROUPS = "groups"
+    # of one group
+    GROUP = "group"
+    COUNT = "count"
+    MACHINE_TYPE = "machine_type"
+    ACCELERATOR = "accelerator"
+    ACCELERATOR_TYPE = "accelerator_type"
+    ACCELERATOR_COUNT = "accelerator_count"
+    TPU_TOPOLOGY = "tpu_topology"
+    DISK_TYPE = "disk_type"
+    DISK_SIZE = "disk_size"
+    IMAGE_URI = "image_uri"
+    RUNTIME_VERSION = "runtime_version"
+    PYTHON_VERSION = "python_version"
+    PACKAGE_URIS = "package_uris"
+    MODULE = "module"
+    COMMAND = "command"
+    ARGS = "args"
+    ENV = "env"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A place in a JobSpec: a field, and the role of the group it belongs to, if any."""
+
+    field: Field
+    role: Role | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One broken rule.
+
+    ``field`` is a model path, or already the caller's own words (a dotted wire path or a flag) when
+    the fault was found before there was a model.  ``rule`` is from a closed set of kebab-case names
+    (docs/reference/rules.md).  ``accepted`` says what would have been right.
+    """
+
+    field: FieldPath | str
+    rule: str
+    message: str
+    accepted: str = ""
+
+
+class Fault(Exception):
+    """The caller's mistake: every violation at once; nothing has been started."""
+
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        """Keep the violations in the order in which they were found."""
+        self.violations = tuple(violations)
+        super().__init__("; ".join(v.message for v in self.violations))
+
+
+class UsageFault(Exception):
+    """A command line or file that cannot be read as a request at all (exit code 2)."""
+
+
+class EngineFault(Exception):
+    """An engine could not do what a valid plan asked of it; the message is for the user."""

@@ -1,0 +1,140 @@
+"""What was asked for: a job's spec, the same for both dialects.
+
+A spec is a value and never changes after admission (R1, R12).  It holds what the core reasons
+about; the caller's own document travels beside it in ``request``, because both dialects promise to
+echo it and CLUSTER_SPEC and TF_CONFIG carry it to the program (R13, R14).
+
+A field that the caller left out is ``None`` here, never a guessed default: admission fills in
+defaults, and can then say which ones.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from trainshed.model.roles import Dialect, Role
+from trainshed.model.study import StudySpec
+
+
+class ScaleTier(enum.Enum):
+    """A predefined cluster of AI Platform Training (R3)."""
+
+    BASIC = "BASIC"
+    STANDARD_1 = "STANDARD_1"
+    PREMIUM_1 = "PREMIUM_1"
+    BASIC_GPU = "BASIC_GPU"
+    BASIC_TPU = "BASIC_TPU"
+    CUSTOM = "CUSTOM"
+
+
+class ProgramKind(enum.Enum):
+    """How a replica's program is delivered."""
+
+    CONTAINER = "container"
+    PYTHON_PACKAGE = "python_package"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """Devices asked for on one machine; either half may be missing until admission has spoken."""
+
+    type: str | None = None
+    """The name as the caller wrote it, such as ``NVIDIA_TESLA_T4``."""
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """The boot disk of one machine."""
+
+    type: str | None = None
+    size_gb: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What one replica runs.
+
+    ``image_uri`` is the container's image, or the executor image of a Python package.
+    ``runtime_version`` and ``python_version`` belong to AI Platform Training (R25).
+    """
+
+    kind: ProgramKind
+    image_uri: str | None = None
+    runtime_version: str | None = None
+    python_version: str | None = None
+    package_uris: tuple[str, ...] = ()
+    module: str | None = None
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaGroup:
+    """All replicas of one role: the wire's worker pool, or one ``...Type``/``...Count`` family."""
+
+    role: Role
+    count: int = 1
+    machine_type: str | None = None
+    accelerator: Accelerator | None = None
+    tpu_topology: str | None = None
+    disk: Disk | None = None
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """How long a job may wait and run, and what restarts it.  Durations are seconds."""
+
+    running_s_max: float | None = None
+    waiting_s_max: float | None = None
+    priority: int | None = None
+    strategy: str | None = None
+    restart_job_on_worker_restart: bool = False
+    disable_retries: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """One job as asked for.
+
+    ``groups`` are in role order and hold at most one group a role.  A group that the caller skipped
+    (an empty worker pool) is absent.  ``study`` is set for a tuning job; the spec then describes
+    one trial (R19).
+    """
+
+    dialect: Dialect
+    job_id: str = ""
+    """The caller's id (ml v1); empty where the server makes one (aiplatform v1)."""
+    display_name: str = ""
+    region: str | None = None
+    scale_tier: ScaleTier | None = None
+    groups: tuple[ReplicaGroup, ...] = ()
+    job_dir: str | None = None
+    """ml v1 ``jobDir``: handed to the program as ``--job-dir`` (R2)."""
+    base_output_dir: str | None = None
+    """aiplatform v1 ``baseOutputDirectory.outputUriPrefix``: where AIP_* directories lie."""
+    use_chief_in_tf_config: bool | None = None
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    study: StudySpec | None = None
+    request: str = "{}"
+    """The caller's document as JSON text, normalised only in key case and number form."""
+
+    def group(self, role: Role) -> ReplicaGroup | None:
+        """The group of a role, or None when the job has none."""
+        return next((g for g in self.groups if g.role is role), None)
+
+    @property
+    def replica_count(self) -> int:
+        """How many replicas the job has in all groups."""
+        return sum(g.count for g in self.groups)
+
+    @property
+    def world(self) -> Iterator[tuple[Role, int]]:
+        """The replicas that take part in collective communication, in rank order (R15)."""
+        for role in (Role.PRIMARY, Role.WORKER):
+            group = self.group(role)
+            for index in range(group.count if group else 0):
+                yield role, index

@@ -1,0 +1,79 @@
+"""All that an engine needs to start one attempt of a job, as one printable value.
+
+``launch.compose`` writes it, an engine reads it, ``--dry-run`` prints it.  Nothing in it depends on
+how the engine works: a replica is a command, its environment and the devices it must have.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trainshed.model.roles import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where one replica can be reached by its peers."""
+
+    host: str
+    port: int
+    """The cluster port: TF_CONFIG and CLUSTER_SPEC carry it."""
+    rendezvous_port: int
+    """The port of MASTER_ADDR and of JAX's coordinator; used on the primary only."""
+
+    @property
+    def text(self) -> str:
+        """``host:port`` as cluster descriptions write it."""
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The Python environment that the replicas' packages are installed into.
+
+    ``packages`` are local files or folders (sdist, wheel, source tree).  Empty means: run in the
+    interpreter's own environment, install nothing.
+    """
+
+    python: str
+    packages: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaPlan:
+    """One process to start.
+
+    ``task_name`` is the replica's name in its dialect (``master-replica-0``, ``workerpool1-3``).  An
+    ``argv`` whose first word is the literal ``python`` runs in the job's environment.
+    """
+
+    role: Role
+    index: int
+    task_name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    gpu_count: int = 0
+    gpu_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """One attempt of a job: all replicas, or none, are started (R11).
+
+    The first replica is the primary; its exit decides the job.  ``unset_env`` are names that must
+    not leak from the launcher's own environment into a replica.
+    """
+
+    job_id: str
+    attempt: int
+    replicas: tuple[ReplicaPlan, ...]
+    environment: Environment
+    cwd: str | None = None
+    unset_env: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the job asked for and will not get here, a sentence each."""
+
+    @property
+    def primary(self) -> ReplicaPlan:
+        """The replica whose exit decides the job."""
+        return self.replicas[0]

@@ -1,0 +1,30 @@
+"""Who does what inside a job (R11), and which vocabulary a job was written in."""
+
+import enum
+
+
+class Role(enum.Enum):
+    """The part a replica plays in its training cluster (R11)."""
+
+    PRIMARY = "primary"
+    WORKER = "worker"
+    PARAMETER_SERVER = "parameter_server"
+    REDUCER = "reducer"
+    EVALUATOR = "evaluator"
+
+
+class Dialect(enum.Enum):
+    """A vocabulary of the wire: AI Platform Training (ml v1) or Vertex AI (aiplatform v1)."""
+
+    ML_V1 = "ml_v1"
+    AIPLATFORM_V1 = "aiplatform_v1"
+
+
+#: The position in workerPoolSpecs that belongs to a role (R12); pool 2 holds either of two roles.
+POOL_OF_ROLE = {
+    Role.PRIMARY: 0,
+    Role.WORKER: 1,
+    Role.PARAMETER_SERVER: 2,
+    Role.REDUCER: 2,
+    Role.EVALUATOR: 3,
+}

@@ -1,0 +1,60 @@
+"""What was observed of a job: written by the controller only, read by everybody."""
+
+import enum
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trainshed.model.job import JobSpec
+
+
+class JobState(enum.Enum):
+    """The states of a job; both dialects have a word for each (contracts/gcloud.md 10.3)."""
+
+    QUEUED = "QUEUED"
+    PREPARING = "PREPARING"
+    RUNNING = "RUNNING"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more can happen to the job."""
+        return self in FINAL
+
+
+FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """Why a job failed or was cancelled; ``code`` is a google.rpc.Code number."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """Where a job is.  Times are aware datetimes in UTC; ``end_time`` is set iff state is final."""
+
+    state: JobState = JobState.QUEUED
+    create_time: datetime | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    update_time: datetime | None = None
+    error: JobError | None = None
+    queue_position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job: its identity, what was asked, and what was observed."""
+
+    project: str
+    location: str
+    job_id: str
+    spec: JobSpec
+    status: JobStatus = field(default_factory=JobStatus)
+    etag: bytes = b""
