@@ -1,8 +1,8 @@
 """What can be wrong with a request, told so that its author can mend it.
 
-A ``Violation`` points at a field of the model (``FieldPath``), not of a dialect: the rule that finds
-it does not know in which words the caller spoke.  The dialect (or the command line) later turns the
-path into the caller's own name for it.
+A ``Violation`` points at a field of the model (``FieldPath``), not of a dialect: the rule that
+finds it does not know in which words the caller spoke.  The dialect (or the command line) later
+turns the path into the caller's own name for it.
 """
 
 import enum

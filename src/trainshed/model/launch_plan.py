@@ -43,8 +43,8 @@ class Environment:
 class ReplicaPlan:
     """One process to start.
 
-    ``task_name`` is the replica's name in its dialect (``master-replica-0``, ``workerpool1-3``).  An
-    ``argv`` whose first word is the literal ``python`` runs in the job's environment.
+    ``task_name`` is the replica's name in its dialect (``master-replica-0``, ``workerpool1-3``).
+    An ``argv`` whose first word is the literal ``python`` runs in the job's environment.
     """
 
     role: Role

@@ -1,0 +1,55 @@
+"""Asks every rule, in the order in which a person would: shape, machines, places, programs.
+
+Rules never stop each other: a refusal lists all that is wrong at once.  The first violation is the
+first that a person would name.
+"""
+
+from datetime import date
+
+from trainshed.admission.defaults import expand
+from trainshed.admission.question import Question, Rule, Scope
+from trainshed.admission.rules import (
+    accelerators,
+    cluster,
+    job,
+    machines,
+    reduction,
+    regions,
+    software,
+)
+from trainshed.catalog.catalog import Catalog
+from trainshed.model.faults import Violation
+from trainshed.model.job import JobSpec
+
+RULES: tuple[Rule, ...] = (
+    job.job_id_is_well_formed,
+    job.labels_are_well_formed,
+    cluster.only_custom_takes_machines,
+    cluster.has_a_primary,
+    cluster.counts_are_positive,
+    cluster.evaluators_exist,
+    cluster.categories_do_not_mix,
+    machines.machine_types_exist,
+    accelerators.accelerators_fit,
+    machines.disks_fit,
+    cluster.tpu_jobs_are_single,
+    cluster.reducers_are_in_pool_two,
+    reduction.reduction_server_fits,
+    regions.region_exists,
+    regions.one_zone_has_all,
+    regions.region_has_all,
+    job.strategy_fits,
+    job.limits_are_possible,
+    software.programs_are_whole,
+)
+
+
+def resolve(spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date) -> Question:
+    """The question about a job: what was asked, expanded, beside what it is judged by."""
+    expanded = expand(spec, catalog)
+    return Question(asked=spec, spec=expanded, catalog=catalog, today=today, scope=scope)
+
+
+def check(question: Question) -> tuple[Violation, ...]:
+    """All violations of a job's spec; empty when it is valid.  Quota is asked elsewhere (R9)."""
+    return tuple(violation for rule in RULES for violation in rule(question))

@@ -1,0 +1,82 @@
+"""What every rule is given: the job, the catalog it is judged by, the day, and how far to look."""
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType
+from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.machines import MachineType
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec, ReplicaGroup
+
+
+class Scope(enum.Enum):
+    """How far a check looks: MACHINES leaves images, packages and runtime versions aside."""
+
+    MACHINES = "machines"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """The accelerators that each replica of a group would have, its machine's own included."""
+
+    enum_name: str
+    count: int
+    type: AcceleratorType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One job before the rules.  ``asked`` is as the caller wrote it, ``spec`` is expanded."""
+
+    asked: JobSpec
+    spec: JobSpec
+    catalog: Catalog
+    today: date
+    scope: Scope
+
+    def machine(self, group: ReplicaGroup) -> MachineType | None:
+        """The group's machine type, if the edition accepts it."""
+        return self.catalog.machines.get(group.machine_type or "")
+
+    def device(self, group: ReplicaGroup) -> Device | None:
+        """What the group's machines carry; None for none, or for a name nobody knows."""
+        asked, machine = group.accelerator, self.machine(group)
+        name, count = None, None
+        if asked and asked.type and asked.type != UNSPECIFIED:
+            name, count = asked.type, asked.count
+        elif machine and machine.bundled:
+            name, count = machine.bundled.type, machine.bundled.count
+        found = self.catalog.accelerator(name) if name else None
+        if not found or not name or not count or count < 1:
+            return None
+        return Device(enum_name=name, count=count, type=found)
+
+    def devices(self) -> Iterator[tuple[ReplicaGroup, Device]]:
+        """Every group that has accelerators, with them."""
+        for group in self.spec.groups:
+            device = self.device(group)
+            if device:
+                yield group, device
+
+
+Rule = Callable[[Question], Iterator[Violation]]
+
+
+def broken(
+    group: ReplicaGroup, field: Field, rule: str, message: str, accepted: str = ""
+) -> Violation:
+    """A violation at a field of a group."""
+    path = FieldPath(field, group.role)
+    return Violation(field=path, rule=rule, message=message, accepted=accepted)
+
+
+def listing(values: Iterable[object], limit: int = 12) -> str:
+    """``1, 2, 4 or 8``: alternatives in a sentence, cut after ``limit``."""
+    words = [str(value) for value in values]
+    if len(words) > limit:
+        return f"{', '.join(words[:limit])} and {len(words) - limit} more"
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -1,0 +1,56 @@
+"""Whether a valid job is within the default quota: a question of its own (R9).
+
+A job over quota is not wrong; it waits, or its owner asks for more.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question
+from trainshed.catalog.editions import Product
+from trainshed.catalog.quotas import Quota
+from trainshed.model.faults import Field, FieldPath, Violation
+
+
+def check(question: Question) -> tuple[Violation, ...]:
+    """What the job would use beyond the default quota of its project and region."""
+    quotas = question.catalog.quotas
+    found: list[Violation] = []
+    for name, used in _devices(question).items():
+        found += _over(question, quotas.devices.get(name), used, name)
+    for quota, used in _vcpus(question):
+        found += _over(question, quota, used, "vCPU")
+    return tuple(found)
+
+
+def _devices(question: Question) -> Counter[str]:
+    used: Counter[str] = Counter()
+    for group, device in question.devices():
+        used[device.type.name] += device.count * group.count
+    return used
+
+
+def _vcpus(question: Question) -> Iterator[tuple[Quota, int]]:
+    """VCPU by quota: some quotas cover two families (N1 and E2)."""
+    used: Counter[str] = Counter()
+    titles = {}
+    for group in question.spec.groups:
+        machine = question.machine(group)
+        quota = question.catalog.quotas.families.get(machine.family) if machine else None
+        if machine and quota and machine.vcpus:
+            titles[quota.title] = quota
+            used[quota.title] += machine.vcpus * group.count
+    yield from ((quota, used[title]) for title, quota in titles.items())
+
+
+def _over(question: Question, quota: Quota | None, used: int, what: str) -> Iterator[Violation]:
+    region = question.spec.region
+    limit = quota.limit(region) if quota else None
+    if quota and limit is not None and used > limit:
+        where = "in the project" if question.catalog.product is Product.ML else f"in {region}"
+        yield Violation(
+            field=FieldPath(Field.REGION),
+            rule="quota",
+            message=f"{used} {what} exceed the default of {limit:g} {where}: {quota.title!r}",
+            accepted=f"at most {limit:g}, or a raise of the quota {quota.title!r}",
+        )

@@ -1,0 +1,1 @@
+"""One family of rules a file; ``trainshed.admission.check`` lists them in order."""

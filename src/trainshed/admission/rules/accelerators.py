@@ -1,0 +1,214 @@
+"""Rules about accelerators on a machine: which, how many, and what they can carry (R5, R6).
+
+A device is judged alone first (is there such a type, in this edition, still?), then on its
+machine.  The N1 table of the documents is not stored: it follows from the caps, and a test compares
+all 85 cells.
+"""
+
+import difflib
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question, broken, listing
+from trainshed.admission.rules.tpus import tpu_machine
+from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType, Cap
+from trainshed.catalog.machines import Bundled, MachineType
+from trainshed.model.faults import Field, Violation
+from trainshed.model.job import Accelerator, ReplicaGroup
+
+
+def accelerators_fit(question: Question) -> Iterator[Violation]:
+    """Every group's accelerators exist and fit its machine."""
+    for group in question.spec.groups:
+        machine = question.machine(group)
+        if group.accelerator and _asks(group.accelerator):
+            yield from _asked(question, group, machine, group.accelerator)
+        elif machine and machine.tpu:
+            yield from tpu_machine(question, group, machine, None)
+        elif machine and machine.bundled and machine.bundled_required:
+            yield _bundled_missing(group, machine, machine.bundled)
+        if group.tpu_topology and machine and not machine.tpu:
+            message = f"{machine.name} has no TPU, so no topology"
+            yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
+
+
+def _asks(asked: Accelerator) -> bool:
+    """An empty accelerator, or the enum's own "unspecified", asks for nothing."""
+    return asked.type not in (None, UNSPECIFIED) or asked.count not in (None, 0)
+
+
+def _asked(
+    question: Question, group: ReplicaGroup, machine: MachineType | None, asked: Accelerator
+) -> Iterator[Violation]:
+    if asked.type in (None, UNSPECIFIED):
+        message = f"a count of {asked.count} without a type of accelerator"
+        accepted = listing(question.catalog.enum_names())
+        yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
+        return
+    if machine and machine.is_legacy:
+        yield _on_legacy(group, machine)
+    known = question.catalog.accelerator(asked.type or "")
+    if known is None:
+        yield _unknown(question, group, asked.type or "")
+        return
+    yield from _of_its_time(question, group, known, asked.type or "")
+    if machine and machine.tpu:
+        yield from tpu_machine(question, group, machine, asked)
+    elif machine and machine.bundled and not machine.is_legacy:
+        yield from _bundled(group, machine, machine.bundled, asked)
+    else:
+        yield from _attached(question, group, machine, known, asked)
+
+
+def _on_legacy(group: ReplicaGroup, machine: MachineType) -> Violation:
+    has = f"it has {machine.bundled.count} {machine.bundled.type}" if machine.bundled else "no GPU"
+    equivalent = f"{machine.equivalent} with an acceleratorConfig" if machine.equivalent else ""
+    return broken(
+        group,
+        Field.ACCELERATOR,
+        "accelerator-on-legacy",
+        f"acceleratorConfig goes with Compute Engine types; {machine.name} is legacy ({has})",
+        f"no acceleratorConfig, or {equivalent}" if equivalent else "no acceleratorConfig",
+    )
+
+
+def _unknown(question: Question, group: ReplicaGroup, name: str) -> Violation:
+    names = question.catalog.enum_names()
+    near = difflib.get_close_matches(name.upper().replace("-", "_"), names, n=1)
+    accepted = f"{near[0]}; all: {listing(names, limit=30)}" if near else listing(names, limit=30)
+    message = f"there is no accelerator type {name}"
+    return broken(group, Field.ACCELERATOR_TYPE, "unknown-accelerator", message, accepted)
+
+
+def _of_its_time(
+    question: Question, group: ReplicaGroup, known: AcceleratorType, name: str
+) -> Iterator[Violation]:
+    catalog = question.catalog
+    if not catalog.in_edition(known):
+        message = f"edition {catalog.edition.id} does not have {name}"
+        listed = (a for a in catalog.accelerators if catalog.in_edition(a))
+        accepted = listing(n for a in listed if (n := a.enum_by_product.get(catalog.product)))
+        yield broken(group, Field.ACCELERATOR_TYPE, "not-in-that-version", message, accepted)
+    elif catalog.retired(known, question.today):
+        message = f"{name} reached its end of support on {known.end_of_support}"
+        current = (a for a in catalog.accelerators if not catalog.retired(a, question.today))
+        names = (a.enum_by_product.get(catalog.product) for a in current if a.caps)
+        accepted = listing(n for n in names if n) + " attach to N1 machines"
+        yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-retired", message, accepted)
+
+
+def _bundled_missing(group: ReplicaGroup, machine: MachineType, bundled: Bundled) -> Violation:
+    return broken(
+        group,
+        Field.ACCELERATOR,
+        "accelerator-missing",
+        f"{machine.name} must be used with its {bundled.count} {bundled.type}",
+        f"type {bundled.type}, count {bundled.count}",
+    )
+
+
+def _bundled(
+    group: ReplicaGroup, machine: MachineType, bundled: Bundled, asked: Accelerator
+) -> Iterator[Violation]:
+    """A machine that brings its accelerators takes exactly those (accelerators.toml, rules)."""
+    exactly = f"type {bundled.type}, count {bundled.count}"
+    if asked.type != bundled.type:
+        message = f"{machine.name} has {bundled.type}, not {asked.type}"
+        yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, exactly)
+    elif asked.count != bundled.count:
+        message = f"{machine.name} has exactly {bundled.count} {bundled.type}, not {asked.count}"
+        yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count-fixed", message, exactly)
+
+
+def _attached(
+    question: Question,
+    group: ReplicaGroup,
+    machine: MachineType | None,
+    known: AcceleratorType,
+    asked: Accelerator,
+) -> Iterator[Violation]:
+    if machine and not machine.is_legacy and known.family not in (machine.family, "any"):
+        yield _not_attachable(question, group, machine, known, asked)
+    elif asked.count not in known.counts:
+        yield _bad_count(question, group, machine, known, asked)
+    elif machine and not machine.is_legacy:
+        yield from _carried(question, group, machine, known, asked)
+
+
+def _not_attachable(
+    question: Question,
+    group: ReplicaGroup,
+    machine: MachineType,
+    known: AcceleratorType,
+    asked: Accelerator,
+) -> Violation:
+    hosts = [m.name for m in question.catalog.machines.values() if _hosts(m, known, asked)]
+    return broken(
+        group,
+        Field.ACCELERATOR_TYPE,
+        "accelerator-not-attachable",
+        f"{asked.type} cannot be attached to {machine.name}",
+        f"{asked.type} goes with {listing(hosts)}" if hosts else "another accelerator type",
+    )
+
+
+def _hosts(machine: MachineType, known: AcceleratorType, asked: Accelerator) -> bool:
+    if machine.bundled:
+        return machine.bundled.type == asked.type and not machine.is_legacy
+    if machine.tpu:
+        return asked.type in machine.tpu.types
+    return known.family in (machine.family, "any")
+
+
+def _bad_count(
+    question: Question,
+    group: ReplicaGroup,
+    machine: MachineType | None,
+    known: AcceleratorType,
+    asked: Accelerator,
+) -> Violation:
+    fitting = question.catalog.fitting_counts(machine, known) if machine else ()
+    if asked.count is None:
+        message = f"{asked.type} without a count"
+    elif asked.count < 1:
+        message = f"a count of accelerators is a whole number from 1, not {asked.count}"
+    else:
+        message = f"{asked.type} comes in counts of {listing(known.counts)}, not {asked.count}"
+    accepted = listing(fitting or known.counts)
+    return broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
+
+
+def _carried(
+    question: Question,
+    group: ReplicaGroup,
+    machine: MachineType,
+    known: AcceleratorType,
+    asked: Accelerator,
+) -> Iterator[Violation]:
+    """Each device brings a maximum of vCPU and memory; the machine must stay within (R5)."""
+    cap = known.cap(asked.count or 0)
+    if cap is None:
+        return
+    counts = question.catalog.fitting_counts(machine, known)
+    for rule, shortage in _shortages(machine, cap):
+        if counts:
+            message = f"{machine.name} needs {listing(counts)} {asked.type}; "
+        else:
+            message = f"no count of {asked.type} fits {machine.name}; "
+        message += f"{cap.count} carry at most {shortage}"
+        accepted = listing(counts) if counts else _smaller_machines(question, known, cap.count)
+        yield broken(group, Field.ACCELERATOR_COUNT, rule, message, accepted)
+
+
+def _shortages(machine: MachineType, cap: Cap) -> Iterator[tuple[str, str]]:
+    if machine.vcpus is not None and machine.vcpus > cap.vcpus_max:
+        yield "not-enough-vcpus", f"{cap.vcpus_max} vCPU of its {machine.vcpus}"
+    if machine.memory_gb is not None and machine.memory_gb > cap.memory_gb_max:
+        yield "not-enough-memory", f"{cap.memory_gb_max:g} GB of its {machine.memory_gb:g}"
+
+
+def _smaller_machines(question: Question, known: AcceleratorType, count: int) -> str:
+    catalog = question.catalog
+    fitting = [
+        m.name for m in catalog.machines.values() if count in catalog.fitting_counts(m, known)
+    ]
+    return f"{count} of them fit {listing(fitting)}"

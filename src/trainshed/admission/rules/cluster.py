@@ -1,0 +1,127 @@
+"""Rules about the shape of the cluster: which groups there are and how many replicas (R11, R12)."""
+
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question, broken
+from trainshed.catalog.software import is_reduction_server
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import ReplicaGroup, ScaleTier
+from trainshed.model.roles import Dialect, Role
+
+
+def only_custom_takes_machines(question: Question) -> Iterator[Violation]:
+    """Machine types, counts and accelerators go with CUSTOM only (scale_tiers.toml)."""
+    asked = question.asked
+    if asked.dialect is not Dialect.ML_V1 or asked.scale_tier is ScaleTier.CUSTOM:
+        return
+    tier = asked.scale_tier.value if asked.scale_tier else "absent, which means BASIC"
+    for group in asked.groups:
+        for field in _machine_fields(group):
+            yield broken(
+                group,
+                field,
+                "counts-need-custom",
+                f"machine types, counts and accelerators need scaleTier CUSTOM; it is {tier}",
+                "scaleTier: CUSTOM, or leave the field out",
+            )
+
+
+def _machine_fields(group: ReplicaGroup) -> Iterator[Field]:
+    if group.role is not Role.PRIMARY and group.count:
+        yield Field.COUNT
+    if group.machine_type:
+        yield Field.MACHINE_TYPE
+    if group.accelerator:
+        yield Field.ACCELERATOR
+
+
+def has_a_primary(question: Question) -> Iterator[Violation]:
+    """A job has exactly one primary replica (R11, R12)."""
+    asked, primary = question.asked, question.spec.group(Role.PRIMARY)
+    if asked.dialect is Dialect.ML_V1:
+        if asked.scale_tier is ScaleTier.CUSTOM and not (primary and primary.machine_type):
+            yield Violation(
+                field=FieldPath(Field.MACHINE_TYPE, Role.PRIMARY),
+                rule="master-type-missing",
+                message="scaleTier CUSTOM needs a machine type for the master",
+                accepted="masterType: n1-standard-4, for example",
+            )
+    elif primary is None:
+        yield Violation(
+            field=FieldPath(Field.GROUPS),
+            rule="worker-pools",
+            message="the first worker pool is the primary replica's and cannot be empty",
+            accepted="workerPoolSpecs[0] with a machineSpec and replicaCount 1",
+        )
+    elif primary.count != 1:
+        yield broken(
+            primary,
+            Field.COUNT,
+            "primary-replica-count",
+            f"the first worker pool has exactly one replica, not {primary.count}",
+            "1; more replicas go into workerPoolSpecs[1]",
+        )
+
+
+def counts_are_positive(question: Question) -> Iterator[Violation]:
+    """A group that is asked for has at least one replica."""
+    for group in question.spec.groups:
+        if group.count < 1 and group.role is not Role.PRIMARY:
+            message = f"a replica count is a whole number from 1, not {group.count}"
+            yield broken(
+                group, Field.COUNT, "replica-count", message, "1 or more, or an empty pool"
+            )
+
+
+def evaluators_exist(question: Question) -> Iterator[Violation]:
+    """Evaluators came with AI Platform Training on 2020-04-09 (rn2020)."""
+    evaluator = question.spec.group(Role.EVALUATOR)
+    if evaluator and not question.catalog.edition.evaluators:
+        message = f"edition {question.catalog.edition.id} has no evaluators; they came 2020-04-09"
+        accepted = "edition 2020-05 or later"
+        yield broken(evaluator, Field.GROUP, "not-in-that-version", message, accepted)
+
+
+def categories_do_not_mix(question: Question) -> Iterator[Violation]:
+    """All Compute Engine names or all legacy names, as the master (machine_types.toml)."""
+    primary = question.spec.group(Role.PRIMARY)
+    master = question.machine(primary) if primary else None
+    if question.asked.dialect is not Dialect.ML_V1 or not master or master.tpu:
+        return
+    for group in question.spec.groups:
+        machine = question.machine(group)
+        if machine and not machine.tpu and machine.is_legacy != master.is_legacy:
+            yield broken(
+                group,
+                Field.MACHINE_TYPE,
+                "mixed-categories",
+                f"{machine.name} is a {_category(machine.is_legacy)} type and the master's "
+                f"{master.name} a {_category(master.is_legacy)} type; a job has only one kind",
+                f"a {_category(master.is_legacy)} type"
+                + (f", such as {machine.equivalent}" if machine.equivalent else ""),
+            )
+
+
+def _category(is_legacy: bool) -> str:  # noqa: FBT001  # a two-valued word
+    return "legacy" if is_legacy else "Compute Engine"
+
+
+def tpu_jobs_are_single(question: Question) -> Iterator[Violation]:
+    """A Vertex TPU job has one worker pool with one replica (reduction_server.toml, cc2026)."""
+    if question.asked.dialect is Dialect.ML_V1:
+        return
+    groups = question.spec.groups
+    tpu = [g for g in groups if (m := question.machine(g)) and m.tpu]
+    if tpu and (len(groups) > 1 or groups[0].count > 1):
+        message = "a TPU job has one worker pool with one replica"
+        yield broken(tpu[0], Field.GROUP, "tpu-single-replica", message, "workerPoolSpecs[0] alone")
+
+
+def reducers_are_in_pool_two(question: Question) -> Iterator[Violation]:
+    """The Reduction Server's image belongs to the third worker pool (R16)."""
+    for group in question.spec.groups:
+        image = group.program.image_uri if group.program else None
+        if image and is_reduction_server(image) and group.role is not Role.REDUCER:
+            message = "the Reduction Server runs in the third worker pool only"
+            accepted = "workerPoolSpecs[2]; put {} in a pool that is skipped"
+            yield broken(group, Field.IMAGE_URI, "reduction-pool", message, accepted)

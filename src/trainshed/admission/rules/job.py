@@ -1,0 +1,100 @@
+"""Rules about the job as a whole: its id, labels, priority, limits and strategy."""
+
+import re
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question, broken, listing
+from trainshed.admission.rules.tpus import SLICE_CORES
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.roles import Dialect
+
+JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
+LABELS_MAX = 64
+LABEL_LENGTH_MAX = 63
+PRIORITY_MAX = 1000
+WAIT_S_MIN = 1800
+
+#: FLEX_START is for these (job_limits.toml, dws2026); both sizes of A100 and both H100 count.
+FLEX_START_TYPES = ("L4", "A100", "H100", "H200", "B200")
+
+
+def job_id_is_well_formed(question: Question) -> Iterator[Violation]:
+    """An ml v1 job id: a letter, then letters, digits and underscores."""
+    job_id = question.asked.job_id
+    if question.asked.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
+        message = f"{job_id!r} is no job id"
+        accepted = "a letter, then up to 127 letters, digits and underscores"
+        yield _at(Field.JOB_ID, "job-id", message, accepted)
+
+
+def labels_are_well_formed(question: Question) -> Iterator[Violation]:
+    """At most 64 labels; short, lower case (job_limits.toml; contracts/vertex-sdk.md 8)."""
+    labels = question.asked.labels
+    if len(labels) > LABELS_MAX:
+        message = f"{len(labels)} labels are too many"
+        yield _at(Field.LABELS, "labels", message, f"at most {LABELS_MAX}")
+    for key, value in labels.items():
+        if not _is_label(key, first_letter=True) or not _is_label(value, first_letter=False):
+            message = f"the label {key}={value} is malformed"
+            accepted = "at most 63 lower-case letters, digits, _ and -; keys start with a letter"
+            yield _at(Field.LABELS, "labels", message, accepted)
+
+
+def _is_label(text: str, *, first_letter: bool) -> bool:
+    if len(text) > LABEL_LENGTH_MAX or text != text.lower():
+        return False
+    if first_letter and not text[:1].isalpha():
+        return False
+    return all(c.isalnum() or c in "_-" for c in text)
+
+
+def limits_are_possible(question: Question) -> Iterator[Violation]:
+    """Priority and time limits are within what the dialect allows (contracts/vertex-sdk.md 7.1)."""
+    scheduling = question.asked.scheduling
+    if scheduling.priority is not None and not 0 <= scheduling.priority <= PRIORITY_MAX:
+        message = f"a priority is from 0 to {PRIORITY_MAX}, not {scheduling.priority}"
+        yield _at(Field.PRIORITY, "priority", message, f"0 to {PRIORITY_MAX}")
+    if scheduling.running_s_max is not None and scheduling.running_s_max < 0:
+        message = f"a job cannot run {scheduling.running_s_max:g} s"
+        yield _at(Field.RUNNING_MAX, "running-time", message, "a duration such as 7200s")
+    waiting = scheduling.waiting_s_max
+    least = WAIT_S_MIN if question.asked.dialect is Dialect.ML_V1 else 0
+    if waiting is not None and waiting < least:
+        message = f"a job waits at least {least} s, not {waiting:g}"
+        yield _at(Field.WAITING_MAX, "waiting-time", message, f"{least}s or more")
+
+
+def strategy_fits(question: Question) -> Iterator[Violation]:
+    """FLEX_START and SPOT are not for every job (job_limits.toml)."""
+    strategy = question.asked.scheduling.strategy
+    if question.asked.dialect is not Dialect.AIPLATFORM_V1:
+        return
+    if strategy == "FLEX_START":
+        yield from _flex_start(question)
+    if strategy == "SPOT":
+        for group, device in question.devices():
+            if device.type.is_tpu and device.count >= SLICE_CORES:
+                message = "a slice of a TPU pod cannot be had with strategy SPOT"
+                yield broken(group, Field.ACCELERATOR_COUNT, "spot", message, "8, or STANDARD")
+
+
+def _flex_start(question: Question) -> Iterator[Violation]:
+    groups = question.spec.groups
+    first = groups[0] if groups else None
+    for group in groups:
+        device = question.device(group)
+        if device is None or not device.type.name.startswith(FLEX_START_TYPES):
+            message = f"strategy FLEX_START is for {listing(FLEX_START_TYPES)} GPUs"
+            accepted = "one of those GPUs, or strategy STANDARD"
+            yield broken(group, Field.ACCELERATOR, "flex-start", message, accepted)
+        elif first and (group.machine_type, group.accelerator) != (
+            first.machine_type,
+            first.accelerator,
+        ):
+            message = "strategy FLEX_START needs the same machines in all worker pools"
+            accepted = f"{first.machine_type}, as in the first pool"
+            yield broken(group, Field.MACHINE_TYPE, "flex-start", message, accepted)
+
+
+def _at(field: Field, rule: str, message: str, accepted: str) -> Violation:
+    return Violation(field=FieldPath(field), rule=rule, message=message, accepted=accepted)

@@ -1,0 +1,91 @@
+"""Rules about one machine: its type, its accelerators, its disk (R5, R6, R7)."""
+
+import difflib
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question, broken, listing
+from trainshed.catalog.editions import Product
+from trainshed.catalog.machines import MachineType
+from trainshed.catalog.rows import Row, rows
+from trainshed.model.faults import Field, Violation
+from trainshed.model.job import ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+
+
+def machine_types_exist(question: Question) -> Iterator[Violation]:
+    """Every group names a machine type that the edition accepts."""
+    for group in question.spec.groups:
+        name = group.machine_type
+        if name is None:
+            yield from _missing(question, group)
+        elif name not in question.catalog.machines:
+            yield _refused(question, group, name)
+
+
+def _missing(question: Question, group: ReplicaGroup) -> Iterator[Violation]:
+    if question.asked.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
+        return  # has_a_primary says it
+    count = f"{group.count} replica{'s' if group.count != 1 else ''}"
+    message = f"{count} asked for without a machine type"
+    yield broken(group, Field.MACHINE_TYPE, "machine-type-missing", message, "n1-standard-4, say")
+
+
+def _refused(question: Question, group: ReplicaGroup, name: str) -> Violation:
+    """Says why a type is refused: unknown, another product's, or younger than the edition."""
+    catalog = question.catalog
+    known = catalog.known_machines.get(name)
+    edition = catalog.edition.id
+    if known and catalog.product.value in known.products:
+        message = f"{name} is not in edition {edition}"
+        rule = "not-in-that-version"
+    elif known:
+        message = f"{name} exists, but training jobs of edition {edition} cannot use it"
+        rule = "unknown-machine-type"
+    else:
+        message = f"there is no machine type {name}"
+        rule = "unknown-machine-type"
+    return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(question, name, known))
+
+
+def _suggestion(question: Question, name: str, known: MachineType | None) -> str:
+    catalog = question.catalog
+    if known and known.equivalent in catalog.machines:
+        return f"{known.equivalent}, its equivalent"
+    same_family = [m for m in catalog.machines if m.rsplit("-", 1)[0] == name.rsplit("-", 1)[0]]
+    if same_family:
+        return listing(same_family)
+    near = difflib.get_close_matches(name, catalog.machines, n=3, cutoff=0.5)
+    return listing(near) if near else "a type of `trainshed catalog machine-types list`"
+
+
+def disks_fit(question: Question) -> Iterator[Violation]:
+    """Boot disks have a size and a type that the product takes (job_limits.toml)."""
+    for group in question.spec.groups:
+        disk = group.disk
+        if disk and disk.size_gb is not None:
+            yield from _disk_size(question, group, disk.size_gb)
+        if disk and disk.type:
+            yield from _disk_type(question, group, disk.type)
+
+
+def _disk_size(question: Question, group: ReplicaGroup, size_gb: int) -> Iterator[Violation]:
+    limit = _limit("diskSpec.bootDiskSizeGb")
+    least, most = limit["min"], limit["max"]
+    if question.catalog.product is Product.ML:
+        least = 1  # no minimum is printed for AI Platform
+    if not least <= size_gb <= most:
+        message = f"a boot disk has {least} to {most} GB, not {size_gb}"
+        yield broken(group, Field.DISK_SIZE, "boot-disk-size", message, f"{least} to {most}")
+
+
+def _disk_type(question: Question, group: ReplicaGroup, disk_type: str) -> Iterator[Violation]:
+    types = _limit("diskSpec.bootDiskType")["values"]
+    if question.catalog.product is Product.ML:
+        types = [t for t in types if t.startswith("pd-")]
+    if disk_type not in types:
+        message = f"{disk_type} is no boot disk type"
+        yield broken(group, Field.DISK_TYPE, "boot-disk-type", message, listing(types))
+
+
+def _limit(field: str) -> Row:
+    return next(row for row in rows("job_limits", "limit") if row["field"] == field)

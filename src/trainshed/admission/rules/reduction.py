@@ -1,0 +1,105 @@
+"""Rules about a Reduction Server pool: who it serves, and whether it is wide enough (R16, R17)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainshed.admission.question import Question, broken
+from trainshed.catalog.bandwidth import reducers_needed
+from trainshed.catalog.software import PrebuiltImage, prebuilt_image, version
+from trainshed.model.faults import Field, Violation
+from trainshed.model.job import ReplicaGroup
+from trainshed.model.roles import Role
+
+#: The oldest prebuilt images that carry the reduction client (seed001).
+OLDEST = {"TensorFlow": "2.3", "PyTorch": "1.4"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """What the reducers have to match: total egress of workers and reducers, Gbit/s."""
+
+    worker_gbps: float
+    reducer_gbps: float
+    reducers: int
+    reducers_min: int
+
+
+def sizing(question: Question) -> Sizing | None:
+    """Reducer against worker bandwidth; None without reducers, or where a figure is unknown."""
+    reducer = question.spec.group(Role.REDUCER)
+    each = _egress(question, reducer) if reducer else None
+    workers = [(g, _egress(question, g)) for g in _workers(question)]
+    if not reducer or not each or any(gbps is None for _, gbps in workers):
+        return None
+    total = sum(group.count * (gbps or 0) for group, gbps in workers)
+    return Sizing(
+        worker_gbps=total,
+        reducer_gbps=each * reducer.count,
+        reducers=reducer.count,
+        reducers_min=reducers_needed(total, each),
+    )
+
+
+def reduction_server_fits(question: Question) -> Iterator[Violation]:
+    """The third pool's reducers serve GPU workers, on supported software, with enough bandwidth."""
+    reducer = question.spec.group(Role.REDUCER)
+    if reducer is None:
+        return
+    if reducer.accelerator and reducer.accelerator.type:
+        message = "reducers sum on the CPU and carry no GPUs"
+        yield broken(reducer, Field.ACCELERATOR, "reducer-with-gpu", message, "no accelerator")
+    yield from _gpu_workers(question)
+    yield from _framework(question)
+    yield from _bandwidth(question, reducer)
+
+
+def _workers(question: Question) -> list[ReplicaGroup]:
+    found = (question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
+    return [group for group in found if group]
+
+
+def _gpu_workers(question: Question) -> Iterator[Violation]:
+    for group in _workers(question):
+        device = question.device(group)
+        asks = group.accelerator and group.accelerator.type
+        if not asks and (device is None or device.type.is_tpu):
+            message = "a Reduction Server needs workers with GPUs"
+            accepted = "an acceleratorType and acceleratorCount, or no reduction pool"
+            yield broken(group, Field.ACCELERATOR, "reduction-needs-gpu-workers", message, accepted)
+
+
+def _framework(question: Question) -> Iterator[Violation]:
+    for group in _workers(question):
+        uri = group.program.image_uri if group.program else None
+        image = prebuilt_image(uri) if uri else None
+        if image and not _supported(image):
+            message = f"the prebuilt image {image.framework} {image.version} ({image.accelerator}) "
+            message += "has no reduction client"
+            accepted = "a GPU image of TensorFlow 2.3 or PyTorch 1.4 or later, or a custom image"
+            yield broken(group, Field.IMAGE_URI, "reduction-framework-version", message, accepted)
+
+
+def _supported(image: PrebuiltImage) -> bool:
+    oldest = OLDEST.get(image.framework)
+    if oldest is None or image.accelerator != "gpu":
+        return False
+    return version(image.version) >= version(oldest)
+
+
+def _bandwidth(question: Question, reducer: ReplicaGroup) -> Iterator[Violation]:
+    size = sizing(question)
+    if size and size.reducer_gbps < size.worker_gbps:
+        message = (
+            f"{size.reducers} {reducer.machine_type} send {size.reducer_gbps:g} Gbit/s, "
+            f"the workers {size.worker_gbps:g}; reducers must match or exceed them"
+        )
+        accepted = f"{size.reducers_min} or more"
+        yield broken(reducer, Field.COUNT, "reducer-bandwidth", message, accepted)
+
+
+def _egress(question: Question, group: ReplicaGroup) -> float | None:
+    machine, device = question.machine(group), question.device(group)
+    if machine is None:
+        return None
+    name, count = (device.enum_name, device.count) if device else (None, 0)
+    return question.catalog.egress_gbps(machine, name, count)

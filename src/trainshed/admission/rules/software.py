@@ -1,0 +1,104 @@
+"""Rules about programs: images, packages, runtime and Python versions (R25)."""
+
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question, Scope, broken, listing
+from trainshed.catalog.rows import rows
+from trainshed.catalog.software import BLOCKED_FROM, BLOCKED_UP_TO, Runtime, runtimes, version
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+
+
+def programs_are_whole(question: Question) -> Iterator[Violation]:
+    """Every group has one program that can be run."""
+    if question.scope is not Scope.ALL:
+        return
+    if question.asked.dialect is Dialect.ML_V1:
+        primary = question.spec.group(Role.PRIMARY)
+        yield from _ml(question, primary.program if primary else None)
+        return
+    for group in question.spec.groups:
+        yield from _vertex(group)
+
+
+def _vertex(group: ReplicaGroup) -> Iterator[Violation]:
+    program = group.program
+    if program is None:
+        message = "a worker pool has exactly one of containerSpec and pythonPackageSpec"
+        accepted = "containerSpec with an imageUri, or pythonPackageSpec"
+        yield broken(group, Field.GROUP, "container-xor-python", message, accepted)
+        return
+    if not program.image_uri:
+        yield broken(group, Field.IMAGE_URI, "image-missing", "no image is named", "an image URI")
+    if program.kind is ProgramKind.PYTHON_PACKAGE:
+        yield from _python_package(group, program)
+
+
+def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
+    most = _packages_max()
+    if not program.module:
+        message = "a Python package needs the module to run"
+        yield broken(group, Field.MODULE, "python-module", message, "trainer.task, for example")
+    if not program.package_uris:
+        message = "a Python package needs at least one URI"
+        yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"1 to {most} gs:// URIs")
+    elif len(program.package_uris) > most:
+        message = f"{len(program.package_uris)} packages are too many"
+        yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"at most {most}")
+
+
+def _ml(question: Question, program: Program | None) -> Iterator[Violation]:
+    image = program.image_uri if program else None
+    runtime = program.runtime_version if program else None
+    if bool(image) == bool(runtime):
+        both = "a job has a runtimeVersion or a masterConfig.imageUri, not both"
+        message = both if image else "neither a runtimeVersion nor a masterConfig.imageUri is given"
+        accepted = "exactly one of runtimeVersion and masterConfig.imageUri"
+        yield _at(Field.RUNTIME_VERSION, "runtime-xor-image", message, accepted)
+    if program and runtime:
+        yield from _runtime(question, program, runtime)
+    if program and len(program.package_uris) > _packages_max():
+        message = f"{len(program.package_uris)} packages are too many"
+        yield _at(Field.PACKAGE_URIS, "package-uris", message, f"at most {_packages_max()}")
+
+
+def _runtime(question: Question, program: Program, name: str) -> Iterator[Violation]:
+    known = runtimes().get(name)
+    if known is None:
+        message, accepted = f"there is no runtime version {name}", listing(runtimes(), limit=30)
+        yield _at(Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
+        return
+    edition = question.catalog.edition
+    if not _released(known, question):
+        message = f"runtime version {name} is younger than edition {edition.id}"
+        yield _at(Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version")
+    elif edition.date >= BLOCKED_FROM and version(name) <= BLOCKED_UP_TO:
+        message = f"runtime version {name} is blocked for training since {BLOCKED_FROM}"
+        yield _at(Field.RUNTIME_VERSION, "runtime-retired", message, "1.10 or later")
+    python = program.python_version
+    missing = python is None and edition.python_version_required
+    if missing or (python is not None and python not in known.python):
+        has = f"has Python {listing(known.python).replace(' or ', ' and ')}"
+        message = f"runtime version {name} {has}, " + (f"not {python}" if python else "say which")
+        yield _at(Field.PYTHON_VERSION, "python-version", message, listing(known.python))
+
+
+def _released(runtime: Runtime, question: Question) -> bool:
+    """Versions without a printed day are younger than the last one that has one (2.1)."""
+    edition = question.catalog.edition.date
+    if runtime.released:
+        return runtime.released <= edition
+    last = max(r.released for r in runtimes().values() if r.released)
+    return last <= edition
+
+
+def _packages_max() -> int:
+    found = next(r for r in rows("job_limits", "limit") if r["field"] == "packageUris")
+    most: int = found["max"]
+    return most
+
+
+def _at(field: Field, rule: str, message: str, accepted: str) -> Violation:
+    path = FieldPath(field, Role.PRIMARY)
+    return Violation(field=path, rule=rule, message=message, accepted=accepted)

@@ -1,0 +1,70 @@
+"""Rules about TPU machines: cores for the older, a topology for the newer (job_limits.toml)."""
+
+from collections.abc import Iterator
+
+from trainshed.admission.question import Question, broken, listing
+from trainshed.catalog.editions import Product
+from trainshed.catalog.machines import MachineType
+from trainshed.model.faults import Field, Violation
+from trainshed.model.job import Accelerator, ReplicaGroup
+
+#: Cores of one device, and the size from which a count is a slice of a pod.
+DEVICE_CORES = 8
+SLICE_CORES = 32
+
+
+def tpu_machine(
+    question: Question, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
+) -> Iterator[Violation]:
+    """What a TPU machine type needs: its own type of TPU, and cores or a topology."""
+    if machine.tpu is None:
+        return
+    if asked and asked.type not in machine.tpu.types:
+        message = f"{machine.name} has {listing(machine.tpu.types)}, not {asked.type}"
+        accepted = listing(machine.tpu.types)
+        yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, accepted)
+    elif machine.tpu.topologies:
+        yield from _topology(group, machine, machine.tpu.topologies)
+    else:
+        yield from _cores(question, group, machine, asked)
+
+
+def _topology(
+    group: ReplicaGroup, machine: MachineType, topologies: tuple[str, ...]
+) -> Iterator[Violation]:
+    if group.tpu_topology not in topologies:
+        given = f"not {group.tpu_topology}" if group.tpu_topology else "and none is given"
+        message = f"{machine.name} is shaped by a topology, {listing(topologies)}, {given}"
+        yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, listing(topologies))
+
+
+def _cores(
+    question: Question, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
+) -> Iterator[Violation]:
+    if group.tpu_topology:
+        message = f"{machine.name} is sized by a count of cores and has no topology"
+        yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
+    if asked is None:
+        if question.catalog.product is Product.VERTEX:
+            message = f"{machine.name} must be used with a TPU"
+            accepted = "acceleratorType TPU_V2 or TPU_V3, acceleratorCount 8"
+            yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
+    elif not _valid_cores(question.catalog.product, asked):
+        accepted = _accepted_cores(question.catalog.product, asked.type)
+        message = f"{asked.type} comes in counts of {accepted}, not {asked.count}"
+        yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
+
+
+def _valid_cores(product: Product, asked: Accelerator) -> bool:
+    cores = asked.count or 0
+    if cores == DEVICE_CORES:
+        return True
+    if product is Product.ML or cores < SLICE_CORES:
+        return False
+    return asked.type == "TPU_V3" or cores % SLICE_CORES == 0
+
+
+def _accepted_cores(product: Product, name: str | None) -> str:
+    if product is Product.ML:
+        return "8"
+    return "8, or 32 and up" if name == "TPU_V3" else "8, or 32 and multiples of 32"

@@ -1,0 +1,17 @@
+"""What exists: machine types, accelerators, regions, zones, tiers, runtimes, images and quotas.
+
+The facts are TOML rows with sources and dates (``data/``); the modules here turn them into values
+that rules can ask.  A ``Catalog`` is the world as one edition saw it (R7).
+"""
+
+from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.editions import (
+    Edition,
+    Product,
+    UnknownEdition,
+    editions,
+    newest_edition,
+)
+from trainshed.catalog.load import load
+
+__all__ = ["Catalog", "Edition", "Product", "UnknownEdition", "editions", "load", "newest_edition"]

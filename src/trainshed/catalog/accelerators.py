@@ -1,0 +1,77 @@
+"""Accelerators: their names in each dialect, valid counts, and what each count can carry (R5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+
+from trainshed.catalog.editions import Product
+from trainshed.catalog.rows import Row, rows
+
+UNSPECIFIED = "ACCELERATOR_TYPE_UNSPECIFIED"
+
+# accelerators.toml marks K80 "end of support" for Vertex without a day (cc2026), so it has no date.
+RETIRED_ON_VERTEX = {"K80": date(2026, 8, 20)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """The most vCPU and memory that a machine with this many devices may have."""
+
+    count: int
+    vcpus_max: int
+    memory_gb_max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorType:
+    """One accelerator.  ``name`` is the catalog's own short name, such as ``T4``."""
+
+    name: str
+    enum_by_product: Mapping[Product, str]
+    counts: tuple[int, ...]
+    caps: tuple[Cap, ...]
+    family: str | None
+    """The machine family it may be attached to; None where machines bring it with them."""
+    memory_gib: float | None
+    end_of_support: date | None
+    sources: tuple[str, ...]
+
+    def cap(self, count: int) -> Cap | None:
+        """What ``count`` devices can carry; None where no cap is printed."""
+        return next((cap for cap in self.caps if cap.count == count), None)
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether this is a TPU and not a GPU."""
+        return self.name.startswith("TPU")
+
+
+def accelerator_from_row(row: Row) -> AcceleratorType:
+    """An accelerator from a row of accelerators.toml or of a user's overlay."""
+    enums = {Product.ML: row.get("enum_ml"), Product.VERTEX: row.get("enum_vertex")}
+    ended = row.get("end_of_support")
+    return AcceleratorType(
+        name=row["name"],
+        enum_by_product={product: name for product, name in enums.items() if name},
+        counts=tuple(row["counts"]),
+        caps=tuple(
+            Cap(count=c["count"], vcpus_max=c["max_vcpus"], memory_gb_max=c["max_memory_gb"])
+            for c in row.get("caps", [])
+        ),
+        family=_family(row.get("attach_to", "")),
+        memory_gib=row.get("memory_gib_per_unit"),
+        end_of_support=date.fromisoformat(ended) if ended else RETIRED_ON_VERTEX.get(row["name"]),
+        sources=tuple(row.get("src", ["overlay"])),
+    )
+
+
+def _family(attach_to: str) -> str | None:
+    """``n1`` for a device that is attached; a sentence in the data means that it is not."""
+    return attach_to if attach_to and " " not in attach_to else None
+
+
+@cache
+def known_accelerators() -> tuple[AcceleratorType, ...]:
+    """Every accelerator of the data, GPUs first."""
+    return tuple(accelerator_from_row(row) for row in rows("accelerators", "accelerator"))

@@ -1,0 +1,83 @@
+"""The world as one edition saw it, with a user's own additions: what rules ask."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from trainshed.catalog.accelerators import AcceleratorType
+from trainshed.catalog.bandwidth import egress_gbps
+from trainshed.catalog.editions import Edition, Product
+from trainshed.catalog.machines import MachineType
+from trainshed.catalog.quotas import Quotas
+from trainshed.catalog.regions import Region
+from trainshed.catalog.zones import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Everything that may be asked for under one edition.
+
+    ``machines`` are those that the edition accepts; ``known_machines`` also those that it refuses,
+    so that a refusal can say more than "unknown".
+    """
+
+    edition: Edition
+    machines: Mapping[str, MachineType]
+    known_machines: Mapping[str, MachineType]
+    accelerators: tuple[AcceleratorType, ...]
+    regions: Mapping[str, Region]
+    snapshot: Snapshot | None
+    quotas: Quotas
+
+    @property
+    def product(self) -> Product:
+        """Whose rules these are."""
+        return self.edition.product
+
+    def accelerator(self, enum_name: str) -> AcceleratorType | None:
+        """The accelerator with this name in the product's vocabulary."""
+        found = (a for a in self.accelerators if a.enum_by_product.get(self.product) == enum_name)
+        return next(found, None)
+
+    def enum_names(self) -> tuple[str, ...]:
+        """The accelerator names that the product's vocabulary has."""
+        found = (a.enum_by_product.get(self.product) for a in self.accelerators)
+        return tuple(name for name in found if name)
+
+    def in_edition(self, accelerator: AcceleratorType) -> bool:
+        """Whether the edition's document knows the accelerator."""
+        listed = self.edition.accelerators
+        own = "overlay" in accelerator.sources
+        return own or listed is None or accelerator.name in listed
+
+    def retired(self, accelerator: AcceleratorType, today: date) -> bool:
+        """Whether the accelerator's support has ended (a Vertex rule: ml jobs are historical)."""
+        ended = accelerator.end_of_support
+        return self.product is Product.VERTEX and ended is not None and today >= ended
+
+    def fitting_counts(self, machine: MachineType, accelerator: AcceleratorType) -> tuple[int, ...]:
+        """The counts of an accelerator that a machine type can have (R5); empty for none."""
+        if machine.bundled:
+            enum_name = accelerator.enum_by_product.get(self.product)
+            return (machine.bundled.count,) if machine.bundled.type == enum_name else ()
+        if machine.is_legacy or accelerator.family not in (machine.family, "any"):
+            return ()
+        return tuple(n for n in accelerator.counts if carries(accelerator, n, machine))
+
+    def egress_gbps(self, machine: MachineType, device: str | None, count: int) -> float | None:
+        """What one machine with these devices can send, Gbit/s; ``device`` is an enum name."""
+        accelerator = self.accelerator(device) if device else None
+        return egress_gbps(machine, accelerator.name if accelerator else None, count)
+
+    def nearest_machine(self, name: str) -> str | None:
+        """The accepted machine type whose name looks most like this one."""
+        return next(iter(difflib.get_close_matches(name, self.machines, n=1)), None)
+
+
+def carries(accelerator: AcceleratorType, count: int, machine: MachineType) -> bool:
+    """Whether ``count`` devices give a machine enough vCPU and memory."""
+    cap = accelerator.cap(count)
+    if cap is None or machine.vcpus is None or machine.memory_gb is None:
+        return True
+    return machine.vcpus <= cap.vcpus_max and machine.memory_gb <= cap.memory_gb_max

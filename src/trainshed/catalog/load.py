@@ -1,0 +1,114 @@
+"""Puts a catalog together: one edition, a zone snapshot, and a user's overlays on top."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from trainshed.catalog.accelerators import AcceleratorType, accelerator_from_row, known_accelerators
+from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.editions import Edition, Product, edition_named
+from trainshed.catalog.machines import MachineType, known_machines, machine_from_row
+from trainshed.catalog.quotas import quotas_of
+from trainshed.catalog.regions import Region, regions_of
+from trainshed.catalog.rows import Row
+from trainshed.catalog.zones import snapshot_named
+from trainshed.model.faults import UsageFault
+
+_OVERLAY_KEYS = {"machine_type", "accelerator", "region"}
+
+
+def load(
+    edition: str, *, overlays: Sequence[Path] = (), zone_snapshot: str | None = None
+) -> Catalog:
+    """The catalog of an edition, by id or alias.
+
+    ``overlays`` are TOML files with ``[[machine_type]]``, ``[[accelerator]]`` and ``[[region]]``
+    tables of a user's own; a row with a known name replaces it.  Raises UnknownEdition,
+    UnknownSnapshot, and UsageFault for an overlay that cannot be read.
+    """
+    catalog = _base(edition_named(edition), zone_snapshot)
+    for path in overlays:
+        catalog = overlay(catalog, read_overlay(path))
+    return catalog
+
+
+@cache
+def _base(edition: Edition, zone_snapshot: str | None) -> Catalog:
+    snapshot = zone_snapshot or edition.zone_snapshot
+    return Catalog(
+        edition=edition,
+        machines=_accepted(edition, known_machines()),
+        known_machines=known_machines(),
+        accelerators=known_accelerators(),
+        regions=regions_of(edition),
+        snapshot=snapshot_named(snapshot) if snapshot else None,
+        quotas=quotas_of(edition.product),
+    )
+
+
+def _accepted(edition: Edition, machines: Mapping[str, MachineType]) -> Mapping[str, MachineType]:
+    """The machine types of the product whose category the edition's document has.
+
+    A type whose bundled accelerator is younger than the edition is left out with it.
+    """
+    listed = edition.accelerators
+    enums = {
+        a.enum_by_product.get(edition.product)
+        for a in known_accelerators()
+        if listed is None or a.name in listed
+    }
+    return {
+        name: machine
+        for name, machine in machines.items()
+        if edition.product.value in machine.products
+        and machine.category in edition.machine_categories
+        and (machine.bundled is None or machine.bundled.type in enums)
+    }
+
+
+def read_overlay(path: Path) -> Row:
+    """An overlay file as rows.  Raises UsageFault when it is no such file."""
+    try:
+        rows = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageFault(f"cannot read the catalog overlay {path}: {error}") from error
+    if unknown := set(rows) - _OVERLAY_KEYS:
+        raise UsageFault(
+            f"the catalog overlay {path} has {', '.join(sorted(unknown))}; "
+            f"it may have {', '.join(sorted(_OVERLAY_KEYS))}"
+        )
+    return rows
+
+
+def overlay(catalog: Catalog, rows: Row) -> Catalog:
+    """The catalog with a user's own machine types, accelerators and regions on top."""
+    try:
+        machines = {row["name"]: machine_from_row(row) for row in rows.get("machine_type", ())}
+        devices = [_own_accelerator(row, catalog.product) for row in rows.get("accelerator", ())]
+        regions = {row["name"]: _own_region(row) for row in rows.get("region", ())}
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageFault(f"a row of the catalog overlay lacks or misspells {error}") from error
+    replaced = {device.name for device in devices}
+    kept = tuple(a for a in catalog.accelerators if a.name not in replaced)
+    return replace(
+        catalog,
+        machines={**catalog.machines, **machines},
+        known_machines={**catalog.known_machines, **machines},
+        accelerators=(*kept, *devices),
+        regions={**catalog.regions, **regions},
+    )
+
+
+def _own_accelerator(row: Row, product: Product) -> AcceleratorType:
+    """A user's accelerator needs no enum per product: its name is the name, ``attach_to`` any."""
+    enum = row.get("enum", row.get(f"enum_{product.value}", row["name"]))
+    filled = {"attach_to": "any", "counts": [1, 2, 4, 8], **row, f"enum_{product.value}": enum}
+    return accelerator_from_row(filled)
+
+
+def _own_region(row: Row) -> Region:
+    types = frozenset(row.get("accelerators", ()))
+    judged = None if "accelerators" in row else frozenset[str]()
+    return Region(name=row["name"], has_gpus=True, types=types, types_judged=judged)

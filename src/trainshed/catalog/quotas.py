@@ -1,0 +1,70 @@
+"""Default quotas: how much of something a project may use at once in a region (R9)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from trainshed.catalog.editions import Product
+from trainshed.catalog.rows import rows
+
+_DEVICE_NAME = {
+    "A100": "A100 40GB",
+    "H100": "H100 80GB",
+    "H100 Mega": "H100 80GB Mega",
+    "H200": "H200 141GB",
+}
+_PREFIX = r"(?:Number of )?(?:concurrent )?"
+_DEVICE = re.compile(_PREFIX + r"(?P<name>.+) GPUs for training$")
+_FAMILIES = re.compile(_PREFIX + r"(?P<names>.+) CPUs for training$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """One limit.  ``by_region`` is None for a limit on the whole project."""
+
+    title: str
+    by_region: Mapping[str, float] | None = None
+    value: float | None = None
+
+    def limit(self, region: str | None) -> float | None:
+        """The most that may be used in a region; None when no limit is known, 0 when none."""
+        if self.by_region is None:
+            return self.value
+        return self.by_region.get(region or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """All limits of a product: by accelerator's catalog name and by machine family."""
+
+    devices: Mapping[str, Quota]
+    families: Mapping[str, Quota]
+
+
+@cache
+def quotas_of(product: Product) -> Quotas:
+    """The default quotas of a product (quotas.toml)."""
+    return _vertex() if product is Product.VERTEX else _ml()
+
+
+def _vertex() -> Quotas:
+    devices: dict[str, Quota] = {}
+    families: dict[str, Quota] = {}
+    for row in rows("quotas", "vertex_quota"):
+        limits = dict.fromkeys(row.get("not_available", ()), 0.0) | row["default_by_region"]
+        limits |= dict.fromkeys(row.get("other", {}), float("inf"))
+        quota = Quota(title=row["quota"], by_region=limits)
+        if match := _DEVICE.match(row["quota"]):
+            devices[_DEVICE_NAME.get(match["name"], match["name"])] = quota
+        elif match := _FAMILIES.match(row["quota"]):
+            families |= {name.lower(): quota for name in match["names"].split(" and ")}
+    return Quotas(devices=devices, families=families)
+
+
+def _ml() -> Quotas:
+    devices = {}
+    for row in rows("quotas", "ml_quota"):
+        if match := _DEVICE.match(row["quota"]):
+            devices[match["name"]] = Quota(title=row["quota"], value=row["value"])
+    return Quotas(devices=devices, families={})

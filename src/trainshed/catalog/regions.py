@@ -1,0 +1,88 @@
+"""Which regions exist, and which accelerators a training job may use in each (R8)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from trainshed.catalog.editions import Edition, Product
+from trainshed.catalog.rows import rows, table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """One region as an edition knows it.
+
+    ``types`` are the accelerators for training there.  ``excluded`` are listed for the region but
+    not for training.  Types outside ``types_judged`` are unknown there: no verdict.
+    """
+
+    name: str
+    has_gpus: bool
+    types: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
+    types_judged: frozenset[str] | None = frozenset()
+    """None means that every type is judged."""
+
+    def offers(self, accelerator: str) -> bool | None:
+        """Whether the region has the accelerator for training; None when that is not known."""
+        if accelerator in self.types:
+            return True
+        return False if self.types_judged is None or accelerator in self.types_judged else None
+
+
+def regions_of(edition: Edition) -> Mapping[str, Region]:
+    """All regions of an edition by name."""
+    return _vertex_regions() if edition.product is Product.VERTEX else _ml_regions(edition)
+
+
+@cache
+def _vertex_regions() -> Mapping[str, Region]:
+    listed = {row["region"]: row for row in rows("regions", "vertex_region")}
+    return {
+        name: Region(
+            name=name,
+            has_gpus=name in listed,
+            types=frozenset(listed.get(name, {}).get("training", ())),
+            excluded=frozenset(listed.get(name, {}).get("listed_but_not_for_training", ())),
+            types_judged=None,
+        )
+        for name in _names()
+    }
+
+
+@cache
+def _ml_regions(edition: Edition) -> Mapping[str, Region]:
+    document = next(d for d in rows("regions", "doc_version") if d["id"] == edition.document)
+    gpu_regions = set(document["gpu_regions"])
+    types = {row["region"]: set(row["use"]) for row in rows("regions", "ml_region")}
+    tpu_types = _tpu_types()
+    judged = {"TPU v2", "TPU v3"}
+    if edition.region_types_known:
+        judged |= set().union(*types.values())
+    return {
+        name: Region(
+            name=name,
+            has_gpus=name in gpu_regions,
+            types=frozenset(types.get(name, set()) | tpu_types.get(name, set())),
+            types_judged=frozenset(judged),
+        )
+        for name in _names()
+    }
+
+
+@cache
+def _tpu_types() -> Mapping[str, set[str]]:
+    """TPU types by region, from the zones of zones.toml (2022 data: the newest there is)."""
+    found: dict[str, set[str]] = {}
+    for row in rows("zones", "tpu_zone"):
+        for zone in row["zones"]:
+            name = row["type"].replace("TPU_V", "TPU v")
+            found.setdefault(zone.rsplit("-", 1)[0], set()).add(name)
+    return found
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """The 38 names that Google's own client accepts (contracts/gcloud.md 1.4)."""
+    names: list[str] = table("regions")["vertex_training_regions"]["names"]
+    return tuple(names)

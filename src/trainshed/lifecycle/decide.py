@@ -1,0 +1,85 @@
+"""The transition table: every pair of state and event is a step, late news, or a bug.
+
+Policies choose the event, the table chooses the meaning; the table has no ifs.  The diagram in
+docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits (QUEUED), gets a
+place and is started (PREPARING), runs (RUNNING), and ends.  A restart is a way back to QUEUED;
+entering QUEUED asks for STOP, so a restart cleans up by construction.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.lifecycle.events import (
+    EVENTS,
+    AllReady,
+    CancelRequested,
+    Command,
+    Drained,
+    Event,
+    GaveUp,
+    Placed,
+    PrimarySucceeded,
+    RestartGranted,
+)
+from trainshed.model.status import FINAL
+from trainshed.model.status import JobState as S  # a table of S.RUNNING reads well
+
+TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
+    (S.QUEUED, Placed): S.PREPARING,
+    (S.QUEUED, CancelRequested): S.CANCELLED,
+    (S.PREPARING, AllReady): S.RUNNING,
+    (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # over before it was seen ready
+    (S.PREPARING, RestartGranted): S.QUEUED,
+    (S.PREPARING, GaveUp): S.FAILED,
+    (S.PREPARING, CancelRequested): S.CANCELLING,
+    (S.RUNNING, PrimarySucceeded): S.SUCCEEDED,
+    (S.RUNNING, RestartGranted): S.QUEUED,
+    (S.RUNNING, GaveUp): S.FAILED,
+    (S.RUNNING, CancelRequested): S.CANCELLING,
+    (S.CANCELLING, Drained): S.CANCELLED,
+}
+
+#: News that arrives after the fact.  Listed, so that silence is a decision.
+LATE: Final = frozenset(
+    {(state, event) for state in FINAL for event in EVENTS}
+    | {
+        (S.CANCELLING, event)
+        for event in (AllReady, PrimarySucceeded, RestartGranted, GaveUp, CancelRequested)
+    }
+    | {(S.QUEUED, event) for event in (AllReady, PrimarySucceeded, GaveUp, Drained)}
+    | {(S.RUNNING, AllReady)}
+)
+
+ON_ENTER: Final[Mapping[S, tuple[Command, ...]]] = {
+    S.QUEUED: (Command.STOP,),
+    S.PREPARING: (Command.LAUNCH,),
+    S.RUNNING: (),
+    S.CANCELLING: (Command.STOP,),
+    S.SUCCEEDED: (Command.STOP,),
+    S.FAILED: (Command.STOP,),
+    S.CANCELLED: (Command.STOP,),
+}
+
+
+class IllegalTransition(AssertionError):
+    """An event that the state cannot take: our mistake, never the caller's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The state after an event, and what to ask of the rim because of it."""
+
+    state: S
+    commands: tuple[Command, ...] = ()
+
+
+def decide(state: S, event: Event) -> Decision:
+    """What an event means in a state.  Raises IllegalTransition for a pair that nobody foresaw."""
+    step = (state, type(event))
+    if step in LATE:
+        return Decision(state)
+    if step not in TRANSITIONS:
+        raise IllegalTransition(f"{state.name} cannot take {type(event).__name__}")
+    entered = TRANSITIONS[step]
+    return Decision(entered, ON_ENTER[entered])

@@ -1,0 +1,62 @@
+"""What can happen to a job, and what can be asked of an engine because of it."""
+
+import enum
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """All replicas of the next attempt have a place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllReady:
+    """Every replica of the attempt is running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimarySucceeded:
+    """The primary ended with exit code 0; it decides the job (R11)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartGranted:
+    """A policy lets the job try once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaveUp:
+    """A policy says that the job has failed."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequested:
+    """Somebody, or a time limit, wants the job to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """No process of the attempt lives any more."""
+
+
+Event = Placed | AllReady | PrimarySucceeded | RestartGranted | GaveUp | CancelRequested | Drained
+
+EVENTS: tuple[type[Event], ...] = (
+    Placed,
+    AllReady,
+    PrimarySucceeded,
+    RestartGranted,
+    GaveUp,
+    CancelRequested,
+    Drained,
+)
+
+
+class Command(enum.Enum):
+    """What the rim is asked to do.  Every command is safe to repeat."""
+
+    LAUNCH = "launch"
+    STOP = "stop"
+    """End every process of the attempt, then release its place."""

@@ -1,0 +1,56 @@
+"""A user's own machines, accelerators and regions go on top of an edition (DESIGN 5.10)."""
+
+import pytest
+
+from trainshed import catalog
+from trainshed.model.faults import UsageFault
+
+OWN = """
+[[machine_type]]
+name = "attic-box"
+vcpus = 32
+memory_gb = 128
+family = "attic"
+
+[[accelerator]]
+name = "RTX 4090"
+enum = "NVIDIA_RTX_4090"
+attach_to = "attic"
+counts = [1, 2]
+caps = [{ count = 1, max_vcpus = 16, max_memory_gb = 128 }]
+
+[[region]]
+name = "attic"
+accelerators = ["RTX 4090"]
+"""
+
+
+def test_an_overlay_adds_what_the_edition_lacks(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text(OWN)
+    own = catalog.load("2026-08", overlays=[path])
+    device = own.accelerator("NVIDIA_RTX_4090")
+    assert own.fitting_counts(own.machines["attic-box"], device) == (2,)
+    assert own.regions["attic"].offers("RTX 4090") is True
+    assert own.regions["attic"].offers("T4") is False
+    assert "attic-box" not in catalog.load("2026-08").machines
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[[machine]]\nname = 'x'\n", "machine_type"),
+        ("[[machine_type]]\nvcpus = 1\n", "name"),
+        ("not toml", "cannot read"),
+    ],
+)
+def test_a_bad_overlay_says_what_is_wrong(tmp_path, text, told):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(UsageFault, match=told):
+        catalog.load("2020-08", overlays=[path])
+
+
+def test_a_missing_overlay_is_named(tmp_path):
+    with pytest.raises(UsageFault, match="nowhere.toml"):
+        catalog.load("2020-08", overlays=[tmp_path / "nowhere.toml"])

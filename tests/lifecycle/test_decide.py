@@ -1,0 +1,119 @@
+"""The transition table has no holes, no overlaps, and finished jobs stay finished."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.lifecycle import IllegalTransition, decide
+from trainshed.lifecycle.decide import LATE, ON_ENTER, TRANSITIONS
+from trainshed.lifecycle.events import (
+    EVENTS,
+    AllReady,
+    CancelRequested,
+    Command,
+    Drained,
+    GaveUp,
+    Placed,
+    PrimarySucceeded,
+    RestartGranted,
+)
+from trainshed.lifecycle.success import after_exit
+from trainshed.model.roles import Role
+from trainshed.model.status import FINAL, JobState
+
+SAMPLES = (
+    Placed(),
+    AllReady(),
+    PrimarySucceeded(),
+    RestartGranted(),
+    GaveUp(message="no"),
+    CancelRequested(),
+    Drained(),
+)
+
+
+def test_late_news_and_steps_do_not_overlap():
+    assert not LATE & TRANSITIONS.keys()
+
+
+def test_every_state_says_what_entering_it_asks_for():
+    assert ON_ENTER.keys() == set(JobState)
+
+
+def test_the_samples_cover_every_event():
+    assert {type(event) for event in SAMPLES} == set(EVENTS)
+
+
+def test_a_final_state_is_reachable_from_every_state():
+    reached = set(FINAL)
+    while True:
+        more = {before for (before, _), after in TRANSITIONS.items() if after in reached}
+        if more <= reached:
+            break
+        reached |= more
+    assert reached == set(JobState)
+
+
+def test_the_bugs_are_exactly_these():
+    """The review of the table: pairs that are neither a step nor late must never happen."""
+    bugs = {
+        (state.name, event.__name__)
+        for state in JobState
+        for event in EVENTS
+        if (state, event) not in LATE and (state, event) not in TRANSITIONS
+    }
+    assert bugs == {
+        ("QUEUED", "RestartGranted"),
+        ("PREPARING", "Placed"),
+        ("PREPARING", "Drained"),
+        ("RUNNING", "Placed"),
+        ("RUNNING", "Drained"),
+        ("CANCELLING", "Placed"),
+    }
+
+
+def test_a_bug_raises_and_names_the_pair():
+    with pytest.raises(IllegalTransition, match="RUNNING cannot take Placed"):
+        decide(JobState.RUNNING, Placed())
+
+
+@given(st.lists(st.sampled_from(SAMPLES), max_size=30))
+def test_a_finished_job_stays_finished_and_asks_for_nothing(events):
+    state, finished = JobState.QUEUED, False
+    for event in events:
+        try:
+            decision = decide(state, event)
+        except IllegalTransition:
+            continue
+        if finished:
+            assert decision.state is state
+            assert not decision.commands
+        state, finished = decision.state, decision.state.is_final
+
+
+@given(st.lists(st.sampled_from(SAMPLES), max_size=30))
+def test_nothing_is_launched_twice_without_a_stop_between(events):
+    state, running = JobState.QUEUED, False
+    for event in events:
+        try:
+            decision = decide(state, event)
+        except IllegalTransition:
+            continue
+        for command in decision.commands:
+            assert not (command is Command.LAUNCH and running)
+            running = command is Command.LAUNCH
+        state = decision.state
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_only_the_primary_ends_a_job_well(role):
+    event = after_exit(role, "some-replica-0", 0)
+    assert isinstance(event, PrimarySucceeded) == (role is Role.PRIMARY)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_failed_replica_ends_the_job_and_is_named(role):
+    event = after_exit(role, "worker-replica-3", 137)
+    assert isinstance(event, GaveUp)
+    assert "worker-replica-3" in event.message
+    assert "137" in event.message
