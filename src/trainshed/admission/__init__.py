@@ -1,8 +1,8 @@
 """May a job enter: defaults filled in, every broken rule named, quota asked separately."""
 
 from trainshed.admission.check import check, resolve
-from trainshed.admission.cluster import ClusterRow, cluster_of
+from trainshed.admission.cluster import ClusterRow, cluster_of, equipped
 from trainshed.admission.defaults import expand
 from trainshed.admission.question import Scope
 
-__all__ = ["ClusterRow", "Scope", "check", "cluster_of", "expand", "resolve"]
+__all__ = ["ClusterRow", "Scope", "check", "cluster_of", "equipped", "expand", "resolve"]

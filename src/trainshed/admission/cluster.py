@@ -1,9 +1,9 @@
-"""The expanded cluster as rows: what a person wants to see before a job runs."""
+"""The cluster that a job gets: as rows for a person, and as a spec with its devices named."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainshed.admission.question import Question
-from trainshed.model.job import ReplicaGroup
+from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup
 from trainshed.model.roles import Role
 
 
@@ -23,6 +23,20 @@ class ClusterRow:
 def cluster_of(question: Question) -> tuple[ClusterRow, ...]:
     """The job's groups with the catalog's figures for their machines."""
     return tuple(_row(question, group) for group in question.spec.groups)
+
+
+def equipped(question: Question) -> JobSpec:
+    """The expanded spec with the accelerators that machine types bring, such as standard_gpu's."""
+    return replace(
+        question.spec, groups=tuple(_equipped(question, group) for group in question.spec.groups)
+    )
+
+
+def _equipped(question: Question, group: ReplicaGroup) -> ReplicaGroup:
+    device = question.device(group)
+    if device is None:
+        return group
+    return replace(group, accelerator=Accelerator(type=device.enum_name, count=device.count))
 
 
 def _row(question: Question, group: ReplicaGroup) -> ClusterRow:

@@ -9,7 +9,8 @@ from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
 from trainshed.model.faults import Field, FieldPath, Violation
-from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.job import JobSpec, ReplicaGroup, ScaleTier
+from trainshed.model.roles import Dialect
 
 
 class Scope(enum.Enum):
@@ -39,8 +40,15 @@ class Question:
     scope: Scope
 
     def machine(self, group: ReplicaGroup) -> MachineType | None:
-        """The group's machine type, if the edition accepts it."""
-        return self.catalog.machines.get(group.machine_type or "")
+        """The group's machine type, if the edition accepts it, or a tier brought it."""
+        machines = self.catalog.known_machines if self.is_tier else self.catalog.machines
+        return machines.get(group.machine_type or "")
+
+    @property
+    def is_tier(self) -> bool:
+        """Whether the cluster is a tier's own: its machines are the service's choice."""
+        is_ml = self.asked.dialect is Dialect.ML_V1
+        return is_ml and self.asked.scale_tier is not ScaleTier.CUSTOM
 
     def device(self, group: ReplicaGroup) -> Device | None:
         """What the group's machines carry; None for none, or for a name nobody knows."""

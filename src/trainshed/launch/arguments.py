@@ -1,0 +1,116 @@
+"""The command line of a replica.
+
+The user's words come first and are never touched (R2); what the service adds follows them, because
+gcloud's own local run appends ``--job-dir`` too (contracts/gcloud.md 9.1) and a trial's arguments
+are appended (contracts/vertex-sdk.md 10).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from trainshed.launch.context import Context, program_of
+from trainshed.launch.directories import trial_folder, under
+from trainshed.launch.names import role_word
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+
+#: A reducer runs our program, whatever its container says (contracts/gcloud.md 5.2).
+REDUCER_ARGV: Final = ("trainshed-reducer",)
+
+#: Where the service hands its job directory to the program; Vertex has AIP_* instead (R2).
+TAKES_JOB_DIR: Final = frozenset({Dialect.ML_V1})
+
+#: What the dialects call the field that says how a container starts.
+COMMAND_FIELD: Final[Mapping[Dialect, str]] = {
+    Dialect.ML_V1: "containerCommand",
+    Dialect.AIPLATFORM_V1: "containerSpec.command",
+}
+
+EntryPoints = Mapping[Role, tuple[str, ...]]
+
+
+def argv_of(context: Context, group: ReplicaGroup, entrypoints: EntryPoints) -> tuple[str, ...]:
+    """Give the command line of every replica of a group that ``violations`` had nothing against."""
+    program = program_of(context.spec, group)
+    if group.role is Role.REDUCER or program is None:
+        return REDUCER_ARGV
+    start = START[program.kind](program, entrypoints.get(group.role, ()))
+    return (*start, *program.args, *hyperparameters(context), *job_dir(context))
+
+
+def hyperparameters(context: Context) -> tuple[str, ...]:
+    """Write a trial's parameters as ``--NAME VALUE`` pairs, in the trial's order (R19)."""
+    if context.trial is None:
+        return ()
+    pairs = ((f"--{name}", value) for name, value in context.trial.parameters)
+    return tuple(word for pair in pairs for word in pair)
+
+
+def job_dir(context: Context) -> tuple[str, ...]:
+    """Write ``--job-dir`` for the dialect that has it; each trial has a folder of its own."""
+    if context.spec.job_dir is None or context.spec.dialect not in TAKES_JOB_DIR:
+        return ()
+    mapped = context.map_uri(context.spec.job_dir)
+    folder = trial_folder(context)
+    return ("--job-dir", under(mapped, *folder) if folder else mapped)
+
+
+def violations(spec: JobSpec, group: ReplicaGroup, entrypoints: EntryPoints) -> Iterator[Violation]:
+    """Find what keeps a group from having a command line."""
+    program = program_of(spec, group)
+    if group.role is Role.REDUCER:
+        return
+    if program is None:
+        yield _no_program(group.role)
+    elif program.kind is ProgramKind.PYTHON_PACKAGE and not program.module:
+        yield _no_module(group.role)
+    elif program.kind is ProgramKind.CONTAINER and not _has_start(program, group, entrypoints):
+        yield _no_command(group.role, spec.dialect)
+
+
+def _has_start(program: Program, group: ReplicaGroup, entrypoints: EntryPoints) -> bool:
+    return bool(program.command or entrypoints.get(group.role))
+
+
+def _module(program: Program, _entry_point: tuple[str, ...]) -> tuple[str, ...]:
+    return ("python", "-m", program.module or "")
+
+
+def _container(program: Program, entry_point: tuple[str, ...]) -> tuple[str, ...]:
+    return program.command or entry_point
+
+
+#: How a command line begins.
+START: Final[Mapping[ProgramKind, Callable[[Program, tuple[str, ...]], tuple[str, ...]]]] = {
+    ProgramKind.PYTHON_PACKAGE: _module,
+    ProgramKind.CONTAINER: _container,
+}
+
+
+def _no_program(role: Role) -> Violation:
+    return Violation(
+        field=FieldPath(Field.GROUP, role),
+        rule="no-program",
+        message=f"The {role_word(role)} group has neither a container nor a Python package to run.",
+        accepted="a container or a Python package",
+    )
+
+
+def _no_module(role: Role) -> Violation:
+    return Violation(
+        field=FieldPath(Field.MODULE, role),
+        rule="no-module",
+        message=f"The Python package of the {role_word(role)} group names no module to run.",
+        accepted="a module, such as trainer.task",
+    )
+
+
+def _no_command(role: Role, dialect: Dialect) -> Violation:
+    return Violation(
+        field=FieldPath(Field.COMMAND, role),
+        rule="no-command",
+        message=f"The container of the {role_word(role)} group gives no command, and this machine "
+        "cannot know the entry point of its image.",
+        accepted=COMMAND_FIELD[dialect],
+    )

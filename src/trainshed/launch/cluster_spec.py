@@ -1,0 +1,50 @@
+"""CLUSTER_SPEC: the whole cluster, for frameworks other than TensorFlow (R13, R15).
+
+Unlike TF_CONFIG it lists every group, evaluators and reducers included, and each replica finds
+itself in it: ``cluster[task.type][task.index]`` is its own address.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.launch import variables as names_of
+from trainshed.launch.context import Context, Variables, primary_program
+from trainshed.launch.job_document import job_document
+from trainshed.launch.names import TASK_WORD
+from trainshed.model.job import JobSpec, ProgramKind
+from trainshed.model.roles import Dialect, Role
+
+#: The kinds of job that get CLUSTER_SPEC (contracts/vertex-sdk.md 10).
+KINDS: Final[Mapping[Dialect, frozenset[ProgramKind]]] = {
+    Dialect.ML_V1: frozenset({ProgramKind.CONTAINER}),
+    Dialect.AIPLATFORM_V1: frozenset(ProgramKind),
+}
+
+
+def variables(context: Context, role: Role, index: int) -> Variables:
+    """Give CLUSTER_SPEC to a replica, where its job has one."""
+    if not is_set(context.spec):
+        return {}
+    task = {"type": TASK_WORD[context.spec.dialect][role], "index": index}
+    if context.trial:
+        task["trial"] = context.trial.trial_id
+    description = {
+        "cluster": cluster(context),
+        "environment": "cloud",
+        "task": task,
+        "job": job_document(context.spec),
+    }
+    return {names_of.CLUSTER_SPEC: json.dumps(description)}
+
+
+def is_set(spec: JobSpec) -> bool:
+    """Whether the replicas of a job get CLUSTER_SPEC; the primary's program decides."""
+    program = primary_program(spec)
+    return program is not None and program.kind in KINDS[spec.dialect]
+
+
+def cluster(context: Context) -> dict[str, list[str]]:
+    """List the addresses of all groups that exist, under the dialect's word for each."""
+    words = TASK_WORD[context.spec.dialect]
+    return {words[group.role]: context.members(group.role) for group in context.spec.groups}

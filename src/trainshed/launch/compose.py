@@ -1,0 +1,149 @@
+"""From a JobSpec to a LaunchPlan: the last pure step before an engine starts anything.
+
+Each replica's environment is built from blocks, one module a block, in a fixed order; the user's
+own variables come last.  The whole plan is a value, so that ``--dry-run`` can print it and tests
+can compare it.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from trainshed.launch import (
+    arguments,
+    cluster_spec,
+    directories,
+    jax_env,
+    job_document,
+    tf_config,
+    torch_env,
+    user_env,
+)
+from trainshed.launch.arguments import EntryPoints
+from trainshed.launch.context import Context, Variables, program_of, unchanged, without
+from trainshed.launch.devices import gpus_of
+from trainshed.launch.names import replicas, task_name
+from trainshed.launch.notes import notes_of
+from trainshed.launch.variables import UNSET
+from trainshed.model.faults import Fault, Violation
+from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
+from trainshed.model.study import Trial
+
+#: What the service tells a replica, in this order.
+BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
+    directories.variables,
+    job_document.variables,
+    cluster_spec.variables,
+    tf_config.variables,
+    torch_env.variables,
+    jax_env.variables,
+)
+
+NO_ENTRYPOINTS: Final[EntryPoints] = MappingProxyType({})
+
+
+def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed by name
+    spec: JobSpec,
+    *,
+    job_id: str,
+    attempt: int,
+    addresses: Mapping[tuple[Role, int], Address],
+    environment: Environment,
+    project: str,
+    project_number: str,
+    trial: Trial | None = None,
+    map_uri: Callable[[str], str] = unchanged,
+    metric_file: str | None = None,
+    entrypoints: EntryPoints = NO_ENTRYPOINTS,
+    skip_roles: frozenset[Role] = frozenset(),
+    cwd: str | None = None,
+) -> LaunchPlan:
+    """Say all that an engine needs to start one attempt of an admitted job.
+
+    ``addresses`` holds every replica that is not skipped.  ``map_uri`` turns the job directory and
+    the base of the AIP_* directories into what the program should see; user arguments are never
+    mapped.  ``metric_file`` is where the primary of a trial reports; other replicas get files of
+    their own beside it.  ``entrypoints`` are the entry points of images, by role, for containers
+    that give no command.  ``skip_roles`` are left out as if they had not been asked for.
+
+    Raises Fault with every violation when a group has nothing to run or a variable has a name that
+    no environment can hold.
+    """
+    context = Context(
+        spec=without(spec, skip_roles),
+        job_id=job_id,
+        addresses=addresses,
+        project=project,
+        project_number=project_number,
+        trial=trial,
+        map_uri=map_uri,
+        metric_file=metric_file,
+    )
+    _check(context, entrypoints)
+    return LaunchPlan(
+        job_id=job_id,
+        attempt=attempt,
+        replicas=_replicas(context, entrypoints),
+        environment=environment,
+        cwd=cwd,
+        unset_env=UNSET,
+        notes=notes_of(spec, context.spec, _service_env_by_role(context)),
+    )
+
+
+def service_env(context: Context, role: Role, index: int) -> Variables:
+    """Give everything the service tells a replica, before the user's own variables."""
+    return {name: value for block in BLOCKS for name, value in block(context, role, index).items()}
+
+
+def _check(context: Context, entrypoints: EntryPoints) -> None:
+    wanted = list(replicas(context.spec))
+    if wanted[:1] != [(Role.PRIMARY, 0)]:
+        raise AssertionError(f"job {context.job_id!r} reached compose without a primary")
+    if missing := [key for key in wanted if key not in context.addresses]:
+        raise AssertionError(f"job {context.job_id!r} reached compose with no address of {missing}")
+    violations = [
+        violation
+        for group in context.spec.groups
+        for violation in _violations(context.spec, group, entrypoints)
+    ]
+    if violations:
+        raise Fault(violations)
+
+
+def _violations(spec: JobSpec, group: ReplicaGroup, entrypoints: EntryPoints) -> list[Violation]:
+    program = program_of(spec, group)
+    found = list(arguments.violations(spec, group, entrypoints))
+    if program and group.role is not Role.REDUCER:
+        found.extend(user_env.violations(group.role, program))
+    return found
+
+
+def _replicas(context: Context, entrypoints: EntryPoints) -> tuple[ReplicaPlan, ...]:
+    groups = {group.role: group for group in context.spec.groups}
+    return tuple(
+        _replica(context, groups[role], index, entrypoints)
+        for role, index in replicas(context.spec)
+    )
+
+
+def _replica(
+    context: Context, group: ReplicaGroup, index: int, entrypoints: EntryPoints
+) -> ReplicaPlan:
+    gpu_count, gpu_type = gpus_of(group)
+    program = None if group.role is Role.REDUCER else program_of(context.spec, group)
+    return ReplicaPlan(
+        role=group.role,
+        index=index,
+        task_name=task_name(context.spec.dialect, group.role, index),
+        argv=arguments.argv_of(context, group, entrypoints),
+        env=user_env.merged(service_env(context, group.role, index), program),
+        gpu_count=gpu_count,
+        gpu_type=gpu_type,
+    )
+
+
+def _service_env_by_role(context: Context) -> dict[Role, Variables]:
+    return {group.role: service_env(context, group.role, 0) for group in context.spec.groups}

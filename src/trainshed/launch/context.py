@@ -1,0 +1,68 @@
+"""What the variables of every replica of one attempt are derived from.
+
+One value, so that each module that gives variables has the same shape: a function of
+``(context, role, index)`` that returns the variables it answers for, or none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from trainshed.model.job import JobSpec, Program, ReplicaGroup
+from trainshed.model.launch_plan import Address
+from trainshed.model.roles import Dialect, Role
+from trainshed.model.study import Trial
+
+#: Where a group with no program of its own runs the primary's (contracts/vertex-sdk.md 7.1).
+INHERITS_PROGRAM = frozenset({Dialect.ML_V1})
+
+Variables = Mapping[str, str]
+
+
+def unchanged(uri: str) -> str:
+    """Map a URI to itself: the default of ``map_uri``."""
+    return uri
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One attempt: the spec without skipped groups, and what only the caller can know."""
+
+    spec: JobSpec
+    job_id: str
+    addresses: Mapping[tuple[Role, int], Address]
+    project: str
+    project_number: str
+    trial: Trial | None = None
+    map_uri: Callable[[str], str] = unchanged
+    metric_file: str | None = None
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether there is more than one replica, in all groups together (R14)."""
+        return self.spec.replica_count > 1
+
+    def members(self, role: Role) -> list[str]:
+        """List the ``host:port`` of each replica of a role, in index order."""
+        group = self.spec.group(role)
+        return [self.addresses[role, i].text for i in range(group.count if group else 0)]
+
+
+def without(spec: JobSpec, skip_roles: frozenset[Role]) -> JobSpec:
+    """Drop the groups of some roles, and groups of no replicas; keep the rest in role order."""
+    order = list(Role)
+    kept = [group for group in spec.groups if group.count > 0 and group.role not in skip_roles]
+    kept.sort(key=lambda group: order.index(group.role))
+    return replace(spec, groups=tuple(kept))
+
+
+def primary_program(spec: JobSpec) -> Program | None:
+    """Give the primary's program, which decides what kind of job this is."""
+    primary = spec.group(Role.PRIMARY)
+    return primary.program if primary else None
+
+
+def program_of(spec: JobSpec, group: ReplicaGroup) -> Program | None:
+    """Give the program of a group, its own or, where the dialect says so, the primary's."""
+    if group.program is None and spec.dialect in INHERITS_PROGRAM:
+        return primary_program(spec)
+    return group.program

@@ -1,0 +1,84 @@
+"""Which job and trial this is, and where its results go: CLOUD_ML_* and AIP_*.
+
+Source: contracts/vertex-sdk.md 10.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from trainshed.launch import variables as names_of
+from trainshed.launch.context import Context, Variables
+from trainshed.launch.names import task_name
+from trainshed.model.roles import Dialect, Role
+
+#: The folder under the base directory that each variable names.
+FOLDER: Final[Mapping[str, str]] = {
+    names_of.AIP_MODEL_DIR: "model",
+    names_of.AIP_CHECKPOINT_DIR: "checkpoints",
+    names_of.AIP_TENSORBOARD_LOG_DIR: "logs",
+}
+
+#: CLOUD_ML_PROJECT_ID is the project's number on Vertex, whatever its name says.
+PROJECT: Final[Mapping[Dialect, Callable[[Context], str]]] = {
+    Dialect.ML_V1: lambda context: context.project,
+    Dialect.AIPLATFORM_V1: lambda context: context.project_number,
+}
+
+
+def variables(context: Context, role: Role, index: int) -> Variables:
+    """Give a replica its job's identity, its trial's, and its output directories."""
+    return {
+        **_identity(context),
+        **_trial(context, role, index),
+        **_directories(context),
+    }
+
+
+def under(base: str, *names: str) -> str:
+    """Join a directory and names below it with exactly one slash between any two."""
+    return "/".join((base.rstrip("/"), *names))
+
+
+def trial_folder(context: Context) -> tuple[str, ...]:
+    """Give the folder that a trial's results have to themselves, or none outside tuning (R19)."""
+    return (context.trial.trial_id,) if context.trial else ()
+
+
+def _identity(context: Context) -> Variables:
+    found = {
+        names_of.CLOUD_ML_JOB_ID: context.job_id,
+        names_of.CLOUD_ML_PROJECT_ID: PROJECT[context.spec.dialect](context),
+    }
+    if context.spec.region:
+        found[names_of.CLOUD_ML_REGION] = context.spec.region
+    return found
+
+
+def _trial(context: Context, role: Role, index: int) -> Variables:
+    if context.trial is None:
+        return {}
+    found = {names_of.CLOUD_ML_TRIAL_ID: context.trial.trial_id}
+    if context.metric_file:
+        found[names_of.CLOUD_ML_HP_METRIC_FILE] = _metric_file(context, role, index)
+    if context.spec.study and context.spec.study.metrics:
+        found[names_of.CLOUD_ML_HP_METRIC_TAG] = context.spec.study.metrics[0].metric_id
+    return found
+
+
+def _metric_file(context: Context, role: Role, index: int) -> str:
+    """Give the primary the file itself, and everybody else one of their own beside it.
+
+    Each report rewrites the whole file (contracts/vertex-sdk.md 10.1), and replicas that share a
+    machine would wipe out each other's lines.
+    """
+    if role is Role.PRIMARY:
+        return context.metric_file or ""
+    return f"{context.metric_file}.{task_name(context.spec.dialect, role, index)}"
+
+
+def _directories(context: Context) -> Variables:
+    if not context.spec.base_output_dir:
+        return {}
+    base = context.map_uri(context.spec.base_output_dir)
+    folder = trial_folder(context)
+    return {name: under(base, *folder, last, "") for name, last in FOLDER.items()}

@@ -1,0 +1,65 @@
+"""The ``job`` entry of TF_CONFIG and CLUSTER_SPEC: the caller's own document, as JSON (R13, R14).
+
+Vertex shows the CustomJobSpec as it was sent.  AI Platform Training shows the TrainingInput with
+its keys in snake case and one mark of its own, ``run_on_raw_vm``; programs read it under those
+names.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from trainshed.launch.context import Context, Variables
+from trainshed.launch.variables import CLOUD_ML_JOB
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Dialect, Role
+
+#: Maps whose keys are the user's data and are never renamed.
+USER_MAPS: Final = frozenset({"labels"})
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def job_document(spec: JobSpec) -> Any:
+    """Give the ``job`` entry of a spec's cluster descriptions, as a JSON value."""
+    return FORM[spec.dialect](json.loads(spec.request))
+
+
+def variables(context: Context, _role: Role, _index: int) -> Variables:
+    """Give CLOUD_ML_JOB to every replica of an ml v1 job."""
+    if context.spec.dialect is not Dialect.ML_V1:
+        return {}
+    return {CLOUD_ML_JOB: json.dumps(job_document(context.spec))}
+
+
+def snake_keys(value: Any) -> Any:
+    """Put the keys of a JSON value into snake case, all the way down, the user's maps apart."""
+    if isinstance(value, list):
+        return [snake_keys(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        snake_case(key): item if key in USER_MAPS else snake_keys(item)
+        for key, item in value.items()
+    }
+
+
+def snake_case(word: str) -> str:
+    """Write ``acceleratorConfig`` as ``accelerator_config``; snake case stays as it is."""
+    return _HUMP.sub("_", word).lower()
+
+
+def _training_input(job: Any) -> Any:
+    return {**snake_keys(job.get("trainingInput", {})), "run_on_raw_vm": True}
+
+
+def _as_sent(job_spec: Any) -> Any:
+    return job_spec
+
+
+#: What each dialect makes of the caller's document.
+FORM: Final[Mapping[Dialect, Callable[[Any], Any]]] = {
+    Dialect.ML_V1: _training_input,
+    Dialect.AIPLATFORM_V1: _as_sent,
+}

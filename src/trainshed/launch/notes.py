@@ -1,0 +1,49 @@
+"""What a job asked for and will not get here, a sentence each.
+
+A field that is not honoured is named, never silently swallowed.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from trainshed.launch.context import Variables, program_of
+from trainshed.launch.devices import missing_devices
+from trainshed.launch.names import role_word
+from trainshed.launch.user_env import is_kept_by_service
+from trainshed.model.job import JobSpec, Program, ReplicaGroup
+from trainshed.model.roles import Role
+
+
+def notes_of(
+    asked: JobSpec, spec: JobSpec, service_env: Mapping[Role, Variables]
+) -> tuple[str, ...]:
+    """Collect the notes of a plan: ``spec`` is ``asked`` without the groups that are skipped.
+
+    ``service_env`` holds what the service has set on one replica of each role.
+    """
+    found = [_skipped(group) for group in asked.groups if group.count and group not in spec.groups]
+    for group in spec.groups:
+        program = program_of(spec, group)
+        found.extend(missing_devices(group))
+        if group.role is Role.REDUCER:
+            found.extend(_reducer(program))
+        else:
+            found.extend(_reserved(program, service_env[group.role]))
+    return tuple(dict.fromkeys(found))
+
+
+def _skipped(group: ReplicaGroup) -> str:
+    return f"The {role_word(group.role)} group ({group.count}) is left out, as asked."
+
+
+def _reducer(program: Program | None) -> Iterator[str]:
+    if program and (program.command or program.args or program.env):
+        yield (
+            "The reducer group runs trainshed-reducer; the command, args and env of its container "
+            "are not used."
+        )
+
+
+def _reserved(program: Program | None, service: Variables) -> Iterator[str]:
+    for name, _ in program.env if program else ():
+        if is_kept_by_service(name, service):
+            yield f"{name} in the job's env is ignored: the service sets it."

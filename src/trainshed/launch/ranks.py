@@ -1,0 +1,32 @@
+"""Who takes part in collective communication, and with which number (R15).
+
+The primary and the workers do; a rank is unique and lies in 0 .. size-1.  Parameter servers,
+evaluators and reducers have none: one more process in the world would make all others wait for it.
+"""
+
+from dataclasses import dataclass
+
+from trainshed.launch.context import Context
+from trainshed.model.launch_plan import Address
+from trainshed.model.roles import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One replica's place in the world; ``meeting_point`` is the primary's address."""
+
+    rank: int
+    size: int
+    meeting_point: Address
+
+
+def seat_of(context: Context, role: Role, index: int) -> Seat | None:
+    """Give a replica's seat, or None for an outsider and for a job of a single replica."""
+    world = list(context.spec.world)
+    if not context.is_distributed or (role, index) not in world:
+        return None
+    return Seat(
+        rank=world.index((role, index)),
+        size=len(world),
+        meeting_point=context.addresses[Role.PRIMARY, 0],
+    )

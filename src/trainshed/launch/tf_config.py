@@ -1,0 +1,84 @@
+"""TF_CONFIG: what TensorFlow's distribution strategies read (R14).
+
+The cluster is the same text on every replica; only ``task`` differs.  Evaluators have a task but no
+place in the cluster.  Reducers have neither: they run our own program, and calling them parameter
+servers would make user code look for one.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.launch import variables as names_of
+from trainshed.launch.context import Context, Variables, primary_program
+from trainshed.launch.job_document import job_document
+from trainshed.launch.names import cloud_id
+from trainshed.model.job import JobSpec, ProgramKind
+from trainshed.model.roles import Dialect, Role
+
+#: The least number of replicas with which a job has TF_CONFIG (contracts/vertex-sdk.md 10).
+REPLICAS_MIN: Final[Mapping[Dialect, int]] = {Dialect.ML_V1: 1, Dialect.AIPLATFORM_V1: 2}
+
+#: What TensorFlow calls a role; None has no TF_CONFIG.  Some jobs call their chief ``master``.
+TASK_TYPE: Final[Mapping[Role, str | None]] = {
+    Role.PRIMARY: "chief",
+    Role.WORKER: "worker",
+    Role.PARAMETER_SERVER: "ps",
+    Role.REDUCER: None,
+    Role.EVALUATOR: "evaluator",
+}
+
+#: The roles that make up TensorFlow's cluster.
+IN_CLUSTER: Final = (Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER)
+
+#: The first runtime version whose primary is a chief (catalog runtimes.toml, policy.tf_config).
+CHIEF_SINCE: Final = (2, 1)
+
+
+def variables(context: Context, role: Role, index: int) -> Variables:
+    """Give TF_CONFIG to a replica, where its dialect and its role have one."""
+    task_type = task_type_of(context.spec, role)
+    if task_type is None or context.spec.replica_count < REPLICAS_MIN[context.spec.dialect]:
+        return {}
+    config = {
+        "cluster": cluster(context),
+        "environment": "cloud",
+        "job": job_document(context.spec),
+        "task": {"type": task_type, "index": index, "cloud": cloud_id(context.job_id)},
+    }
+    if context.trial:
+        config["task"]["trial"] = context.trial.trial_id
+    return {names_of.TF_CONFIG: json.dumps(config)}
+
+
+def cluster(context: Context) -> dict[str, list[str]]:
+    """List the addresses of TensorFlow's cluster by task type; a role nobody plays is left out."""
+    found = ((task_type_of(context.spec, role), context.members(role)) for role in IN_CLUSTER)
+    return {task_type: members for task_type, members in found if task_type and members}
+
+
+def task_type_of(spec: JobSpec, role: Role) -> str | None:
+    """Name a role as this job's TF_CONFIG does, or None for a role that has no TF_CONFIG."""
+    return primary_word(spec) if role is Role.PRIMARY else TASK_TYPE[role]
+
+
+def primary_word(spec: JobSpec) -> str:
+    """Choose between ``chief`` and ``master`` for a job's primary (R14).
+
+    Vertex says chief.  AI Platform Training says chief from runtime version 2.1 on and master
+    before, and master for a custom container unless ``useChiefInTfConfig`` is true; that field
+    means nothing to a Python package.  A package with no runtime version is a local run: chief.
+    """
+    program = primary_program(spec)
+    if spec.dialect is Dialect.AIPLATFORM_V1 or program is None:
+        return "chief"
+    if program.kind is ProgramKind.CONTAINER:
+        return "chief" if spec.use_chief_in_tf_config else "master"
+    version = _numbers(program.runtime_version or "")
+    return "master" if version and version < CHIEF_SINCE else "chief"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Read ``2.11`` as (2, 11), which is more than (2, 2); what is no version is ()."""
+    words = version.split(".")
+    return tuple(int(word) for word in words) if all(map(str.isdecimal, words)) else ()

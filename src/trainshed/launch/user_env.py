@@ -1,0 +1,56 @@
+"""The variables that the user asked for: set last, in their order (contracts/vertex-sdk.md 8, 10).
+
+``$(NAME)`` in a value stands for an earlier variable, the service's or the user's; a name that
+nobody has set is left as it is written, and ``$$(NAME)`` writes ``$(NAME)`` itself.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.launch.context import Variables
+from trainshed.launch.variables import RESERVED_PREFIX
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import Program
+from trainshed.model.roles import Role
+
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_IDENTIFIER: Final = re.compile(_NAME)
+_REFERENCE: Final = re.compile(rf"(?P<escape>\$?)(?P<reference>\$\((?P<name>{_NAME})\))")
+
+
+def merged(service: Variables, program: Program | None) -> Variables:
+    """Add a program's variables to the service's; the user's value wins, AIP_* names apart."""
+    env = dict(service)
+    for name, value in program.env if program else ():
+        if not is_kept_by_service(name, service):
+            env[name] = expanded(value, env)
+    return env
+
+
+def expanded(value: str, known: Variables) -> str:
+    """Replace the references in a value, once: what is put in is not read again."""
+
+    def replacement(found: re.Match[str]) -> str:
+        if found["escape"]:
+            return found["reference"]
+        return known.get(found["name"], found["reference"])
+
+    return _REFERENCE.sub(replacement, value)
+
+
+def is_kept_by_service(name: str, service: Variables) -> bool:
+    """Whether a user's variable gives way: the prefix is reserved and the service has a value."""
+    return name.startswith(RESERVED_PREFIX) and name in service
+
+
+def violations(role: Role, program: Program) -> Iterator[Violation]:
+    """Find the variables whose name is no C identifier (contracts/vertex-sdk.md 8)."""
+    for name, _ in program.env:
+        if not _IDENTIFIER.fullmatch(name):
+            yield Violation(
+                field=FieldPath(Field.ENV, role),
+                rule="env-name",
+                message=f"{name!r} cannot be the name of an environment variable.",
+                accepted="letters, digits and underscores, not beginning with a digit",
+            )
