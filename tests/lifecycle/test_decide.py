@@ -17,8 +17,6 @@ from trainshed.lifecycle.events import (
     PrimarySucceeded,
     RestartGranted,
 )
-from trainshed.lifecycle.success import after_exit
-from trainshed.model.roles import Role
 from trainshed.model.status import FINAL, JobState
 
 SAMPLES = (
@@ -103,17 +101,3 @@ def test_nothing_is_launched_twice_without_a_stop_between(events):
             assert not (command is Command.LAUNCH and running)
             running = command is Command.LAUNCH
         state = decision.state
-
-
-@pytest.mark.parametrize("role", list(Role))
-def test_only_the_primary_ends_a_job_well(role):
-    event = after_exit(role, "some-replica-0", 0)
-    assert isinstance(event, PrimarySucceeded) == (role is Role.PRIMARY)
-
-
-@pytest.mark.parametrize("role", list(Role))
-def test_a_failed_replica_ends_the_job_and_is_named(role):
-    event = after_exit(role, "worker-replica-3", 137)
-    assert isinstance(event, GaveUp)
-    assert "worker-replica-3" in event.message
-    assert "137" in event.message

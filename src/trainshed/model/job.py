@@ -121,6 +121,8 @@ class JobSpec:
     study: StudySpec | None = None
     request: str = "{}"
     """The caller's document as JSON text, normalised only in key case and number form."""
+    envelope: str = "{}"
+    """aiplatform v1: what stands around the CustomJobSpec of ``request``, as JSON text; echoed."""
 
     def group(self, role: Role) -> ReplicaGroup | None:
         """The group of a role, or None when the job has none."""

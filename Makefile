@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check bench clean golden
+
+demo: $(VENV)/.demo
+	@$(BIN)/python scripts/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+# the quick half: no model is trained, nothing takes longer than a few seconds
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow"
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/launch.py
+
+golden: $(VENV)/.test
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -m "not slow"
+
+clean:
+	rm -rf $(VENV) .venv-google build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constraints.txt
+	@echo "installing trainshed, PyTorch and scikit-learn into $(VENV) (once; about a minute)"
+	$(PIP) -e trainer -e '.[torch]'
+	@touch $@
+
+# Google's own clients, against which the generated wire files are checked; they pin what others need
+.venv-google/.done: scripts/google-clients.txt
+	$(PYTHON) -m venv .venv-google
+	.venv-google/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here
+$(VENV)/.test: $(VENV)/.demo .venv-google/.done
+	$(PIP) -e '.[torch,jax,dev]' tensorflow-cpu
+	$(PIP) --no-deps tf_keras
+	@touch $@

@@ -1,0 +1,120 @@
+"""The closed set of reasons for which a request is refused, and what each means.
+
+A ``Violation`` names one of these; scripts that read ``trainshed validate --format json`` may
+rely on them.  docs/reference/rules.md is rendered from this table.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+#: Found while reading the document: there is no job yet.
+READING: Final[Mapping[str, str]] = {
+    "unreadable": "The file cannot be read, or is neither YAML nor JSON that could be a job.",
+    "not-a-job": "The document has none of the keys by which a job is recognised.",
+    "unknown-field": "The dialect has no such field.",
+    "duplicate-field": "One field is given twice, in snake_case and in camelCase.",
+    "wrong-type": "The value is of another type than the field.",
+    "unknown-value": "The field is an enum and has no such value.",
+    "exactly-one-of": "Fields that exclude each other are given together.",
+    "unsupported-field": "The field exists in the dialect, and Trainshed does not honour it.",
+}
+
+#: About the job as a whole.
+JOB: Final[Mapping[str, str]] = {
+    "job-id": "The job id is malformed.",
+    "labels": "There are too many labels, or one is malformed.",
+    "priority": "The priority is outside 0 to 1000.",
+    "running-time": "The limit on the running time is impossible.",
+    "waiting-time": "The limit on the waiting time is below the least one.",
+    "flex-start": "Strategy FLEX_START does not go with these machines.",
+    "spot": "Strategy SPOT does not go with a slice of a TPU pod.",
+    "not-in-that-version": "The catalog edition does not have it yet.",
+}
+
+#: About the shape of the cluster.
+CLUSTER: Final[Mapping[str, str]] = {
+    "counts-need-custom": "Machine types, counts and accelerators go with scaleTier CUSTOM only.",
+    "master-type-missing": "scaleTier CUSTOM needs masterType.",
+    "machine-type-missing": "Replicas are asked for without a machine type.",
+    "worker-pools": "The first worker pool is missing or empty.",
+    "primary-replica-count": "The first worker pool has exactly one replica.",
+    "replica-count": "A replica count is a whole number from 1.",
+    "mixed-categories": "Legacy and Compute Engine machine types are mixed.",
+    "tpu-single-replica": "A TPU job has one worker pool with one replica.",
+}
+
+#: About one machine.
+MACHINE: Final[Mapping[str, str]] = {
+    "unknown-machine-type": "Training jobs of the edition cannot use this machine type.",
+    "unknown-accelerator": "The dialect has no accelerator of this name.",
+    "accelerator-type-missing": "A count is given without a type.",
+    "accelerator-missing": "The machine type must be used with its accelerators.",
+    "accelerator-count": "The accelerator does not come in this count.",
+    "accelerator-count-fixed": "The machine type has exactly its own count.",
+    "accelerator-type-fixed": "The machine type has exactly its own accelerator.",
+    "accelerator-not-attachable": "The accelerator cannot be attached to this machine type.",
+    "accelerator-on-legacy": "Legacy machine types take no acceleratorConfig.",
+    "accelerator-retired": "The accelerator has reached its end of support.",
+    "not-enough-vcpus": "The accelerators carry fewer vCPU than the machine has.",
+    "not-enough-memory": "The accelerators carry less memory than the machine has.",
+    "tpu-topology": "The TPU topology is missing, or is none of the machine type's.",
+    "boot-disk-size": "The boot disk is too small or too large.",
+    "boot-disk-type": "There is no such type of boot disk.",
+}
+
+#: About places.
+PLACE: Final[Mapping[str, str]] = {
+    "region-unknown": "There is no such region.",
+    "region-without-gpus": "The region has no GPUs in the edition.",
+    "gpu-not-in-region": "The region does not offer the accelerator for training.",
+    "no-single-zone": "No single zone of the region has all GPU types of the job.",
+    "quota": "The job is valid, and would use more than the default quota.",
+}
+
+#: About a Reduction Server pool.
+REDUCTION: Final[Mapping[str, str]] = {
+    "reduction-pool": "The Reduction Server's image stands in another pool than the third.",
+    "reducer-with-gpu": "Reducers carry no GPUs.",
+    "reduction-needs-gpu-workers": "A Reduction Server serves workers with GPUs.",
+    "reduction-framework-version": "The workers' prebuilt image has no reduction client.",
+    "reducer-bandwidth": "The reducers' bandwidth is below the workers'.",
+}
+
+#: About programs.
+PROGRAM: Final[Mapping[str, str]] = {
+    "container-xor-python": "A pool has exactly one of containerSpec and pythonPackageSpec.",
+    "image-missing": "No image is named.",
+    "python-module": "A Python package needs the module to run.",
+    "package-uris": "There are no packages, or too many.",
+    "runtime-xor-image": "A job has exactly one of runtimeVersion and masterConfig.imageUri.",
+    "unknown-runtime": "There is no such runtime version.",
+    "runtime-retired": "The runtime version is blocked for training.",
+    "python-version": "The runtime version does not have this version of Python.",
+    "env-name": "The name of an environment variable is no C identifier.",
+    "no-program": "A pool has nothing to run.",
+    "no-module": "A Python package job names no module.",
+    "no-command": "The image's entry point cannot be known here and no command is given.",
+    "no-such-replica": "The job has no such replica.",
+}
+
+RULES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Reading the document": READING,
+    "The job": JOB,
+    "The cluster": CLUSTER,
+    "One machine": MACHINE,
+    "Places and quota": PLACE,
+    "Reduction Server": REDUCTION,
+    "Programs": PROGRAM,
+}
+
+NAMES: Final = frozenset(name for table in RULES.values() for name in table)
+
+
+def page() -> str:
+    """The reference page, as Markdown."""
+    lines = ["# Why a job is refused", "", "The `rule` of a violation is one of these.", ""]
+    for title, table in RULES.items():
+        lines += [f"## {title}", "", "| rule | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {meaning} |" for name, meaning in table.items()]
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,175 @@
+"""The job documents of ``aiplatform/v1`` to the model.
+
+All of them hold a CustomJobSpec, which becomes the spec's ``request`` because CLUSTER_SPEC shows it
+to the program (R13).  What stands around it is kept in ``envelope``, to be echoed.  Sources:
+contracts/gcloud.md 5 and 6, contracts/vertex-sdk.md 4 and 8.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from trainshed.model.faults import Violation
+from trainshed.model.job import JobSpec, Scheduling
+from trainshed.model.roles import Dialect
+from trainshed.wire.aiplatform_v1.pools import POOLS_MAX, groups_of
+from trainshed.wire.aiplatform_v1.study import missing_values, study_of
+from trainshed.wire.aiplatform_v1.words import caller_words
+from trainshed.wire.fields import Table, table
+from trainshed.wire.jsonmap import Reading, read, told
+from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
+from trainshed.wire.spelling import as_written
+from trainshed.wire.times import seconds
+
+Json = Mapping[str, Any]
+
+#: The task that a training pipeline can hold here, whatever its version.
+CUSTOM_TASK: Final = re.compile(r"/trainingjob/definition/custom_task_[\w.]+\.yaml$")
+_LOCATION: Final = re.compile(r"/locations/([^/]+)/")
+
+
+def custom_job(document: Json) -> Parsed:
+    """Read a CustomJob, as ``customJobs.create`` has it."""
+    reading = read(_table(), "CustomJob", document)
+    return _parsed(document, reading, "jobSpec")
+
+
+def custom_job_spec(document: Json) -> Parsed:
+    """Read a CustomJobSpec, as gcloud's ``--config`` has it.
+
+    Beside its fields it may say a ``region``, which in a call stands in the URL: our extension, so
+    that a file can be checked alone.
+    """
+    own = {key: value for key, value in document.items() if key != "region"}
+    reading = read(_table(), "CustomJobSpec", own)
+    region, violations = _region(document.get("region"))
+    spec = replace(_spec(reading.value), region=region)
+    words = in_own_spelling(partial(caller_words, spec=spec, prefix=""), document)
+    violations = (*violations, *reading.violations, *_too_many_pools(document, reading.value, ""))
+    return Parsed(spec=spec, violations=violations, words=words)
+
+
+def tuning_job(document: Json) -> Parsed:
+    """Read a HyperparameterTuningJob: the spec is that of one trial, with the study (R19)."""
+    reading = read(_table(), "HyperparameterTuningJob", document)
+    gaps = (
+        replace(gap, field=as_written(document, str(gap.field)))
+        for gap in missing_values(reading.value)
+    )
+    parsed = _parsed(document, reading, "trialJobSpec")
+    violations = (*parsed.violations, *without(gaps, parsed.violations))
+    return replace(_with_spec(parsed, study=study_of(reading.value)), violations=violations)
+
+
+def training_pipeline(document: Json) -> Parsed:
+    """Read a TrainingPipeline, whose ``trainingTaskInputs`` are a CustomJobSpec in mixed case.
+
+    They are echoed as they are: the SDK reads them back in its own case (vertex-sdk.md 4.4).
+    """
+    reading = read(_table(), "TrainingPipeline", document)
+    inputs = reading.value.get("trainingTaskInputs", {})
+    at = as_written(document, "trainingTaskInputs")
+    if not isinstance(inputs, dict):
+        found: tuple[Violation, ...] = (_not_inputs(at, inputs),)
+        task = Reading(value={}, violations=found)
+    else:
+        task = read(_table(), "CustomJobSpec", inputs, at)
+    violations = (*reading.violations, *_other_task(document, reading.value), *task.violations)
+    whole = {**reading.value, "trainingTaskInputs": task.value}
+    parsed = _parsed(document, Reading(value=whole, violations=violations), "trainingTaskInputs")
+    return _with_spec(parsed, envelope=compact(reading.value))
+
+
+def _table() -> Table:
+    return table("aiplatform_v1")
+
+
+def _parsed(document: Json, reading: Reading, prefix: str) -> Parsed:
+    """A document that holds its CustomJobSpec under ``prefix``."""
+    value = reading.value
+    spec = replace(
+        _spec(value.get(prefix, {})),
+        display_name=value.get("displayName", ""),
+        region=_region_of_name(document.get("name")),
+        labels=value.get("labels", {}),
+        envelope=compact({key: item for key, item in value.items() if key != prefix}),
+    )
+    pools = _too_many_pools(document, value.get(prefix, {}), f"{prefix}.")
+    words = in_own_spelling(partial(caller_words, spec=spec, prefix=f"{prefix}."), document)
+    return Parsed(spec=spec, violations=(*reading.violations, *pools), words=words)
+
+
+def _with_spec(parsed: Parsed, **changes: Any) -> Parsed:
+    assert parsed.spec is not None  # noqa: S101  # _parsed always makes one
+    return replace(parsed, spec=replace(parsed.spec, **changes))
+
+
+def _spec(value: Json) -> JobSpec:
+    return JobSpec(
+        dialect=Dialect.AIPLATFORM_V1,
+        groups=groups_of(value.get("workerPoolSpecs", ())),
+        base_output_dir=value.get("baseOutputDirectory", {}).get("outputUriPrefix"),
+        scheduling=_scheduling(value.get("scheduling", {})),
+        request=compact(value),
+    )
+
+
+def _scheduling(value: Json) -> Scheduling:
+    return Scheduling(
+        running_s_max=seconds(value.get("timeout")),
+        waiting_s_max=seconds(value.get("maxWaitDuration")),
+        strategy=value.get("strategy"),
+        restart_job_on_worker_restart=value.get("restartJobOnWorkerRestart", False),
+        disable_retries=value.get("disableRetries", False),
+    )
+
+
+def _region(value: Any) -> tuple[str | None, tuple[Violation, ...]]:
+    if value is None or isinstance(value, str):
+        return value, ()
+    message = f"region is a text, not {told(value)}"
+    accepted = "a region, such as us-central1"
+    return None, (Violation(field="region", rule="wrong-type", message=message, accepted=accepted),)
+
+
+def _region_of_name(name: Any) -> str | None:
+    """The location in a resource's full name, which a job that was described carries."""
+    found = _LOCATION.search(name) if isinstance(name, str) else None
+    return found[1] if found else None
+
+
+def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation, ...]:
+    count = len(value.get("workerPoolSpecs", ()))
+    if count <= POOLS_MAX:
+        return ()
+    return (
+        Violation(
+            field=as_written(document, f"{prefix}workerPoolSpecs[{POOLS_MAX}]"),
+            rule="worker-pools",
+            message=f"a job has at most {POOLS_MAX} worker pools, not {count}",
+            accepted="primary, workers, parameter servers or reducers, and evaluators, in order",
+        ),
+    )
+
+
+def _not_inputs(at: str, inputs: Any) -> Violation:
+    message = f"trainingTaskInputs is a CustomJobSpec, not {told(inputs)}"
+    accepted = "an object with workerPoolSpecs"
+    return Violation(field=at, rule="wrong-type", message=message, accepted=accepted)
+
+
+def _other_task(document: Json, value: Json) -> tuple[Violation, ...]:
+    definition = value.get("trainingTaskDefinition")
+    if definition is None or CUSTOM_TASK.search(definition):
+        return ()
+    return (
+        Violation(
+            field=as_written(document, "trainingTaskDefinition"),
+            rule="unsupported-field",
+            message=f"only custom training runs here, not {definition}",
+            accepted="gs://google-cloud-aiplatform/schema/trainingjob/definition/"
+            "custom_task_1.0.0.yaml",
+        ),
+    )

@@ -1,0 +1,75 @@
+"""Jobs of the model as resources of ``aiplatform/v1``: the caller's document and what was observed.
+
+The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
+``envelope``.  Trials of a tuning job are not rendered yet: no release runs them.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trainshed.model.status import Job, JobState
+from trainshed.wire.times import rfc3339
+
+#: This dialect's word for every state, behind its prefix (contracts/gcloud.md 10.3).
+STATE: Final[Mapping[JobState, str]] = {
+    JobState.QUEUED: "QUEUED",
+    JobState.PREPARING: "PENDING",
+    JobState.RUNNING: "RUNNING",
+    JobState.CANCELLING: "CANCELLING",
+    JobState.SUCCEEDED: "SUCCEEDED",
+    JobState.FAILED: "FAILED",
+    JobState.CANCELLED: "CANCELLED",
+}
+
+
+def custom_job(job: Job) -> dict[str, Any]:
+    """The CustomJob as its clients read it."""
+    return {
+        **_envelope(job),
+        "jobSpec": json.loads(job.spec.request),
+        **_outputs(job, "customJobs", "JOB_STATE"),
+    }
+
+
+def tuning_job(job: Job) -> dict[str, Any]:
+    """The HyperparameterTuningJob as its clients read it."""
+    return {
+        **_envelope(job),
+        "trialJobSpec": json.loads(job.spec.request),
+        **_outputs(job, "hyperparameterTuningJobs", "JOB_STATE"),
+    }
+
+
+def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dict[str, Any]:
+    """The TrainingPipeline as its clients read it.
+
+    ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
+    full name of the CustomJob that does the work (contracts/vertex-sdk.md 4.4).
+    """
+    found = {**_envelope(job), **_outputs(job, "trainingPipelines", "PIPELINE_STATE")}
+    if backing_custom_job:
+        found["trainingTaskMetadata"] = {"backingCustomJob": backing_custom_job}
+    return found
+
+
+def _envelope(job: Job) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(job.spec.envelope)
+    return found
+
+
+def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
+    status = job.status
+    parent = f"projects/{job.project}/locations/{job.location}"
+    error = status.error
+    found = {
+        "name": f"{parent}/{collection}/{job.job_id}",
+        "displayName": job.spec.display_name or None,
+        "state": f"{prefix}_{STATE[status.state]}",
+        "createTime": rfc3339(status.create_time),
+        "startTime": rfc3339(status.start_time),
+        "endTime": rfc3339(status.end_time),
+        "updateTime": rfc3339(status.update_time),
+        "error": {"code": error.code, "message": error.message} if error else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,29 @@
+"""The dialects' protobuf messages, for bytes: loaded on use, because parsing JSON needs none.
+
+A private pool keeps them apart from those of an SDK in the same process (vertex-sdk.md 9.1).
+"""
+
+from functools import cache
+from importlib.resources import files
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+
+def message_class(full_name: str) -> type[Message]:
+    """The class of ``google.cloud.ml.v1.Job`` and the like.  Raises KeyError for any other."""
+    return GetMessageClass(_pool().FindMessageTypeByName(full_name))
+
+
+@cache
+def _pool() -> DescriptorPool:
+    pool, known = DescriptorPool(), set()
+    for dialect in ("ml_v1", "aiplatform_v1"):
+        path = files(f"trainshed.wire.{dialect}").joinpath("generated", "training.fds")
+        for file in FileDescriptorSet.FromString(path.read_bytes()).file:
+            if file.name not in known:
+                known.add(file.name)
+                pool.Add(file)
+    return pool

@@ -1,0 +1,76 @@
+"""Finds out by its shape what a document is, and reads it."""
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from trainshed.model.faults import FieldPath, Violation
+from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
+from trainshed.wire.jsonmap import told
+from trainshed.wire.ml_v1 import parse as ml_v1
+from trainshed.wire.parsed import Parsed
+from trainshed.wire.spelling import nearest, snake
+
+
+class Kind(enum.Enum):
+    """What a document can be; the value is its name in a sentence."""
+
+    ML_JOB = "an AI Platform Job"
+    TUNING_JOB = "a HyperparameterTuningJob"
+    TRAINING_PIPELINE = "a TrainingPipeline"
+    CUSTOM_JOB = "a CustomJob"
+    CUSTOM_JOB_SPEC = "a CustomJobSpec"
+
+
+#: The keys by which each kind is known, in camelCase; the first kind with a key there wins.
+KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.ML_JOB: ("trainingInput", "jobId", "predictionInput", "explanationInput"),
+    Kind.TUNING_JOB: ("trialJobSpec", "studySpec"),
+    Kind.TRAINING_PIPELINE: ("trainingTaskInputs", "trainingTaskDefinition"),
+    Kind.CUSTOM_JOB: ("jobSpec",),
+    Kind.CUSTOM_JOB_SPEC: ("workerPoolSpecs",),
+}
+
+PARSE: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Parsed]]] = {
+    Kind.ML_JOB: ml_v1.job,
+    Kind.TUNING_JOB: aiplatform_v1.tuning_job,
+    Kind.TRAINING_PIPELINE: aiplatform_v1.training_pipeline,
+    Kind.CUSTOM_JOB: aiplatform_v1.custom_job,
+    Kind.CUSTOM_JOB_SPEC: aiplatform_v1.custom_job_spec,
+}
+
+#: What was looked for, as a refusal says it.
+ACCEPTED: Final = ", ".join(f"{keys[0]} ({kind.value})" for kind, keys in KEYS.items())
+
+
+def parse(document: Any) -> Parsed:
+    """Read a document of either dialect; one that is no job has no spec and one violation."""
+    kind = kind_of(document)
+    if isinstance(kind, Violation):
+        return Parsed(spec=None, violations=(kind,), words=_model_words)
+    return PARSE[kind](document)
+
+
+def kind_of(document: Any) -> Kind | Violation:
+    """What a document is, or why it is nothing that is known here."""
+    if not isinstance(document, Mapping):
+        message = f"a job is an object of fields, not {told(document)}"
+        return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
+    for kind, keys in KEYS.items():
+        if any(key in document or snake(key) in document for key in keys):
+            return kind
+    return _no_job(document)
+
+
+def _no_job(document: Mapping[Any, Any]) -> Violation:
+    """Points at the key that is nearest to a known one, if any is near."""
+    known = [key for keys in KEYS.values() for key in keys]
+    near = ((str(key), nearest(str(key), known)) for key in document)
+    key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
+    message = "none of the keys by which a job is known is there"
+    message += f"; did you mean {meant} instead of {key}?" if meant else ""
+    return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
+
+
+def _model_words(path: FieldPath) -> str:
+    return path.field.value

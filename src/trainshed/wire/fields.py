@@ -1,0 +1,131 @@
+"""The field tables: what each message of a dialect may hold.
+
+They are read from ``generated/fields.json``, which is derived from the descriptors; a test holds
+the two together.  The descriptors themselves would need protobuf, whose import alone takes longer
+than judging a file.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+#: Text fields into which programs write numbers and flags: they become text (vertex-sdk.md 9.3).
+LOOSE_TEXT: Final = frozenset(
+    {
+        "ContainerSpec.args",
+        "EnvVar.value",
+        "PythonPackageSpec.args",
+        "ReplicaConfig.containerArgs",
+        "TrainingInput.args",
+    }
+)
+
+#: Enums whose unknown names are kept: the catalog knows which accelerators there are, and a user
+#: may have added some.
+OPEN_ENUMS: Final = frozenset({"AcceleratorConfig.Type", "AcceleratorType"})
+
+#: The number of an ml_v1 enum's value is published nowhere.
+NUMBERED_ENUMS: Final = {"ml_v1": False, "aiplatform_v1": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldInfo:
+    """One field.  ``kind`` chooses how it is read; ``type`` names its message or enum."""
+
+    name: str
+    json_name: str
+    kind: str
+    type: str = ""
+    is_repeated: bool = False
+    oneof: str = ""
+    refused: str = ""
+    """Why the field is refused; empty for one that is not."""
+    is_output: bool = False
+    """Only the server writes it; a request's value is read over."""
+    value: "FieldInfo | None" = None
+    """What the values of a map are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageInfo:
+    """One message: its fields under both of their spellings, and its groups of alternatives."""
+
+    name: str
+    by_key: Mapping[str, FieldInfo]
+    oneofs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> Iterable[FieldInfo]:
+        """Each field once."""
+        return {info.json_name: info for info in self.by_key.values()}.values()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumInfo:
+    """One enum.  ``by_number`` is empty where its numbers are published nowhere."""
+
+    names: tuple[str, ...]
+    by_number: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """All messages and enums of a dialect's requests."""
+
+    messages: Mapping[str, MessageInfo]
+    enums: Mapping[str, EnumInfo]
+
+
+@cache
+def table(dialect: str) -> Table:
+    """The table of a dialect's package, such as ``ml_v1``; read once a process."""
+    path = files(f"trainshed.wire.{dialect}").joinpath("generated", "fields.json")
+    raw = json.loads(path.read_text("utf-8"))
+    numbered = NUMBERED_ENUMS[dialect]
+    return Table(
+        messages={name: _message(name, rows) for name, rows in raw["messages"].items()},
+        enums={name: _enum(values, numbered=numbered) for name, values in raw["enums"].items()},
+    )
+
+
+def _enum(values: Mapping[str, int], *, numbered: bool) -> EnumInfo:
+    names = tuple(sorted(values, key=values.__getitem__))
+    by_number = {number: name for name, number in values.items()} if numbered else {}
+    return EnumInfo(names=names, by_number=by_number)
+
+
+def _message(name: str, rows: Mapping[str, Any]) -> MessageInfo:
+    found = [_field(name, json_name, row) for json_name, row in rows.items()]
+    oneofs: dict[str, tuple[str, ...]] = {}
+    for info in found:
+        if info.oneof:
+            oneofs[info.oneof] = (*oneofs.get(info.oneof, ()), info.json_name)
+    by_key = {key: info for info in found for key in (info.json_name, info.name)}
+    return MessageInfo(name=name, by_key=by_key, oneofs=oneofs)
+
+
+def _field(message: str, json_name: str, row: Mapping[str, Any]) -> FieldInfo:
+    inner = row.get("value")
+    return FieldInfo(
+        name=row.get("name", json_name),
+        json_name=json_name,
+        kind=_kind(f"{message}.{json_name}", row),
+        type=row.get("type", ""),
+        is_repeated=row.get("repeated", False),
+        oneof=row.get("oneof", ""),
+        refused=row.get("refused", ""),
+        is_output=row.get("output", False),
+        value=_field(message, json_name, inner) if inner else None,
+    )
+
+
+def _kind(where: str, row: Mapping[str, Any]) -> str:
+    if where in LOOSE_TEXT:
+        return "loose text"
+    if row.get("type") in OPEN_ENUMS:
+        return "open enum"
+    kind: str = row["kind"]
+    return kind

@@ -1,0 +1,186 @@
+"""From a caller's JSON value to its normal form, with every fault on the way.
+
+protobuf's own JSON reader stops at the first fault and cannot name the place in the caller's words;
+this one goes on, so that a refusal has all of them at once.  It takes what Google's clients send
+(contracts/vertex-sdk.md 9.3): both key cases, enums as names or numbers, numbers as texts or
+doubles, nulls, empty messages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainshed.model.faults import Violation
+from trainshed.wire.fields import FieldInfo, MessageInfo, Table
+from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
+from trainshed.wire.spelling import hint, nearest
+
+#: As in protobuf's own readers; deeper documents are refused, not followed.
+DEPTH_MAX: Final = 100
+
+#: How much of a caller's text a message repeats.
+TOLD_MAX: Final = 80
+
+#: Alternatives whose conflict has a rule of its own (R12).
+RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The normal form, and what was wrong on the way.  Faulty values are absent from the form."""
+
+    value: dict[str, Any]
+    violations: tuple[Violation, ...]
+
+
+def read(table: Table, message: str, document: Mapping[Any, Any], at: str = "") -> Reading:
+    """Read a document as a message.  ``at`` is the dotted path at which the document lies.
+
+    The form has camelCase keys, names for enums, texts for 64-bit numbers, and neither nulls nor
+    fields that only the server writes.  An element of a list that cannot be read leaves an empty
+    message behind, because positions have meaning (R12).
+    """
+    reader = _Reader(table)
+    value = reader.message(table.messages[message], document, at, 0)
+    return Reading(value=value, violations=tuple(reader.found))
+
+
+class _Reader:
+    """One reading: the table, and the faults so far."""
+
+    __slots__ = ("found", "table")
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.found: list[Violation] = []
+
+    def message(
+        self, info: MessageInfo, document: Mapping[Any, Any], path: str, depth: int
+    ) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        spelled: dict[str, str] = {}
+        for key, item in document.items():
+            where = f"{path}.{key}" if path else str(key)
+            field = info.by_key.get(key)
+            if field is None:
+                self._unknown_field(info, str(key), where)
+            elif item is None or field.is_output:
+                continue
+            elif field.json_name in spelled:
+                self._duplicate(field, where, spelled[field.json_name])
+            elif field.refused:
+                self._add(where, "unsupported-field", field.refused, "leave it out")
+            else:
+                spelled[field.json_name] = key
+                read = self._field(field, item, where, depth)
+                if read is not WRONG:
+                    value[field.json_name] = read
+        for oneof, members in info.oneofs.items():
+            self._one_of(oneof, members, spelled, path)
+        return value
+
+    def _field(self, field: FieldInfo, item: Any, where: str, depth: int) -> Any:
+        if not field.is_repeated:
+            return self._one(field, item, where, depth)
+        if not isinstance(item, list):
+            return self._wrong(field, item, where, "a list", "a list, in brackets or with dashes")
+        elements = [
+            self._one(field, each, f"{where}[{index}]", depth) for index, each in enumerate(item)
+        ]
+        if field.kind == "message":
+            return [{} if element is WRONG else element for element in elements]
+        return [element for element in elements if element is not WRONG]
+
+    def _one(self, field: FieldInfo, item: Any, where: str, depth: int) -> Any:
+        reader = READERS.get(field.kind)
+        if reader:
+            value = reader(item)
+            return self._wrong(field, item, where) if value is WRONG else value
+        if field.kind in ("enum", "open enum"):
+            return self._enum(field, item, where)
+        if not isinstance(item, Mapping):
+            return self._wrong(field, item, where)
+        if depth >= DEPTH_MAX:
+            wanted = f"nested at most {DEPTH_MAX} deep"
+            return self._wrong(field, item, where, wanted, wanted)
+        if field.value:
+            return self._map(field.value, item, where, depth + 1)
+        return self.message(self.table.messages[field.type], item, where, depth + 1)
+
+    def _map(self, values: FieldInfo, item: Mapping[Any, Any], path: str, depth: int) -> Any:
+        found = {}
+        for key, each in item.items():
+            where = f"{path}.{key}"
+            if not isinstance(key, str):
+                accepted = f'a text: "{key}", in quotes'
+                self._add(where, "wrong-type", f"a key is a text, not {told(key)}", accepted)
+            else:
+                value = self._one(values, each, where, depth)
+                if value is not WRONG:
+                    found[key] = value
+        return found
+
+    def _enum(self, field: FieldInfo, item: Any, where: str) -> Any:
+        info = self.table.enums[field.type]
+        is_open = field.kind == "open enum"
+        if isinstance(item, str):
+            if is_open or item in info.names:
+                return item
+        elif info.by_number and (number := whole(item, bits=32)) is not WRONG:
+            if is_open or number in info.by_number:
+                return info.by_number.get(number, str(number))
+        else:
+            return self._wrong(field, item, where)
+        names = [name for name in info.names if not name.endswith("UNSPECIFIED")]
+        message = f"{told(item)} is no value of {field.json_name}"
+        message += hint(item, names) if isinstance(item, str) else ""
+        self._add(where, "unknown-value", message, ", ".join(names))
+        return WRONG
+
+    def _one_of(
+        self, oneof: str, members: tuple[str, ...], spelled: Mapping[str, str], path: str
+    ) -> None:
+        given = [spelled[name] for name in members if name in spelled]
+        if len(given) > 1:
+            rule = RULE_OF_ONEOF.get(oneof, "exactly-one-of")
+            message = f"{' and '.join(given)} exclude each other"
+            self._add(path or given[1], rule, message, f"exactly one of {', '.join(members)}")
+
+    def _unknown_field(self, info: MessageInfo, key: str, where: str) -> None:
+        usable = [f for f in info.fields if not f.refused and not f.is_output]
+        names = [f.name if "_" in key else f.json_name for f in usable]
+        message = f"{info.name} has no field {key}{hint(key, names)}"
+        self._add(where, "unknown-field", message, nearest(key, names) or ", ".join(names))
+
+    def _duplicate(self, field: FieldInfo, where: str, first: str) -> None:
+        key = _last_word(where)
+        message = f"{field.json_name} is given twice, as {first} and as {key}"
+        self._add(where, "duplicate-field", message, f"{first} or {key}, not both")
+
+    def _wrong(
+        self, field: FieldInfo, item: Any, where: str, noun: str = "", accepted: str = ""
+    ) -> Any:
+        wanted = WANTED[field.kind]
+        message = f"{_last_word(where)} is {noun or wanted[0]}, not {told(item)}"
+        self._add(where, "wrong-type", message, accepted or wanted[1])
+        return WRONG
+
+    def _add(self, where: str, rule: str, message: str, accepted: str) -> None:
+        self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
+
+
+def _last_word(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def told(item: Any) -> str:
+    """A value as a sentence names it."""
+    if isinstance(item, str):
+        return f"the text {item[:TOLD_MAX]!r}" + ("..." if len(item) > TOLD_MAX else "")
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if item is None:
+        return "null"
+    if isinstance(item, int | float):
+        return f"the number {item!r}"
+    return "a list" if isinstance(item, list) else "an object"

@@ -1,0 +1,68 @@
+"""A Job document of ``ml/v1`` to the model (contracts/gcloud.md 3, vertex-sdk.md 7.1)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from trainshed.model.job import JobSpec, ScaleTier, Scheduling
+from trainshed.model.roles import Dialect
+from trainshed.model.study import StudySpec
+from trainshed.wire.fields import table
+from trainshed.wire.jsonmap import read
+from trainshed.wire.ml_v1.groups import groups_of
+from trainshed.wire.ml_v1.study import missing_types, study_of
+from trainshed.wire.ml_v1.words import caller_words
+from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
+from trainshed.wire.spelling import as_written
+from trainshed.wire.times import seconds
+
+SCALE_TIER: Final = "trainingInput.scaleTier"
+
+
+def job(document: Mapping[str, Any]) -> Parsed:
+    """Read a whole Job, as ``config.yaml`` and ``jobs.create`` have it."""
+    reading = read(table("ml_v1"), "Job", document)
+    hyperparameters = reading.value.get("trainingInput", {}).get("hyperparameters")
+    spec = _spec(reading.value, study_of(hyperparameters))
+    if as_written(document, SCALE_TIER) in {v.field for v in reading.violations}:
+        spec = replace(spec, scale_tier=_likely_tier(spec))
+    words = in_own_spelling(partial(caller_words, spec=spec), document)
+    gaps = missing_types(hyperparameters, document)
+    violations = (*reading.violations, *without(gaps, reading.violations))
+    return Parsed(spec=spec, violations=violations, words=words)
+
+
+def _likely_tier(spec: JobSpec) -> ScaleTier | None:
+    """What was meant by a tier that cannot be read: machines of one's own go with CUSTOM only.
+
+    Any other guess would refuse each of them too, for a reason that is not the caller's.
+    """
+    return ScaleTier.CUSTOM if any(group.machine_type for group in spec.groups) else None
+
+
+def _spec(value: dict[str, Any], study: StudySpec | None) -> JobSpec:
+    training = value.get("trainingInput", {})
+    return JobSpec(
+        dialect=Dialect.ML_V1,
+        job_id=value.get("jobId", ""),
+        region=training.get("region"),
+        scale_tier=ScaleTier(training["scaleTier"]) if "scaleTier" in training else None,
+        groups=groups_of(training),
+        job_dir=training.get("jobDir"),
+        use_chief_in_tf_config=training.get("useChiefInTfConfig"),
+        scheduling=_scheduling(training.get("scheduling", {})),
+        labels=value.get("labels", {}),
+        study=study,
+        request=compact(value),
+    )
+
+
+def _scheduling(value: dict[str, Any]) -> Scheduling:
+    return Scheduling(
+        running_s_max=seconds(value.get("maxRunningTime")),
+        waiting_s_max=seconds(value.get("maxWaitTime")),
+        priority=value.get("priority"),
+        strategy=value.get("strategy"),
+        restart_job_on_worker_restart=value.get("resilientToWorkerRestart", False),
+    )

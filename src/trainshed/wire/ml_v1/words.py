@@ -1,0 +1,76 @@
+"""What a Job document calls the model's fields: total, so that no refusal is left without words."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.model.faults import Field, FieldPath
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Role
+
+#: Fields of the whole job.  ``GROUPS`` and ``ENV`` have no field of their own.
+OF_JOB: Final[Mapping[Field, str]] = {
+    Field.JOB: "trainingInput",
+    Field.JOB_ID: "jobId",
+    Field.LABELS: "labels",
+    Field.REGION: "trainingInput.region",
+    Field.SCALE_TIER: "trainingInput.scaleTier",
+    Field.JOB_DIR: "trainingInput.jobDir",
+    Field.STRATEGY: "trainingInput.scheduling.strategy",
+    Field.PRIORITY: "trainingInput.scheduling.priority",
+    Field.RUNNING_MAX: "trainingInput.scheduling.maxRunningTime",
+    Field.WAITING_MAX: "trainingInput.scheduling.maxWaitTime",
+    Field.STUDY: "trainingInput.hyperparameters",
+    Field.GROUPS: "trainingInput",
+    Field.RUNTIME_VERSION: "trainingInput.runtimeVersion",
+    Field.PYTHON_VERSION: "trainingInput.pythonVersion",
+    Field.PACKAGE_URIS: "trainingInput.packageUris",
+    Field.MODULE: "trainingInput.pythonModule",
+    Field.ENV: "trainingInput",
+}
+
+#: Fields of one group, after the first word of its family.
+OF_GROUP: Final[Mapping[Field, str]] = {
+    Field.GROUP: "Type",
+    Field.COUNT: "Count",
+    Field.MACHINE_TYPE: "Type",
+    Field.ACCELERATOR: "Config.acceleratorConfig",
+    Field.ACCELERATOR_TYPE: "Config.acceleratorConfig.type",
+    Field.ACCELERATOR_COUNT: "Config.acceleratorConfig.count",
+    Field.TPU_TOPOLOGY: "Config.acceleratorConfig",
+    Field.DISK_TYPE: "Config.diskConfig.bootDiskType",
+    Field.DISK_SIZE: "Config.diskConfig.bootDiskSizeGb",
+    Field.IMAGE_URI: "Config.imageUri",
+    Field.COMMAND: "Config.containerCommand",
+}
+
+#: The family of every role; this dialect has no reducers, whose place is that of the servers.
+FAMILY: Final[Mapping[Role, str]] = {
+    Role.PRIMARY: "master",
+    Role.WORKER: "worker",
+    Role.PARAMETER_SERVER: "parameterServer",
+    Role.REDUCER: "parameterServer",
+    Role.EVALUATOR: "evaluator",
+}
+
+
+def caller_words(path: FieldPath, *, spec: JobSpec) -> str:
+    """The dotted name of a field, such as ``trainingInput.workerConfig.acceleratorConfig.count``.
+
+    There is no ``masterCount``: a job has one master, whose type says that it is wanted.
+    """
+    role = path.role or Role.PRIMARY
+    if path.field is Field.ARGS:
+        return _args(role, spec)
+    if path.field in OF_JOB:
+        return OF_JOB[path.field]
+    word = OF_GROUP[path.field]
+    if path.field is Field.COUNT and role is Role.PRIMARY:
+        word = "Type"
+    return f"trainingInput.{FAMILY[role]}{word}"
+
+
+def _args(role: Role, spec: JobSpec) -> str:
+    """A container's own arguments, where it was given a command of its own; else the job's."""
+    group = spec.group(role)
+    has_own = group is not None and group.program is not None and bool(group.program.command)
+    return f"trainingInput.{FAMILY[role]}Config.containerArgs" if has_own else "trainingInput.args"

@@ -1,0 +1,151 @@
+"""Single values: what a caller may write for each kind of field, and its one normal form.
+
+The normal form is that of protobuf's JSON: 64-bit numbers are texts, 32-bit numbers are numbers,
+durations and times stay as they are written (contracts/vertex-sdk.md 9.3).
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+#: What a reader returns for a value that its field cannot take.
+WRONG: Final = object()
+
+WHOLE = re.compile(r"[+-]?\d{1,20}(?:\.0*)?")
+DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+DURATION = re.compile(r"-?\d{1,12}(?:\.\d{1,9})?s")
+TIMESTAMP = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.IGNORECASE
+)
+NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+_INTEGRAL_FLOAT_MAX = 2**53
+
+
+def text(value: Any) -> Any:
+    """A text and nothing else: 2.10 would silently lose its zero."""
+    return value if isinstance(value, str) else WRONG
+
+
+def loose_text(value: Any) -> Any:
+    """A text, or a number or flag that becomes one: 3.0 is ``3``, 0.5 is ``0.5``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value)
+    return str(value) if isinstance(value, int) else text(value)
+
+
+def number_text(value: float) -> str:
+    """A number as a person writes it: whole numbers have no point."""
+    if value.is_integer() and abs(value) < _INTEGRAL_FLOAT_MAX:
+        return str(int(value))
+    return repr(value)
+
+
+def boolean(value: Any) -> Any:
+    """True or false; the words in quotes are texts."""
+    return value if isinstance(value, bool) else WRONG
+
+
+def whole(value: Any, *, bits: int) -> Any:
+    """A whole number of so many bits, from a number, a text or a double such as 4.0."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    elif isinstance(value, str) and WHOLE.fullmatch(value):
+        value = int(value.partition(".")[0])
+    if not isinstance(value, int) or isinstance(value, bool):
+        return WRONG
+    limit = 1 << (bits - 1)
+    return value if -limit <= value < limit else WRONG
+
+
+def int32(value: Any) -> Any:
+    """A whole number of 32 bits."""
+    return whole(value, bits=32)
+
+
+def int64(value: Any) -> Any:
+    """A whole number of 64 bits, as a text."""
+    number = whole(value, bits=64)
+    return WRONG if number is WRONG else str(number)
+
+
+def double(value: Any) -> Any:
+    """Any number, also as a text; the three that JSON cannot write are words."""
+    if isinstance(value, str):
+        if value in NOT_FINITE:
+            return value
+        return float(value) if DECIMAL.fullmatch(value) else WRONG
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return WRONG
+    return value if math.isfinite(value) else _not_finite(value)
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def duration(value: Any) -> Any:
+    """Seconds with the letter s."""
+    return value if isinstance(value, str) and DURATION.fullmatch(value) else WRONG
+
+
+def timestamp(value: Any) -> Any:
+    """A time of RFC 3339."""
+    return value if isinstance(value, str) and TIMESTAMP.fullmatch(value) else WRONG
+
+
+def mapping(value: Any) -> Any:
+    """An object of any content, kept as it is."""
+    return value if isinstance(value, dict) else WRONG
+
+
+def sequence(value: Any) -> Any:
+    """A list of any content, kept as it is."""
+    return value if isinstance(value, list) else WRONG
+
+
+def anything(value: Any) -> Any:
+    """Any JSON value, kept as it is."""
+    return value
+
+
+READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "string": text,
+    "loose text": loose_text,
+    "bytes": text,
+    "bool": boolean,
+    "int32": int32,
+    "int64": int64,
+    "double": double,
+    "float": double,
+    "duration": duration,
+    "timestamp": timestamp,
+    "struct": mapping,
+    "list": sequence,
+    "value": anything,
+}
+
+#: What a kind takes: a noun for the message, and an example of what would be accepted.
+WANTED: Final[Mapping[str, tuple[str, str]]] = {
+    "string": ("a text", 'a text; a number needs quotes, such as "2.11"'),
+    "loose text": ("a text", 'a text, such as "--epochs=3"'),
+    "bytes": ("a text", "bytes as base64"),
+    "bool": ("true or false", "true or false, without quotes"),
+    "int32": ("a whole number", "a whole number of 32 bits, such as 4"),
+    "int64": ("a whole number", "a whole number of 64 bits, such as 4"),
+    "double": ("a number", "a number, such as 0.5"),
+    "float": ("a number", "a number, such as 0.5"),
+    "duration": ("a duration", 'seconds with the letter s, such as "3600s"'),
+    "timestamp": ("a time", "a time of RFC 3339, such as 2026-11-21T00:02:39Z"),
+    "struct": ("an object", "an object of fields"),
+    "list": ("a list", "a list of values"),
+    "value": ("any value", "any value"),
+    "message": ("an object", "an object of fields"),
+    "map": ("an object", "an object of names and values"),
+    "enum": ("the name of a value", "the name of a value, as a text"),
+    "open enum": ("the name of a value", "the name of a value, as a text"),
+}

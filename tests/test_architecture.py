@@ -1,0 +1,33 @@
+"""The map is current: every package has its line, and every link leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    path
+    for path in ROOT.rglob("*.md")
+    if not {".venv", ".git", "node_modules"} & set(path.relative_to(ROOT).parts)
+]
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
+
+
+def test_every_package_has_its_line_in_the_architecture():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    packages = {p.parent.name for p in (ROOT / "src/trainshed").glob("*/__init__.py")}
+    assert packages
+    missing = {name for name in packages if f"`trainshed.{name}`" not in text}
+    assert not missing
+
+
+def test_the_architecture_names_no_package_that_is_gone():
+    named = re.findall(r"^\| `trainshed\.(\w+)`", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    assert all((ROOT / "src/trainshed" / name / "__init__.py").exists() for name in named)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page):
+    broken = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert not broken

@@ -1,0 +1,54 @@
+"""A document is known by its shape, or its author is told what was looked for."""
+
+import pytest
+
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.roles import Dialect
+from trainshed.wire.detect import Kind, kind_of, parse
+
+
+@pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        ({"trainingInput": {}}, Kind.ML_JOB),
+        ({"training_input": {}}, Kind.ML_JOB),
+        ({"jobId": "j"}, Kind.ML_JOB),
+        ({"jobSpec": {}, "displayName": "d"}, Kind.CUSTOM_JOB),
+        ({"job_spec": {}}, Kind.CUSTOM_JOB),
+        ({"workerPoolSpecs": []}, Kind.CUSTOM_JOB_SPEC),
+        ({"worker_pool_specs": []}, Kind.CUSTOM_JOB_SPEC),
+        ({"studySpec": {}, "trialJobSpec": {}}, Kind.TUNING_JOB),
+        ({"trialJobSpec": {}}, Kind.TUNING_JOB),
+        ({"trainingTaskInputs": {}}, Kind.TRAINING_PIPELINE),
+    ],
+)
+def test_a_document_is_known_by_its_keys(document, kind):
+    assert kind_of(document) is kind
+    parsed = parse(document)
+    expected = Dialect.ML_V1 if kind is Kind.ML_JOB else Dialect.AIPLATFORM_V1
+    assert parsed.spec.dialect is expected
+    assert parsed.violations == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "says"),
+    [
+        ({"trainingInputs": {}}, "trainingInputs", "trainingInput"),
+        ({"worker_pool_spec": []}, "worker_pool_spec", "workerPoolSpecs"),
+        ({"displayName": "d"}, "", "none of the keys"),
+        ({1: 2}, "", "none of the keys"),
+        ({}, "", "none of the keys"),
+        ([], "", "a list"),
+        ("text", "", "the text 'text'"),
+        (None, "", "null"),
+    ],
+)
+def test_what_is_no_job_is_told_what_one_looks_like(document, field, says):
+    parsed = parse(document)
+    assert parsed.spec is None
+    [violation] = parsed.violations
+    assert isinstance(kind_of(document), Violation)
+    assert (violation.field, violation.rule) == (field, "not-a-job")
+    assert says in violation.message
+    assert "workerPoolSpecs" in violation.accepted
+    assert parsed.words(FieldPath(Field.REGION)) == "region"

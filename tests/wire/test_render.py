@@ -1,0 +1,143 @@
+"""What clients read back: the caller's own document, with what was observed."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from google.protobuf import json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire.documents import documents
+
+from trainshed.model.status import Job, JobError, JobState, JobStatus
+from trainshed.wire import detect
+from trainshed.wire.aiplatform_v1 import render as aiplatform_v1
+from trainshed.wire.descriptors import message_class
+from trainshed.wire.ml_v1 import render as ml_v1
+from trainshed.wire.times import rfc3339
+
+TIMES = st.none() | st.integers(0, 2**51).map(lambda us: datetime.fromtimestamp(us / 1e6, tz=UTC))
+STATUS = st.builds(
+    JobStatus,
+    state=st.sampled_from(JobState),
+    create_time=TIMES,
+    start_time=TIMES,
+    end_time=TIMES,
+    update_time=TIMES,
+    error=st.none() | st.builds(JobError, code=st.integers(0, 16), message=st.text(max_size=9)),
+    queue_position=st.none() | st.integers(0, 9),
+)
+LOCATION = "us-central1"
+PACKAGE = {"ml_v1": "google.cloud.ml.v1", "aiplatform_v1": "google.cloud.aiplatform.v1"}
+
+
+def job_of(document, status, etag=b""):
+    spec = detect.parse(document).spec
+    location = "global" if "trainingInput" in document else LOCATION
+    if location == LOCATION:
+        spec = replace(spec, region=LOCATION)
+    job_id = spec.job_id or "7"
+    return Job(project="p", location=location, job_id=job_id, spec=spec, status=status, etag=etag)
+
+
+def check(document, job, dialect, message):
+    """The rendered document is a message of the dialect, and is read as the same spec."""
+    json_format.ParseDict(document, message_class(f"{PACKAGE[dialect]}.{message}")())
+    assert detect.parse(json.loads(json.dumps(document))).spec == job.spec
+
+
+@settings(max_examples=60)
+@given(document=documents("ml_v1", "Job"), status=STATUS, etag=st.binary(max_size=5))
+def test_an_ml_job_comes_back_with_its_spec(document, status, etag):
+    document = {"trainingInput": {}, **document, "jobId": "job_1"}
+    job = job_of(document, status, etag)
+    check(ml_v1.job(job), job, "ml_v1", "Job")
+
+
+@settings(max_examples=60)
+@given(document=documents("aiplatform_v1", "CustomJob"), status=STATUS)
+def test_a_custom_job_comes_back_with_its_spec(document, status):
+    job = job_of({"jobSpec": {}, **document}, status)
+    check(aiplatform_v1.custom_job(job), job, "aiplatform_v1", "CustomJob")
+
+
+@settings(max_examples=40)
+@given(document=documents("aiplatform_v1", "HyperparameterTuningJob"), status=STATUS)
+def test_a_tuning_job_comes_back_with_its_spec(document, status):
+    job = job_of({"trialJobSpec": {}, **document}, status)
+    check(aiplatform_v1.tuning_job(job), job, "aiplatform_v1", "HyperparameterTuningJob")
+
+
+@settings(max_examples=40)
+@given(
+    document=documents("aiplatform_v1", "TrainingPipeline", depth=2),
+    inputs=documents("aiplatform_v1", "CustomJobSpec"),
+    status=STATUS,
+)
+def test_a_pipeline_comes_back_with_its_spec_and_its_inputs_as_written(document, inputs, status):
+    job = job_of({**document, "trainingTaskInputs": inputs}, status)
+    rendered = aiplatform_v1.training_pipeline(job, backing_custom_job="projects/p/x/1")
+    check(rendered, job, "aiplatform_v1", "TrainingPipeline")
+    assert rendered["trainingTaskInputs"] == inputs
+    assert rendered["trainingTaskMetadata"] == {"backingCustomJob": "projects/p/x/1"}
+
+
+SECOND = datetime(2026, 11, 21, 0, 2, 41, tzinfo=UTC)
+FAILED = JobStatus(
+    state=JobState.FAILED,
+    create_time=SECOND,
+    start_time=SECOND + timedelta(milliseconds=1500),
+    end_time=SECOND + timedelta(microseconds=7),
+    update_time=SECOND,
+    error=JobError(code=3, message="The replica workerpool0-0 exited."),
+)
+
+
+def test_an_ml_job_has_the_words_that_gcloud_reads():
+    queued = JobStatus(state=JobState.QUEUED, create_time=SECOND, queue_position=0)
+    job = job_of({"jobId": "job_1", "trainingInput": {"workerCount": 2}}, queued, b"\0\0\0")
+    assert ml_v1.job(job) == {
+        "jobId": "job_1",
+        "trainingInput": {"workerCount": "2"},
+        "createTime": "2026-11-21T00:02:41Z",
+        "state": "QUEUED",
+        "etag": "AAAA",
+        "jobPosition": "0",
+    }
+    failed = ml_v1.job(replace(job, status=FAILED, etag=b"\0\0"))
+    assert failed["errorMessage"] == "The replica workerpool0-0 exited."
+    assert failed["etag"] == "AAA="
+
+
+def test_a_custom_job_has_the_words_that_the_sdk_reads():
+    document = {"displayName": "cj", "labels": {"a": "b"}, "jobSpec": {"workerPoolSpecs": [{}]}}
+    assert aiplatform_v1.custom_job(job_of(document, FAILED)) == {
+        "name": "projects/p/locations/us-central1/customJobs/7",
+        "displayName": "cj",
+        "labels": {"a": "b"},
+        "jobSpec": {"workerPoolSpecs": [{}]},
+        "state": "JOB_STATE_FAILED",
+        "createTime": "2026-11-21T00:02:41Z",
+        "startTime": "2026-11-21T00:02:42.500Z",
+        "endTime": "2026-11-21T00:02:41.000007Z",
+        "updateTime": "2026-11-21T00:02:41Z",
+        "error": {"code": 3, "message": "The replica workerpool0-0 exited."},
+    }
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_every_state_has_a_word_in_both_dialects(state):
+    status = JobStatus(state=state)
+    ml = ml_v1.job(job_of({"trainingInput": {}}, status))
+    custom = aiplatform_v1.custom_job(job_of({"jobSpec": {}}, status))
+    pipeline = aiplatform_v1.training_pipeline(job_of({"trainingTaskInputs": {}}, status))
+    assert ml["state"] == state.value
+    word = "PENDING" if state is JobState.PREPARING else state.value
+    assert custom["state"] == f"JOB_STATE_{word}"
+    assert pipeline["state"] == f"PIPELINE_STATE_{word}"
+
+
+def test_times_are_told_in_utc():
+    east = timezone(timedelta(hours=1))
+    assert rfc3339(SECOND.astimezone(east)) == "2026-11-21T00:02:41Z"

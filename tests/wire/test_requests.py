@@ -1,0 +1,79 @@
+"""Recorded requests, and the shapes that they come in, as golden files of what they become.
+
+The files of ``requests`` are named after the section of the contract that prints them; those named
+``shape`` are ours.  Where a contract elides a part, it is filled from the same section.
+"""
+
+import dataclasses
+import enum
+import json
+from pathlib import Path
+
+import pytest
+from golden import check_golden
+
+from trainshed.wire import detect
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden/wire"
+REQUESTS = sorted((HERE / "requests").glob("*.json"))
+
+#: The requests that the contracts call wrong, and ours that are meant to be.
+FAULTY = {
+    "gcloud-3.2-hyperparameters-misspelled": ["unknown-value", "unknown-field"],
+    "gcloud-5.3-config-misspelled": ["unknown-field"],
+    "shape-ml-lower-case-words": ["unknown-value"],
+    "shape-ml-prediction": ["unsupported-field"],
+    "shape-vertex-automl-pipeline": ["unsupported-field", "unsupported-field"],
+    "shape-vertex-many-faults": [
+        "wrong-type",
+        "wrong-type",
+        "container-xor-python",
+        "wrong-type",
+        "duplicate-field",
+        "unknown-field",
+        "wrong-type",
+        "unknown-value",
+        "wrong-type",
+        "wrong-type",
+        "unknown-field",
+    ],
+}
+
+
+def as_json(parsed):
+    spec = dataclasses.asdict(parsed.spec)
+    spec["request"] = json.loads(spec["request"])
+    spec["envelope"] = json.loads(spec["envelope"])
+    found = {"violations": [dataclasses.asdict(v) for v in parsed.violations], "spec": spec}
+    return json.dumps(found, indent=1, default=word) + "\n"
+
+
+def word(value):
+    assert isinstance(value, enum.Enum)
+    return value.value
+
+
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda p: p.stem)
+def test_a_request_becomes_the_spec_of_its_golden_file(path):
+    parsed = detect.parse(json.loads(path.read_text()))
+    assert [v.rule for v in parsed.violations] == FAULTY.get(path.stem, [])
+    check_golden(GOLDEN / path.name, as_json(parsed))
+
+
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda p: p.stem)
+def test_a_refusal_says_where_what_and_what_would_be_accepted(path):
+    for violation in detect.parse(json.loads(path.read_text())).violations:
+        assert violation.field
+        assert violation.message
+        assert violation.accepted
+
+
+def test_the_request_travels_as_compact_json_in_one_order():
+    document = {"trainingInput": {"workerCount": 3, "region": "r"}, "jobId": "j"}
+    request = '{"jobId":"j","trainingInput":{"region":"r","workerCount":"3"}}'
+    assert detect.parse(document).spec.request == request
+
+
+def test_every_golden_file_has_its_request():
+    assert {p.name for p in GOLDEN.glob("*.json")} == {p.name for p in REQUESTS}
