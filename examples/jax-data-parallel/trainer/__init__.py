@@ -1,0 +1,1 @@
+"""A training package: data-parallel JAX on handwritten digits."""

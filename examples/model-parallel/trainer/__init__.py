@@ -1,0 +1,1 @@
+"""A training package: one model over two processes, and over four."""

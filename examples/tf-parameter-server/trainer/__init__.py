@@ -1,0 +1,1 @@
+"""A training package: TensorFlow's ParameterServerStrategy on handwritten digits."""

@@ -1,0 +1,1 @@
+"""A training package: PyTorch DistributedDataParallel on handwritten digits."""

@@ -1,0 +1,56 @@
+"""The other replicas: found in the environment, and asked to agree."""
+
+import os
+import socket
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class World:
+    """All replicas of the job; a program that was started alone is a world of one."""
+
+    def __init__(self) -> None:
+        """Meet the others at MASTER_ADDR; every replica waits here until all have come."""
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        if self.size > 1:
+            dist.init_process_group("gloo")  # reads MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE
+        self.device = self._device()
+
+    def shared(self, value: Any) -> Any:
+        """Give everybody what rank 0 has."""
+        box = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def total(self, value: float) -> float:
+        """Add up one number of every replica."""
+        number = torch.tensor(value, dtype=torch.float64)
+        if self.size > 1:
+            dist.all_reduce(number)
+        return number.item()
+
+    def replicated(self, model: torch.nn.Module) -> torch.nn.Module:
+        """Wrap a model so that its gradients are averaged over all replicas."""
+        if self.size == 1:
+            return model
+        group = dist.new_group(backend="nccl") if self.device.type == "cuda" else None
+        return torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+
+    def leave(self) -> None:
+        """Say goodbye, so that nobody waits for us."""
+        if self.size > 1:
+            dist.destroy_process_group()
+
+    def _device(self) -> torch.device:
+        """Use GPUs if every replica has one to itself; a mixed world trains on CPUs."""
+        own = None
+        if torch.cuda.is_available():
+            own = (socket.gethostname(), str(torch.cuda.get_device_properties(0).uuid))
+        found = [own] * self.size
+        if self.size > 1:
+            dist.all_gather_object(found, own)
+        return torch.device("cuda" if own and len(set(found)) == self.size else "cpu")

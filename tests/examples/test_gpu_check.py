@@ -1,0 +1,41 @@
+"""The sample run of ``gpu-check`` says in one line of JSON how long it took (R24)."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from examples.cluster import EXAMPLES, call, needs
+
+STEPS = EXAMPLES / "gpu-check" / "steps.py"
+pytestmark = [pytest.mark.slow, needs("torch")]
+
+
+def steps(*argv):
+    command = [sys.executable, str(STEPS), *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+
+def test_one_line_of_json_is_all_it_prints():
+    done = steps("--device", "cpu", "--steps", "3")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    found = json.loads(line)
+    assert set(found) == {"device", "steps", "seconds"}
+    assert (found["device"], found["steps"]) == ("cpu", 3)
+    assert found["seconds"] > 0
+
+
+def test_a_device_that_is_not_there_is_a_failure():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    assert steps("--device", "cuda", "--steps", "1").returncode != 0
+
+
+def test_the_command_says_what_it_could_measure():
+    check = ("gpu-check", "--module-name", "steps", "--package-path", ".")
+    outcome = call("gpu-check", *check, "--", "--steps", 3)
+    assert outcome.code == 0, outcome.story()
+    assert "TIMES AS FAST" in outcome.text

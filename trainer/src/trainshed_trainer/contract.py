@@ -1,0 +1,60 @@
+"""The names that a launcher and a training program must agree on, each written down once.
+
+The launcher has its own list, since neither side may import the other; a test compares the two.
+"""
+
+from __future__ import annotations
+
+# Who is in the cluster.
+CLUSTER_SPEC = "CLUSTER_SPEC"
+TF_CONFIG = "TF_CONFIG"
+
+# PyTorch's rendezvous.
+MASTER_ADDR = "MASTER_ADDR"
+MASTER_PORT = "MASTER_PORT"
+RANK = "RANK"
+WORLD_SIZE = "WORLD_SIZE"
+
+# Which job and trial this is.
+CLOUD_ML_JOB_ID = "CLOUD_ML_JOB_ID"
+CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
+
+# Where results go: variables on Vertex AI, an argument on AI Platform Training.
+AIP_MODEL_DIR = "AIP_MODEL_DIR"
+AIP_CHECKPOINT_DIR = "AIP_CHECKPOINT_DIR"
+AIP_TENSORBOARD_LOG_DIR = "AIP_TENSORBOARD_LOG_DIR"
+JOB_DIR_FLAG = "--job-dir"
+
+#: The folder below a job's directory that each variable names.
+FOLDER = {
+    AIP_MODEL_DIR: "model",
+    AIP_CHECKPOINT_DIR: "checkpoints",
+    AIP_TENSORBOARD_LOG_DIR: "logs",
+}
+
+# The roles of a replica.
+PRIMARY = "primary"
+WORKER = "worker"
+PARAMETER_SERVER = "parameter_server"
+REDUCER = "reducer"
+EVALUATOR = "evaluator"
+
+#: The roles that take part in collective communication, in the order of their ranks.
+WORLD = (PRIMARY, WORKER)
+
+#: What ``task.type`` and the keys of ``cluster`` call each role, in all dialects.
+ROLE_OF_TASK = {
+    "chief": PRIMARY,
+    "master": PRIMARY,
+    "worker": WORKER,
+    "ps": PARAMETER_SERVER,
+    "reducer": REDUCER,
+    "evaluator": EVALUATOR,
+    "workerpool0": PRIMARY,
+    "workerpool1": WORKER,
+    "workerpool2": PARAMETER_SERVER,
+    "workerpool3": EVALUATOR,
+}
+
+#: Worker pool 2 holds reducers instead of parameter servers when its image's URI is like this.
+REDUCTION_IMAGE = r"(?:^|/)reductionserver(?:[:@].*)?$"

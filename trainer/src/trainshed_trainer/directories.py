@@ -1,0 +1,55 @@
+"""Where a replica's results go: AIP_* variables, or folders below ``--job-dir``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from trainshed_trainer import contract
+
+
+@dataclass(frozen=True)
+class Directories:
+    """The directories of a job; None where nobody has named one.  They may be URIs."""
+
+    job_dir: str | None = None
+    model_dir: str | None = None
+    checkpoint_dir: str | None = None
+    tensorboard_dir: str | None = None
+
+
+def directories_of(environ: Mapping[str, str], argv: Sequence[str]) -> Directories:
+    """Find the directories; what a variable names wins over a folder below ``--job-dir``.
+
+    Without ``--job-dir`` the job's directory is the parent of AIP_MODEL_DIR.
+    """
+    job_dir = job_dir_of(argv) or _parent(environ.get(contract.AIP_MODEL_DIR, ""))
+    found = {name: environ.get(name) or below(job_dir, contract.FOLDER[name]) for name in WANTED}
+    return Directories(job_dir, *found.values())
+
+
+#: The variables, in the order of the fields of Directories.
+WANTED = (contract.AIP_MODEL_DIR, contract.AIP_CHECKPOINT_DIR, contract.AIP_TENSORBOARD_LOG_DIR)
+
+
+def job_dir_of(argv: Sequence[str]) -> str | None:
+    """Read ``--job-dir DIR`` or ``--job-dir=DIR``; the last one wins, the service appends its own.
+
+    A bare ``--`` among the user's own arguments ends nothing here, for the same reason.
+    """
+    found = None
+    for word, following in zip(argv, [*argv[1:], None]):
+        if word == contract.JOB_DIR_FLAG:
+            found = following or found
+        elif word.startswith(contract.JOB_DIR_FLAG + "="):
+            found = word.split("=", 1)[1] or found
+    return found
+
+
+def below(base: str | None, folder: str) -> str | None:
+    """Name a folder below a directory, with the closing slash that AIP_* variables have."""
+    return None if base is None else f"{base.rstrip('/')}/{folder}/"
+
+
+def _parent(directory: str) -> str | None:
+    return directory.rstrip("/").rpartition("/")[0] or None
