@@ -31,12 +31,14 @@ class Environment:
     """The Python environment that the replicas' packages are installed into.
 
     ``packages`` are local files or folders (sdist, wheel, source tree).  Empty means: run in the
-    interpreter's own environment, install nothing.
+    interpreter's own environment, install nothing.  ``ignored`` are folders that do not belong to
+    a source tree though they may lie in it, such as the job's own output.
     """
 
     python: str
     packages: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""The local engine: the replicas of a job as supervised processes of this machine."""

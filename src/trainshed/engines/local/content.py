@@ -1,0 +1,104 @@
+"""The content of a package: what its environment is addressed by, and a clean copy to build from.
+
+A source tree is hashed and copied without what tools leave in it, so that an old ``build`` folder
+neither changes the address nor gets into the wheel, and building leaves nothing in the user's tree.
+"""
+
+import hashlib
+import os
+import shutil
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trainshed.model.launch_plan import Environment
+
+WHEEL_SUFFIX = ".whl"
+
+#: Left out wherever they are, and left out at the top only.
+_NEVER = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache"})
+_NEVER_AT_TOP = frozenset({"build", "dist"})
+
+
+def address(identity: str, environment: Environment) -> str:
+    """One name for an interpreter with these packages and requirements, by their content."""
+    digest = hashlib.sha256(identity.encode())
+    for package in environment.packages:
+        digest.update(_package_digest(Path(package), environment.ignored))
+    for requirement in environment.requirements:
+        digest.update(b"\0requirement\0" + requirement.encode())
+    return digest.hexdigest()[:40]
+
+
+def source_tree(package: Path, into: Path, ignored: Sequence[str] = ()) -> Path:
+    """A copy of a source tree, or an unpacked sdist, below ``into``.
+
+    ``ignored`` are folders of the tree that do not belong to it, such as a job's own output.
+    Raises OSError or shutil.ReadError (no archive, or a damaged one).
+    """
+    if package.is_dir():
+        return _copied(package, into / "tree", ignored)
+    target = into / "sdist"
+    keywords = {} if package.suffix == ".zip" else {"filter": "data"}
+    shutil.unpack_archive(package, target, **keywords)  # type: ignore[arg-type]  # typed one by one
+    entries = list(target.iterdir())
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else target
+
+
+def builds_with_setuptools(tree: Path) -> bool:
+    """Whether the tree's build backend is setuptools: the default where none is named (PEP 517)."""
+    pyproject = tree / "pyproject.toml"
+    if not pyproject.is_file():
+        return True
+    try:
+        system = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("build-system", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return True  # the builder says what is wrong with it
+    return str(system.get("build-backend", "setuptools")).startswith("setuptools")
+
+
+def _package_digest(package: Path, ignored: Sequence[str]) -> bytes:
+    digest = hashlib.sha256()
+    if not package.is_dir():
+        digest.update(package.name.encode() + b"\0" + _file_digest(package))
+        return digest.digest()
+    for relative in sorted(_files(package, ignored)):
+        digest.update(str(relative).encode() + b"\0" + _file_digest(package / relative))
+    return digest.digest()
+
+
+def _file_digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _files(tree: Path, ignored: Sequence[str]) -> Iterator[Path]:
+    seen = {os.path.realpath(folder) for folder in ignored} - {os.path.realpath(tree)}
+    for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):
+        here = Path(folder)
+        seen.add(os.path.realpath(here))
+        folders[:] = [
+            name
+            for name in folders
+            if not _is_left_out(name, at_top=here == tree)
+            and os.path.realpath(here / name) not in seen
+        ]
+        for name in names:
+            if not name.endswith(".pyc") and (here / name).is_file():
+                yield (here / name).relative_to(tree)
+
+
+def _is_left_out(name: str, *, at_top: bool) -> bool:
+    return name in _NEVER or (at_top and (name in _NEVER_AT_TOP or name.endswith(".egg-info")))
+
+
+def _copied(tree: Path, target: Path, ignored: Sequence[str]) -> Path:
+    for relative in _files(tree, ignored):
+        copy = target / relative
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tree / relative, copy)
+    return target
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,49 @@
+"""What there is to know about a Python interpreter before packages are installed for it.
+
+For the launcher's own interpreter this is a call; for another one this file runs in it as a
+script, so it imports only the standard library and keeps to old syntax.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def describe() -> dict[str, object]:
+    """Facts as JSON values.
+
+    ``identity`` changes when the interpreter, its platform or the set of packages installed in it
+    changes.  ``builds`` says whether it can build a setuptools package by itself.
+    """
+    facts = [sys.version, sysconfig.get_platform(), sys.prefix, *_installed()]
+    digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    return {"identity": digest, "builds": _builds()}
+
+
+def _installed() -> list[str]:
+    """The installed distributions, by the folders that hold their versions in their names."""
+    directories = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
+    directories.update(site.getsitepackages())
+    if site.ENABLE_USER_SITE:
+        directories.add(site.getusersitepackages())
+    found = (path for directory in directories for path in Path(directory).glob("*-info"))
+    return sorted(map(str, found))
+
+
+def _builds() -> bool:
+    """Whether setuptools is there, with wheel support of its own or from wheel."""
+    spec = importlib.util.find_spec("setuptools")
+    if spec is None or spec.origin is None:
+        return False
+    own = Path(spec.origin).parent / "command" / "bdist_wheel.py"
+    return own.exists() or importlib.util.find_spec("wheel") is not None
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(describe()))

@@ -1,0 +1,59 @@
+"""Bytes from a pipe become lines of text, without losing any of them.
+
+A line longer than ``LINE_BYTES_MAX`` arrives in pieces, so that a replica that never writes a
+newline cannot fill the launcher's memory.  Bytes that are no UTF-8 become U+FFFD.
+"""
+
+LINE_BYTES_MAX = 1 << 20
+
+_CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80
+_UTF8_BYTES_MAX = 4
+
+
+class LineBuffer:
+    """The unfinished line of one stream."""
+
+    __slots__ = ("_limit", "_rest")
+
+    def __init__(self, limit: int = LINE_BYTES_MAX) -> None:
+        """Start empty; ``limit`` is in bytes."""
+        self._rest = b""
+        self._limit = limit
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take bytes and give the lines that they complete."""
+        *whole, rest = data.split(b"\n")
+        lines: list[str] = []
+        for end in whole:
+            lines += self._pieces(self._rest + end)
+            self._rest = b""
+        self._rest += rest
+        while len(self._rest) > self._limit:
+            piece, self._rest = _cut(self._rest, self._limit)
+            lines.append(_text(piece))
+        return lines
+
+    def finish(self) -> list[str]:
+        """Give what is left when the stream ends without a newline."""
+        rest, self._rest = self._rest, b""
+        return self._pieces(rest) if rest else []
+
+    def _pieces(self, line: bytes) -> list[str]:
+        pieces = []
+        while len(line) > self._limit:
+            piece, line = _cut(line, self._limit)
+            pieces.append(_text(piece))
+        return [*pieces, _text(line.removesuffix(b"\r"))]
+
+
+def _cut(line: bytes, limit: int) -> tuple[bytes, bytes]:
+    """Cut near ``limit``, but not inside a character."""
+    at = limit
+    lowest = max(1, limit - _UTF8_BYTES_MAX)
+    while at > lowest and line[at] & _CONTINUATION_MASK == _CONTINUATION:
+        at -= 1
+    return line[:at], line[at:]
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", errors="replace")

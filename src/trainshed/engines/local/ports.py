@@ -1,0 +1,88 @@
+"""Ports of the loopback for the replicas of one job: distinct, and free at this moment.
+
+Nothing can reserve a port for another program, so ports are looked for below the range that the
+kernel hands to outgoing connections: there, nobody takes one by accident between now and the
+moment when the replica binds it.
+"""
+
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from trainshed.model.faults import EngineFault
+
+PORT_MAX = 65535
+_LOW, _HIGH = 15000, 32000  # Linux hands out 32768 and above (ip_local_port_range)
+_TRIES = 2000
+
+
+def free_ports(count: int, start: int | None = None) -> tuple[int, ...]:
+    """``count`` distinct ports that can be bound on the loopback now.
+
+    With ``start`` they are consecutive from there, as gcloud's ``--start-port`` promises
+    (contracts/gcloud.md 9.1), and EngineFault names one that is taken.
+    """
+    return _search(count) if start is None else _consecutive(count, start)
+
+
+def _consecutive(count: int, start: int) -> tuple[int, ...]:
+    ports = tuple(range(start, start + count))
+    if start < 1 or start + count - 1 > PORT_MAX:
+        raise EngineFault(
+            f"--start-port {start}: {count} ports from there do not fit into 1 to {PORT_MAX}"
+        )
+    for port in ports:
+        if not is_free(port):
+            raise EngineFault(
+                f"port {port} is taken (the job needs {count} from {start}); "
+                "choose others with --start-port"
+            )
+    return ports
+
+
+def _search(count: int) -> tuple[int, ...]:
+    found: dict[int, None] = {}
+    for port in _candidates():
+        if len(found) == count:
+            return tuple(found)
+        if port not in found and is_free(port):
+            found[port] = None
+    raise EngineFault(f"no {count} free ports between {_LOW} and {_HIGH}; see --start-port")
+
+
+def _candidates() -> Iterator[int]:
+    """Neighbours from a random place on, so that two launchers rarely meet."""
+    first = secrets.randbelow(_HIGH - _LOW)
+    for step in range(_TRIES):
+        yield _LOW + (first + step) % (_HIGH - _LOW)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could bind the port on the loopback, IPv4 and, where there is one, IPv6."""
+    with ExitStack() as sockets:
+        return all(
+            _bound(family, address, port, sockets)
+            for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+            if family == socket.AF_INET or _has_ipv6()
+        )
+
+
+def _bound(family: socket.AddressFamily, address: str, port: int, sockets: ExitStack) -> bool:
+    probe = sockets.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    # as servers do: a port that only waits out its last connection is free
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((address, port))
+    except OSError:
+        return False
+    return True
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True

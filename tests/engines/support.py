@@ -1,0 +1,123 @@
+"""What the tests of the local engine share: plans, a sink, and a search for survivors.
+
+Every process tree that a test starts carries a variable of its own in its environment; survivors
+are found by it, whatever session, group or parent they have moved to.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from trainshed.engines.base import Outcome, Stream
+from trainshed.engines.local.run import run
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
+
+MARK = "TRAINSHED_TEST_MARK"
+DEADLINE_S = 20.0
+
+GROUPS = {
+    Role.PRIMARY: "master",
+    Role.WORKER: "worker",
+    Role.PARAMETER_SERVER: "ps",
+    Role.EVALUATOR: "evaluator",
+}
+
+FOREVER = "import time; time.sleep(600)"
+
+
+def touching(path: Path) -> str:
+    """Code of a trainer that makes a file."""
+    return f"open({str(path)!r}, 'w').close()\n"
+
+
+def awaiting(*paths: Path) -> str:
+    """Code of a trainer that waits until all these files are there."""
+    names = [str(path) for path in paths]
+    return f"import os, time\nwhile not all(map(os.path.exists, {names!r})): time.sleep(0.01)\n"
+
+
+def python_replica(role: Role, index: int, code: str, **more: Any) -> ReplicaPlan:
+    return ReplicaPlan(
+        role=role,
+        index=index,
+        task_name=f"{GROUPS[role]}-replica-{index}",
+        argv=("python", "-c", code),
+        **more,
+    )
+
+
+def plan_of(replicas: Sequence[ReplicaPlan], mark: str = "", **more: Any) -> LaunchPlan:
+    marked = (replace(r, env={**r.env, MARK: mark}) if mark else r for r in replicas)
+    return LaunchPlan(
+        job_id="job",
+        attempt=1,
+        replicas=tuple(marked),
+        environment=Environment(python=sys.executable),
+        **more,
+    )
+
+
+def cluster(primary: str, *workers: str) -> list[ReplicaPlan]:
+    return [
+        python_replica(Role.PRIMARY, 0, primary),
+        *(python_replica(Role.WORKER, i, code) for i, code in enumerate(workers)),
+    ]
+
+
+@dataclass
+class Recorder:
+    """A sink that keeps what it is given, in order."""
+
+    lines: list[tuple[str, str, Stream]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
+        self.lines.append((replica.task_name, text, stream))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def of(self, task_name: str, stream: Stream = "stdout") -> list[str]:
+        return [text for name, text, kind in self.lines if (name, kind) == (task_name, stream)]
+
+
+def run_replicas(
+    replicas: Sequence[ReplicaPlan], mark: str = "", sink: Any = None, **options: Any
+) -> tuple[Outcome, Recorder]:
+    recorder = Recorder()
+    outcome = run(
+        plan_of(replicas, mark),
+        sink=sink or recorder,
+        **{"grace_s": 5.0, "find_gpus": tuple, **options},
+    )
+    return outcome, recorder
+
+
+def marked_processes(mark: str) -> list[int]:
+    needle = f"{MARK}={mark}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if needle in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + DEADLINE_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited too long until {what}"
+        os.sched_yield()
+        time.sleep(0.01)
+    return value
+
+
+def assert_no_survivor(mark: str) -> None:
+    wait_until(lambda: not marked_processes(mark), f"no process is left of {mark}")

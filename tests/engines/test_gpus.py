@@ -1,0 +1,189 @@
+"""Devices belong to one replica at a time; nobody is told of a device that another holds."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.support import Recorder, cluster, python_replica, run_replicas
+from trainshed.engines.local import gpus
+from trainshed.model.faults import EngineFault
+from trainshed.model.roles import Role
+
+ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
+
+#: Holds the devices it gets until its stdin closes, and prints them.
+HOLDER = """
+import sys
+from pathlib import Path
+from trainshed.engines.local import gpus
+from trainshed.model.launch_plan import ReplicaPlan
+from trainshed.model.roles import Role
+directory, machine, count = sys.argv[1:]
+replica = ReplicaPlan(role=Role.PRIMARY, index=0, task_name="p-0", argv=(), gpu_count=int(count))
+devices = gpus.fake_devices(int(machine))
+with gpus.assigned([replica], devices, lambda text: None, Path(directory)) as shares:
+    print(",".join(shares[0].uuids), flush=True)
+    sys.stdin.read()
+"""
+
+asking = st.lists(
+    st.builds(
+        lambda role, count: python_replica(role, 0, "", gpu_count=count),
+        st.sampled_from(ROLES),
+        st.integers(0, 8),
+    )
+)
+
+
+@given(asking, st.integers(0, 40))
+def test_no_more_is_dealt_than_is_free_and_nobody_gets_more_than_asked(replicas, free):
+    counts = gpus.deal(replicas, free)
+    assert sum(counts) <= free
+    assert all(0 <= c <= r.gpu_count for c, r in zip(counts, replicas, strict=True))
+
+
+@given(asking, st.integers(0, 40))
+def test_everybody_gets_all_of_it_when_there_is_enough(replicas, more):
+    wanted = tuple(r.gpu_count for r in replicas)
+    assert gpus.deal(replicas, sum(wanted) + more) == wanted
+
+
+@given(st.integers(1, 8), st.integers(1, 10), st.integers(0, 80))
+def test_replicas_that_train_together_and_ask_alike_get_alike(each, count, free):
+    replicas = [replace(r, gpu_count=each) for r in cluster("", *[""] * (count - 1))]
+    assert gpus.deal(replicas, free) == (min(each, free // count),) * count
+
+
+@given(asking, st.integers(0, 12))
+def test_no_device_is_in_two_shares(tmp_path_factory, replicas, machine):
+    directory = tmp_path_factory.mktemp("locks")
+    devices = gpus.fake_devices(machine)
+    with gpus.assigned(replicas, devices, str, directory) as shares:
+        used = Counter(uuid for share in shares for uuid in share.uuids)
+        assert set(used) <= {device.uuid for device in devices}
+        assert set(used.values()) <= {1}
+
+
+def test_the_line_says_what_was_asked_for_and_what_there_is():
+    t4 = {"gpu_count": 4, "gpu_type": "NVIDIA_TESLA_T4"}
+    replicas = [replace(r, **t4) for r in cluster(*[""] * 10)]
+    none = (0,) * 10
+
+    def said(counts, machine, free):
+        return gpus.shortage(replicas, counts, machine=machine, free=free)
+
+    asked = "asked for 4 NVIDIA_TESLA_T4 per master and worker (40 in all); this machine has "
+    assert said(none, 0, 0) == asked + "none: the replicas run on the CPU"
+    assert said(none, 8, 3) == asked + "8, 3 of them free: the replicas run on the CPU"
+    assert said((2,) * 10, 20, 20) == asked + "20: each gets 2"
+    assert said((2,) + (1,) * 9, 20, 11) == asked + "20, 11 of them free: each gets 1 to 2"
+
+
+def test_groups_that_ask_differently_are_named_apart():
+    replicas = [
+        replace(cluster("")[0], gpu_count=1, gpu_type="NVIDIA_L4", task_name="workerpool0-0"),
+        replace(cluster("")[0], gpu_count=2, task_name="workerpool1-0"),
+        replace(cluster("")[0], task_name="workerpool2-0"),
+    ]
+    text = gpus.shortage(replicas, (0, 0, 0), machine=0, free=0)
+    assert text.startswith(
+        "asked for 1 NVIDIA_L4 per workerpool0, 2 GPU per workerpool1 (3 in all)"
+    )
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+SHOW = (
+    "from os import environ as e\n"
+    "print(e.get('CUDA_VISIBLE_DEVICES'), e.get('NVIDIA_VISIBLE_DEVICES'))"
+)
+
+
+def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_sees_none(runtime):
+    replicas = [
+        python_replica(Role.PRIMARY, 0, SHOW, gpu_count=1),
+        python_replica(Role.WORKER, 0, SHOW, gpu_count=2),
+        python_replica(Role.WORKER, 1, SHOW),
+    ]
+    _, seen = run_replicas(replicas, find_gpus=lambda: gpus.fake_devices(4), settle_s=20.0)
+    assert seen.of("master-replica-0") == ["GPU-fake-0000 GPU-fake-0000"]
+    two = "GPU-fake-0001,GPU-fake-0002"
+    assert seen.of("worker-replica-0") == [f"{two} {two}"]
+    assert seen.of("worker-replica-1") == [" void"]
+    assert seen.notes == []
+    assert (runtime / "trainshed").stat().st_mode & 0o777 == 0o700
+
+
+def test_on_a_machine_without_gpus_one_line_says_so_and_no_variable_is_set(runtime, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
+    replica = python_replica(Role.PRIMARY, 0, SHOW, gpu_count=1)
+    _, seen = run_replicas([replica])
+    assert seen.of("master-replica-0") == ["None None"]
+    assert seen.notes == [
+        "asked for 1 GPU per master (1 in all); this machine has none: the replicas run on the CPU"
+    ]
+    assert not list(runtime.iterdir())
+
+
+def test_two_jobs_on_one_machine_never_share_and_a_killed_one_gives_back(tmp_path):
+    def holder(count):
+        return subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(tmp_path), "4", str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def devices_of(process):
+        return set(filter(None, process.stdout.readline().strip().split(",")))
+
+    jobs = [holder(3), holder(3), holder(3)]
+    try:
+        held = [devices_of(job) for job in jobs]
+        assert sorted(map(len, held)) == [0, 1, 3]
+        assert len(set.union(*held)) == 4
+        for job in jobs:
+            job.kill()
+            job.wait()
+        jobs.append(holder(4))
+        assert len(devices_of(jobs[-1])) == 4
+    finally:
+        for job in jobs:
+            job.kill()
+            job.communicate()
+
+
+def test_devices_that_an_incomplete_round_leaves_over_are_free_for_the_next_job(tmp_path):
+    replicas = [replace(r, gpu_count=4) for r in cluster("", "")]
+    note = Recorder().note
+    with gpus.assigned(replicas, gpus.fake_devices(5), note, tmp_path) as first:
+        assert [len(share.uuids) for share in first] == [2, 2]
+        one = [replace(replicas[0], gpu_count=1)]
+        with gpus.assigned(one, gpus.fake_devices(5), note, tmp_path) as second:
+            assert len(second[0].uuids) == 1
+
+
+def test_a_lock_directory_that_others_can_write_is_refused(runtime):
+    (runtime / "trainshed").mkdir()
+    (runtime / "trainshed").chmod(0o770)
+    with pytest.raises(EngineFault, match="must be a directory of yours alone"):
+        gpus.runtime_dir()
+
+
+def test_without_a_runtime_directory_the_temporary_one_is_used_with_the_user_s_number(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    assert gpus.runtime_dir() == tmp_path / f"trainshed-{os.getuid()}"

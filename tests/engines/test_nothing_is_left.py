@@ -1,0 +1,240 @@
+"""However a job, its command or its supervisor ends, no process of it lives on."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from engines.support import (
+    FOREVER,
+    MARK,
+    assert_no_survivor,
+    cluster,
+    marked_processes,
+    run_replicas,
+    wait_until,
+)
+from trainshed.engines.local import cgroup, gang, tree
+
+LAUNCHER = Path(__file__).parent / "launcher.py"
+
+#: Trainers that are hard to end; each prints "ready" when all of its processes run.
+SLEEPER = "import time; print('ready'); time.sleep(600)"
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready'); time.sleep(600)"
+FORKED = "import os, time\npid = os.fork()\nif pid: print('ready')\ntime.sleep(600)"
+DAEMON = """
+import os, signal, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        os.write(write, b'x')
+        time.sleep(600)
+    os._exit(0)
+os.read(read, 1)
+print('ready')
+"""
+DAEMON_AND_STAYS = DAEMON + "time.sleep(600)"
+NOHUP = (
+    "import subprocess, time\n"
+    "subprocess.Popen('nohup setsid sleep 600 >/dev/null 2>&1 & echo ready', shell=True)\n"
+    "time.sleep(600)"
+)
+TRAINERS = {
+    "sleeper": SLEEPER,
+    "deaf": DEAF,
+    "forked": FORKED,
+    "daemon": DAEMON_AND_STAYS,
+    "nohup": NOHUP,
+}
+MEANS = ["leaf", "sweep"]
+
+every_trainer = pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINERS)
+every_means = pytest.mark.parametrize("means", MEANS)
+
+
+@contextmanager
+def launched(mark, *codes, grace_s=0.3, means="leaf"):
+    """A launcher in a process of its own, once all its trainers are ready."""
+    process = subprocess.Popen(
+        [sys.executable, str(LAUNCHER), str(grace_s), means, *codes],
+        env={**os.environ, MARK: mark},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        for _ in codes:
+            line = process.stdout.readline()
+            assert line.endswith(" ready\n"), line
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@every_means
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@every_trainer
+def test_a_signal_to_the_command_ends_every_process(signum, trainer, means, mark):
+    with launched(mark, trainer, SLEEPER, means=means) as launcher:
+        launcher.send_signal(signum)
+        assert launcher.wait(20) == 128 + signum
+        assert_no_survivor(mark)
+        assert launcher.stdout.read().endswith(f"stopped by {signum.name}\n")
+
+
+@every_means
+@every_trainer
+def test_a_kill_of_the_command_ends_every_process(trainer, means, mark):
+    with launched(mark, trainer, SLEEPER, means=means) as launcher:
+        launcher.kill()
+        assert_no_survivor(mark)
+
+
+@every_means
+@every_trainer
+def test_a_kill_of_the_supervisor_ends_every_process_and_fails_the_job(trainer, means, mark):
+    with launched(mark, trainer, SLEEPER, means=means) as launcher:
+        (supervisor,) = tree.children(launcher.pid)
+        os.kill(supervisor, signal.SIGKILL)
+        assert launcher.wait(20) == 1
+        assert_no_survivor(mark)
+
+
+def test_the_first_ctrl_c_lets_trainers_save_and_the_second_kills_them(mark):
+    with launched(mark, DEAF, DEAF, grace_s=600) as launcher:
+        launcher.send_signal(signal.SIGINT)
+        assert "again to kill" in launcher.stdout.readline()
+        assert launcher.poll() is None
+        launcher.send_signal(signal.SIGINT)
+        assert launcher.wait(20) == 130
+
+
+def test_a_process_that_left_its_group_is_asked_to_end_before_it_is_killed(mark):
+    trainer = (
+        "import os, signal, sys, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('saved')))\n"
+        "    print('ready')\n"
+        "time.sleep(600)"
+    )
+    with launched(mark, trainer, grace_s=20) as launcher:
+        launcher.send_signal(signal.SIGINT)
+        assert "master-replica-0 saved\n" in launcher.stdout.read()
+
+
+def test_ctrl_c_at_a_terminal_reaches_trainers_as_sigterm_only(mark):
+    """The replicas are in sessions of their own, so the terminal's SIGINT is the launcher's."""
+    trainer = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('SIGINT'))\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('SIGTERM')))\n"
+        "print('ready'); time.sleep(600)"
+    )
+    with launched(mark, trainer, grace_s=20) as launcher:
+        (supervisor,) = tree.children(launcher.pid)
+        (replica,) = tree.children(supervisor)
+        groups = {os.getpgid(pid) for pid in (launcher.pid, supervisor, replica)}
+        assert len(groups) == 3
+        launcher.send_signal(signal.SIGINT)
+        assert "master-replica-0 SIGTERM\n" in launcher.stdout.read()
+
+
+def test_the_supervisor_leaves_ending_signals_to_the_launcher_and_has_a_name_of_its_own(mark):
+    with launched(mark, SLEEPER) as launcher:
+        (supervisor,) = tree.children(launcher.pid)
+        command = Path(f"/proc/{supervisor}/cmdline").read_bytes().rstrip(b"\0")
+        assert command == b"supervisor of job job"
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(supervisor, signum)
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(20) == 128 + signal.SIGTERM
+
+
+@every_means
+@pytest.mark.parametrize("code", ["", "raise SystemExit(5)"], ids=["success", "failure"])
+def test_a_job_that_ends_by_itself_takes_its_daemons_with_it(code, means, mark, monkeypatch):
+    if means == "sweep":
+        monkeypatch.setattr(gang, "make_leaf", lambda: None)
+    replicas = cluster(DAEMON + code, FOREVER)
+    outcome, seen = run_replicas(replicas, mark, grace_s=0.2, settle_s=0.0)
+    assert outcome.exit_code == (5 if code else 0)
+    assert seen.of("master-replica-0") == ["ready"]
+    assert not marked_processes(mark)
+
+
+def test_a_daemon_of_a_worker_that_ended_early_does_not_outlive_the_job(mark, tmp_path):
+    done = tmp_path / "done"
+    worker = DAEMON + f"open({str(done)!r}, 'w').close()"
+    primary = f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.01)"
+    outcome, _ = run_replicas(cluster(primary, worker), mark, grace_s=0.2)
+    assert outcome.exit_code == 0
+    assert not marked_processes(mark)
+
+
+def has_leaves():
+    leaf = cgroup.make_leaf()
+    if leaf is not None:
+        leaf.remove()
+    return leaf is not None
+
+
+@pytest.mark.skipif(not has_leaves(), reason="no writable cgroup2 directory here")
+def test_what_a_launcher_killed_with_its_supervisor_has_left_is_ended_by_the_next_one(mark):
+    with launched(mark, DAEMON_AND_STAYS) as launcher:
+        (supervisor,) = tree.children(launcher.pid)
+        os.kill(launcher.pid, signal.SIGSTOP)  # so that it cannot sweep
+        os.kill(supervisor, signal.SIGKILL)
+        os.kill(launcher.pid, signal.SIGKILL)
+        launcher.wait()
+        wait_until(lambda: len(marked_processes(mark)) == 1, "only the daemon is left")
+        outcome, _ = run_replicas(cluster(""))
+        assert outcome.exit_code == 0
+        assert_no_survivor(mark)
+
+
+def test_the_next_launcher_leaves_the_job_of_a_living_one_alone(mark):
+    with launched(mark, SLEEPER) as launcher:
+        running = marked_processes(mark)
+        run_replicas(cluster(""))
+        assert marked_processes(mark) == running
+        assert launcher.poll() is None
+
+
+def test_the_launcher_s_own_children_are_not_touched(mark):
+    other = subprocess.Popen([sys.executable, "-c", FOREVER])
+    try:
+        run_replicas(cluster(DAEMON), mark, grace_s=0.2)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def held_by_this_process():
+    descriptors = sorted(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    return descriptors, sorted(tree.children(os.getpid()))
+
+
+def test_descriptors_and_children_of_the_launcher_are_as_before(mark):
+    run_replicas(cluster(""), mark)
+    before = held_by_this_process()
+    for _ in range(3):
+        run_replicas(cluster("", FOREVER), mark, settle_s=0.0)
+    assert held_by_this_process() == before
+
+
+def test_signal_handlers_are_as_before(mark):
+    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with suppress(ZeroDivisionError):
+        run_replicas(cluster("print('x')"), mark, find_gpus=lambda: 1 // 0)
+    assert before == [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]

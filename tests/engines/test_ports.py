@@ -1,0 +1,58 @@
+import socket
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainshed.engines.local.ports import free_ports
+from trainshed.model.faults import EngineFault
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 64))
+def test_ports_are_distinct_and_all_can_be_bound_at_once(count):
+    ports = free_ports(count)
+    assert len(set(ports)) == len(ports) == count
+    listeners = [socket.create_server(("127.0.0.1", port)) for port in ports]
+    for listener in listeners:
+        listener.close()
+
+
+@pytest.fixture
+def taken():
+    with socket.create_server(("127.0.0.1", free_ports(1)[0])) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_from_a_given_start_ports_are_consecutive():
+    (start,) = free_ports(1)
+    assert free_ports(1, start) == (start,)
+    assert free_ports(0, start) == ()
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_port_taken_from_a_given_start_is_named_with_the_flag(taken, before):
+    with pytest.raises(EngineFault, match=rf"port {taken} is taken .*--start-port"):
+        free_ports(before + 1, taken - before)
+
+
+def test_a_port_that_another_address_family_has_taken_is_not_free():
+    try:
+        listener = socket.create_server(("::1", free_ports(1)[0]), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 loopback here")
+    with listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(EngineFault, match=f"port {port} is taken"):
+            free_ports(1, port)
+
+
+@pytest.mark.parametrize(("count", "start"), [(1, 0), (1, -5), (3, 65534), (1, 70000)])
+def test_a_start_that_leaves_no_room_is_refused(count, start):
+    with pytest.raises(EngineFault, match=f"--start-port {start}: {count} ports from there"):
+        free_ports(count, start)
+
+
+def test_more_ports_than_can_be_found_are_refused():
+    with pytest.raises(EngineFault, match="no 100000 free ports"):
+        free_ports(100_000)

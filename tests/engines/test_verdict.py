@@ -1,0 +1,93 @@
+import signal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.support import cluster, plan_of, python_replica
+from trainshed.engines.base import ReplicaExit
+from trainshed.engines.local import verdict
+from trainshed.model.roles import Role
+
+PLAN = plan_of(cluster("", "", ""))
+
+
+def ended(number, code=0, *, signum=None, stopped=False):
+    """The exit of the replica at a position of PLAN."""
+    replica = PLAN.replicas[number]
+    return ReplicaExit(
+        role=replica.role,
+        index=replica.index,
+        task_name=replica.task_name,
+        exit_code=None if signum else code,
+        signal=signum,
+        seconds=1.25,
+        stopped_by_us=stopped,
+    )
+
+
+@pytest.mark.parametrize(
+    ("exits", "code"),
+    [
+        ([], None),
+        ([ended(1)], None),
+        ([ended(1), ended(2)], None),
+        ([ended(0)], 0),
+        ([ended(0, 3)], 3),
+        ([ended(1, 4)], 4),
+        ([ended(1, 4), ended(0, 3)], 4),
+        ([ended(0, 3), ended(1, 4)], 3),
+        ([ended(2, signum=signal.SIGSEGV)], 128 + 11),
+        ([ended(1, 4), ended(0)], 0),
+        ([ended(1, 4, stopped=True)], None),
+    ],
+)
+def test_the_primary_or_the_first_failure_decides(exits, code):
+    found = verdict.judge(PLAN, exits)
+    assert (found and found.exit_code) == code
+
+
+@given(st.lists(st.builds(ended, st.integers(0, 2), st.integers(0, 3), stopped=st.booleans())))
+def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_seen(exits):
+    found = verdict.judge(PLAN, exits)
+    own = [e for e in exits if not e.stopped_by_us]
+    if found is None:
+        assert all(e.status == 0 and e.role is not Role.PRIMARY for e in own)
+    elif found.exit_code == 0:
+        assert found.decider.role is Role.PRIMARY
+    else:
+        assert found.exit_code in {e.status for e in own}
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (
+            verdict.judge(PLAN, [ended(2, 3)]),
+            "worker-replica-1 exited with code 3 after 1.2 s: ValueError: bad",
+        ),
+        (
+            verdict.judge(PLAN, [ended(0, signum=signal.SIGSEGV)]),
+            "master-replica-0 was killed by SIGSEGV after 1.2 s",
+        ),
+        (
+            verdict.judge(PLAN, [ended(0, signum=signal.SIGKILL)]),
+            "master-replica-0 was killed by SIGKILL (out of memory?) after 1.2 s",
+        ),
+        (verdict.judge(PLAN, [ended(0)]), "master-replica-0 exited with code 0 after 1.2 s"),
+        (verdict.interrupted(signal.SIGINT), "stopped by SIGINT"),
+        (verdict.output_gone(), "the output was closed by its reader; the job was ended"),
+    ],
+)
+def test_the_message_names_the_replica_its_end_and_its_last_words(found, text):
+    assert verdict.message(found, {"worker-replica-1": "ValueError: bad"}) == text
+
+
+def test_a_real_time_signal_has_a_name_too():
+    assert verdict.signal_name(50) == "signal 50"
+
+
+def test_replicas_beside_servers_are_not_waited_for():
+    servers = plan_of([*cluster("", ""), python_replica(Role.PARAMETER_SERVER, 0, "")])
+    assert verdict.may_end_together(PLAN)
+    assert not verdict.may_end_together(servers)
