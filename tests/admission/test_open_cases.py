@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from trainshed.cli.main import main
-from trainshed.wire.detect import parse
 
 from trainshed.admission import resolve
 from trainshed.admission.question import Scope
 from trainshed.admission.rules.reduction import sizing
 from trainshed.catalog import load
+from trainshed.cli.main import main
+from trainshed.wire.detect import parse
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases-open.yaml").read_text())["cases"]
 BY_ID = {case["id"]: case for case in CASES}

@@ -146,6 +146,20 @@ def test_a_type_that_the_region_lacks_is_the_regions_fault_not_the_zones():
     assert rules(spec) == ["gpu-not-in-region"]
 
 
+def test_a_region_without_the_gpu_is_the_field_to_change_also_for_a_tier():
+    [violation] = check(ask(ml(tier=ScaleTier.BASIC_GPU, region="us-west2")))
+    assert violation.rule == "gpu-not-in-region"
+    assert violation.field == FieldPath(Field.REGION)
+
+
+def test_a_reducer_that_brings_a_gpu_is_told_so():
+    spec = vertex(
+        group("g2-standard-8", accelerator=gpus(1, "NVIDIA_L4")),
+        group("g2-standard-8", Role.REDUCER, count=2),
+    )
+    assert "reducer-with-gpu" in rules(spec)
+
+
 def test_a_refused_zone_mix_says_where_it_would_be_possible():
     spec = ml(
         group(accelerator=gpus(1)),
@@ -264,6 +278,9 @@ RUNTIME = {"kind": ProgramKind.PYTHON_PACKAGE, "image": None}
         ({"runtime_version": "1.3", "python_version": "2.7"}, "2020-08", ["unknown-runtime"]),
         ({"runtime_version": "2.1", "python_version": "3.7"}, "2018-08", ["not-in-that-version"]),
         ({"runtime_version": "2.5", "python_version": "3.7"}, "2018-08", ["not-in-that-version"]),
+        ({"runtime_version": "2.2", "python_version": "3.7"}, "2020-05", ["not-in-that-version"]),
+        ({"runtime_version": "2.1", "python_version": "3.7"}, "2020-05", []),
+        ({"runtime_version": "1.1", "python_version": "2.7"}, "2018-08", []),
         ({}, "2020-08", ["runtime-xor-image"]),
         (
             {

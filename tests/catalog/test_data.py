@@ -1,6 +1,6 @@
 """The data files are whole: every row names sources that exist, every name resolves."""
 
-import datetime
+import datetime as dt
 from importlib.resources import files
 
 import pytest
@@ -49,7 +49,7 @@ def test_an_edition_answers_to_its_id_and_to_its_document(edition):
 
 
 def test_an_unknown_edition_lists_those_that_exist():
-    with pytest.raises(catalog.UnknownEdition, match="2018-08.*2026-08"):
+    with pytest.raises(catalog.UnknownEdition, match=r"2018-08.*2026-08"):
         catalog.load("1999-01")
 
 
@@ -93,5 +93,5 @@ def test_the_older_editions_lack_what_came_later():
 def test_p100_ends_on_its_day():
     vertex = catalog.load("2026-08")
     p100 = vertex.accelerator("NVIDIA_TESLA_P100")
-    assert not vertex.retired(p100, datetime.date(2026, 9, 14))
-    assert vertex.retired(p100, datetime.date(2026, 9, 15))
+    assert not vertex.retired(p100, dt.date(2026, 9, 14))
+    assert vertex.retired(p100, dt.date(2026, 9, 15))

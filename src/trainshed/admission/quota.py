@@ -3,10 +3,13 @@
 A job over quota is not wrong; it waits, or its owner asks for more.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 from trainshed.admission.question import Question
+from trainshed.admission.rules.regions import regional_name
+from trainshed.admission.rules.tpus import REGIONAL_NAMES
 from trainshed.catalog.editions import Product
 from trainshed.catalog.quotas import Quota
 from trainshed.model.faults import Field, FieldPath, Violation
@@ -17,7 +20,8 @@ def check(question: Question) -> tuple[Violation, ...]:
     quotas = question.catalog.quotas
     found: list[Violation] = []
     for name, used in _devices(question).items():
-        found += _over(question, quotas.devices.get(name), used, name)
+        quota = quotas.devices.get(name) or quotas.tpus.get(name)
+        found += _over(question, quota, used, name)
     for quota, used in _vcpus(question):
         found += _over(question, quota, used, "vCPU")
     return tuple(found)
@@ -26,7 +30,13 @@ def check(question: Question) -> tuple[Violation, ...]:
 def _devices(question: Question) -> Counter[str]:
     used: Counter[str] = Counter()
     for group, device in question.devices():
-        used[device.type.name] += device.count * group.count
+        used[regional_name(device)] += device.count * group.count
+    for group in question.spec.groups:
+        machine = question.machine(group)
+        if machine and machine.tpu and group.tpu_topology in machine.tpu.topologies:
+            chips = math.prod(int(side) for side in (group.tpu_topology or "").split("x"))
+            kind = machine.tpu.types[0]
+            used[REGIONAL_NAMES.get(kind, kind)] += chips * group.count
     return used
 
 

@@ -10,8 +10,9 @@ from trainshed.catalog.rows import Row, rows
 
 UNSPECIFIED = "ACCELERATOR_TYPE_UNSPECIFIED"
 
-# accelerators.toml marks K80 "end of support" for Vertex without a day (cc2026), so it has no date.
-RETIRED_ON_VERTEX = {"K80": date(2026, 8, 20)}
+# accelerators.toml marks K80 "end of support" for Vertex without a day; gcloud 528.0.0 (2025-06)
+# already says so, which is the earliest day that a source proves.
+RETIRED_ON_VERTEX = {"K80": date(2025, 6, 1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,15 @@ _DEVICE_NAME = {
 }
 _PREFIX = r"(?:Number of )?(?:concurrent )?"
 _DEVICE = re.compile(_PREFIX + r"(?P<name>.+) GPUs for training$")
+#: TPU quotas by what regions.toml calls the TPU; the last word is the unit.
+_TPUS = {
+    "TPU V2 cores": "TPU v2",
+    "TPU V2 pod cores": "TPU v2 Pod",
+    "TPU V3 cores": "TPU v3",
+    "TPU V3 pod cores": "TPU v3 Pod",
+    "TPU7x chips": "TPU7x",
+}
+_TPU = re.compile(_PREFIX + r"(?P<name>TPU.+) for training$")
 _FAMILIES = re.compile(_PREFIX + r"(?P<names>.+) CPUs for training$")
 
 
@@ -36,9 +45,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """All limits of a product: by accelerator's catalog name and by machine family."""
+    """All limits of a product: by accelerator's catalog name, TPU, and machine family."""
 
     devices: Mapping[str, Quota]
+    tpus: Mapping[str, Quota]
     families: Mapping[str, Quota]
 
 
@@ -50,6 +60,7 @@ def quotas_of(product: Product) -> Quotas:
 
 def _vertex() -> Quotas:
     devices: dict[str, Quota] = {}
+    tpus: dict[str, Quota] = {}
     families: dict[str, Quota] = {}
     for row in rows("quotas", "vertex_quota"):
         limits = dict.fromkeys(row.get("not_available", ()), 0.0) | row["default_by_region"]
@@ -57,9 +68,11 @@ def _vertex() -> Quotas:
         quota = Quota(title=row["quota"], by_region=limits)
         if match := _DEVICE.match(row["quota"]):
             devices[_DEVICE_NAME.get(match["name"], match["name"])] = quota
+        elif match := _TPU.match(row["quota"]):
+            tpus[_TPUS[match["name"]]] = quota
         elif match := _FAMILIES.match(row["quota"]):
             families |= {name.lower(): quota for name in match["names"].split(" and ")}
-    return Quotas(devices=devices, families=families)
+    return Quotas(devices=devices, tpus=tpus, families=families)
 
 
 def _ml() -> Quotas:
@@ -67,4 +80,4 @@ def _ml() -> Quotas:
     for row in rows("quotas", "ml_quota"):
         if match := _DEVICE.match(row["quota"]):
             devices[match["name"]] = Quota(title=row["quota"], value=row["value"])
-    return Quotas(devices=devices, families={})
+    return Quotas(devices=devices, tpus={}, families={})

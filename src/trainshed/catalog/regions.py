@@ -46,7 +46,7 @@ def _vertex_regions() -> Mapping[str, Region]:
             excluded=frozenset(listed.get(name, {}).get("listed_but_not_for_training", ())),
             types_judged=None,
         )
-        for name in _names()
+        for name in dict.fromkeys((*_names(), *listed))
     }
 
 

@@ -45,7 +45,7 @@ def _asked(
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
         return
     if machine and machine.is_legacy:
-        yield _on_legacy(group, machine)
+        yield _on_legacy(question, group, machine)
     known = question.catalog.accelerator(asked.type or "")
     if known is None:
         yield _unknown(question, group, asked.type or "")
@@ -59,9 +59,10 @@ def _asked(
         yield from _attached(question, group, machine, known, asked)
 
 
-def _on_legacy(group: ReplicaGroup, machine: MachineType) -> Violation:
+def _on_legacy(question: Question, group: ReplicaGroup, machine: MachineType) -> Violation:
     has = f"it has {machine.bundled.count} {machine.bundled.type}" if machine.bundled else "no GPU"
-    equivalent = f"{machine.equivalent} with an acceleratorConfig" if machine.equivalent else ""
+    usable = machine.equivalent in question.catalog.machines
+    equivalent = f"{machine.equivalent} with an acceleratorConfig" if usable else ""
     return broken(
         group,
         Field.ACCELERATOR,
@@ -89,7 +90,7 @@ def _of_its_time(
         accepted = listing(n for a in listed if (n := a.enum_by_product.get(catalog.product)))
         yield broken(group, Field.ACCELERATOR_TYPE, "not-in-that-version", message, accepted)
     elif catalog.retired(known, question.today):
-        message = f"{name} reached its end of support on {known.end_of_support}"
+        message = f"{name} reached its end of support by {known.end_of_support}"
         current = (a for a in catalog.accelerators if not catalog.retired(a, question.today))
         names = (a.enum_by_product.get(catalog.product) for a in current if a.caps)
         accepted = listing(n for n in names if n) + " attach to N1 machines"
@@ -128,10 +129,17 @@ def _attached(
 ) -> Iterator[Violation]:
     if machine and not machine.is_legacy and known.family not in (machine.family, "any"):
         yield _not_attachable(question, group, machine, known, asked)
-    elif asked.count not in known.counts:
+    elif not _comes_in(known, asked.count):
         yield _bad_count(question, group, machine, known, asked)
     elif machine and not machine.is_legacy:
         yield from _carried(question, group, machine, known, asked)
+
+
+def _comes_in(known: AcceleratorType, count: int | None) -> bool:
+    """Any number from 1 where the data prints no counts (slices of TPU pods)."""
+    if count is None or count < 1:
+        return False
+    return not known.counts or count in known.counts
 
 
 def _not_attachable(
@@ -173,7 +181,10 @@ def _bad_count(
         message = f"a count of accelerators is a whole number from 1, not {asked.count}"
     else:
         message = f"{asked.type} comes in counts of {listing(known.counts)}, not {asked.count}"
-    accepted = listing(fitting or known.counts)
+    if machine and not fitting and not machine.is_legacy:
+        accepted = _fitting_machines(question, known)
+    else:
+        accepted = listing(fitting or known.counts) or "1 or more"
     return broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
@@ -206,9 +217,22 @@ def _shortages(machine: MachineType, cap: Cap) -> Iterator[tuple[str, str]]:
         yield "not-enough-memory", f"{cap.memory_gb_max:g} GB of its {machine.memory_gb:g}"
 
 
+def _fitting_machines(question: Question, known: AcceleratorType) -> str:
+    """The attaching machine types that some count fits."""
+    catalog = question.catalog
+    fitting = [
+        m.name
+        for m in catalog.machines.values()
+        if m.family == known.family and catalog.fitting_counts(m, known)
+    ]
+    return f"they fit {listing(fitting)}"
+
+
 def _smaller_machines(question: Question, known: AcceleratorType, count: int) -> str:
     catalog = question.catalog
     fitting = [
-        m.name for m in catalog.machines.values() if count in catalog.fitting_counts(m, known)
+        m.name
+        for m in catalog.machines.values()
+        if m.family == known.family and count in catalog.fitting_counts(m, known)
     ]
     return f"{count} of them fit {listing(fitting)}"

@@ -91,6 +91,7 @@ def categories_do_not_mix(question: Question) -> Iterator[Violation]:
     for group in question.spec.groups:
         machine = question.machine(group)
         if machine and not machine.tpu and machine.is_legacy != master.is_legacy:
+            usable = machine.equivalent in question.catalog.machines
             yield broken(
                 group,
                 Field.MACHINE_TYPE,
@@ -98,7 +99,7 @@ def categories_do_not_mix(question: Question) -> Iterator[Violation]:
                 f"{machine.name} is a {_category(machine.is_legacy)} type and the master's "
                 f"{master.name} a {_category(master.is_legacy)} type; a job has only one kind",
                 f"a {_category(master.is_legacy)} type"
-                + (f", such as {machine.equivalent}" if machine.equivalent else ""),
+                + (f", such as {machine.equivalent}" if usable else ""),
             )
 
 

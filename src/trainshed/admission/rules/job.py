@@ -87,9 +87,14 @@ def _flex_start(question: Question) -> Iterator[Violation]:
             message = f"strategy FLEX_START is for {listing(FLEX_START_TYPES)} GPUs"
             accepted = "one of those GPUs, or strategy STANDARD"
             yield broken(group, Field.ACCELERATOR, "flex-start", message, accepted)
-        elif first and (group.machine_type, group.accelerator) != (
-            first.machine_type,
-            first.accelerator,
+        elif (
+            first
+            and first.machine_type
+            and (group.machine_type, group.accelerator)
+            != (
+                first.machine_type,
+                first.accelerator,
+            )
         ):
             message = "strategy FLEX_START needs the same machines in all worker pools"
             accepted = f"{first.machine_type}, as in the first pool"

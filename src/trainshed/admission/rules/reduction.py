@@ -45,7 +45,9 @@ def reduction_server_fits(question: Question) -> Iterator[Violation]:
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None:
         return
-    if reducer.accelerator and reducer.accelerator.type:
+    machine = question.machine(reducer)
+    asked = reducer.accelerator and reducer.accelerator.type
+    if asked or (machine and machine.bundled):
         message = "reducers sum on the CPU and carry no GPUs"
         yield broken(reducer, Field.ACCELERATOR, "reducer-with-gpu", message, "no accelerator")
     yield from _gpu_workers(question)

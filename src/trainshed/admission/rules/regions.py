@@ -6,11 +6,10 @@ A job without a region (a config.yaml whose region comes by flag) is not judged 
 import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.question import Device, Question, broken, listing
-from trainshed.admission.rules.tpus import SLICE_CORES
+from trainshed.admission.question import Device, Question, listing
+from trainshed.admission.rules.tpus import REGIONAL_NAMES, SLICE_CORES
 from trainshed.catalog.regions import Region
 from trainshed.model.faults import Field, FieldPath, Violation
-from trainshed.model.job import ReplicaGroup
 
 
 def region_exists(question: Question) -> Iterator[Violation]:
@@ -33,8 +32,11 @@ def one_zone_has_all(question: Question) -> Iterator[Violation]:
         return
     types = {d.type.name: d.enum_name for _, d in question.devices()}
     covered = snapshot.types_covered.intersection(types)
-    # a type that no zone of the region has is the region's fault, and region_has_all names it
-    if not covered or not covered <= snapshot.types_in(region):
+    place = question.catalog.regions[region]
+    missing = covered - snapshot.types_in(region)
+    # a type that the region is known not to have is the region's fault: region_has_all names it
+    told = not snapshot.complete or any(place.offers(name) is False for name in types)
+    if not covered or not place.has_gpus or (missing and told):
         return
     if not snapshot.common_zones(region, covered):
         names = listing(types[name] for name in sorted(covered)).replace(" or ", " and ")
@@ -65,32 +67,44 @@ def region_has_all(question: Question) -> Iterator[Violation]:
     if region is None:
         return
     told = set()
-    for group, device in question.devices():
-        name = _regional_name(device)
+    for enum_name, name in _wanted(question):
         if name not in told:
             told.add(name)
-            yield from _offered(question, region, group, device, name)
+            yield from _offered(question, region, enum_name, name)
 
 
-def _regional_name(device: Device) -> str:
+def _wanted(question: Question) -> Iterator[tuple[str, str]]:
+    """The job's accelerators: their enum name, and what the region tables call them."""
+    for group in question.spec.groups:
+        machine, device = question.machine(group), question.device(group)
+        if machine and machine.tpu and machine.tpu.topologies:
+            kind = machine.tpu.types[0]
+            yield kind, REGIONAL_NAMES.get(kind, kind)
+        elif device:
+            yield device.enum_name, regional_name(device)
+
+
+def regional_name(device: Device) -> str:
     """The region tables list slices of a TPU pod by a name of their own."""
     is_slice = device.type.is_tpu and device.count >= SLICE_CORES
     return f"{device.type.name} Pod" if is_slice else device.type.name
 
 
-def _offered(
-    question: Question, region: Region, group: ReplicaGroup, device: Device, name: str
-) -> Iterator[Violation]:
-    field = Field.ACCELERATOR_TYPE if group.accelerator else Field.MACHINE_TYPE
-    if not device.type.is_tpu and not region.has_gpus:
+def _offered(question: Question, region: Region, enum_name: str, name: str) -> Iterator[Violation]:
+    if not name.startswith("TPU") and not region.has_gpus:
         message = f"{region.name} is no GPU region of edition {question.catalog.edition.id}"
-        accepted = listing(_places(question, name), limit=40)
-        yield broken(group, field, "region-without-gpus", message, accepted)
+        accepted = listing(_places(question, name), limit=40) or "another accelerator type"
+        yield _at_region("region-without-gpus", message, accepted)
     elif region.offers(name) is False:
         marked = " (it is there, but not for training)" if name in region.excluded else ""
-        message = f"{region.name} does not offer {device.enum_name} for training{marked}"
+        message = f"{region.name} does not offer {enum_name} for training{marked}"
         accepted = listing(_places(question, name), limit=40) or "another accelerator type"
-        yield broken(group, field, "gpu-not-in-region", message, accepted)
+        yield _at_region("gpu-not-in-region", message, accepted)
+
+
+def _at_region(rule: str, message: str, accepted: str) -> Violation:
+    path = FieldPath(Field.REGION)
+    return Violation(field=path, rule=rule, message=message, accepted=accepted)
 
 
 def _places(question: Question, name: str) -> list[str]:

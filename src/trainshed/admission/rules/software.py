@@ -1,6 +1,7 @@
 """Rules about programs: images, packages, runtime and Python versions (R25)."""
 
 from collections.abc import Iterator
+from datetime import date
 
 from trainshed.admission.question import Question, Scope, broken, listing
 from trainshed.catalog.rows import rows
@@ -8,6 +9,9 @@ from trainshed.catalog.software import BLOCKED_FROM, BLOCKED_UP_TO, Runtime, run
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
+
+#: The release notes read (rn2020) end here and know no runtime after 2.1.
+NOTES_END = date(2020, 8, 14)
 
 
 def programs_are_whole(question: Question) -> Iterator[Violation]:
@@ -85,12 +89,12 @@ def _runtime(question: Question, program: Program, name: str) -> Iterator[Violat
 
 
 def _released(runtime: Runtime, question: Question) -> bool:
-    """Versions without a printed day are younger than the last one that has one (2.1)."""
+    """Without a printed day: older than a later version that has one, else after the notes."""
     edition = question.catalog.edition.date
     if runtime.released:
         return runtime.released <= edition
-    last = max(r.released for r in runtimes().values() if r.released)
-    return last <= edition
+    later = (r for r in runtimes().values() if version(r.version) > version(runtime.version))
+    return edition > NOTES_END or any(r.released and r.released <= edition for r in later)
 
 
 def _packages_max() -> int:

@@ -12,6 +12,9 @@ from trainshed.model.job import Accelerator, ReplicaGroup
 DEVICE_CORES = 8
 SLICE_CORES = 32
 
+#: What regions.toml calls the TPUs that are chosen by a topology.
+REGIONAL_NAMES = {"TPU_V5_LITEPOD": "TPU v5e", "TPU_V6E": "TPU v6e", "TPU7X": "TPU7x"}
+
 
 def tpu_machine(
     question: Question, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
@@ -21,7 +24,11 @@ def tpu_machine(
         return
     if asked and asked.type not in machine.tpu.types:
         message = f"{machine.name} has {listing(machine.tpu.types)}, not {asked.type}"
-        accepted = listing(machine.tpu.types)
+        accepted = (
+            "leave it out; tpuTopology shapes the machine"
+            if machine.tpu.topologies
+            else listing(machine.tpu.types)
+        )
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-fixed", message, accepted)
     elif machine.tpu.topologies:
         yield from _topology(group, machine, machine.tpu.topologies)
@@ -51,7 +58,8 @@ def _cores(
             yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
     elif not _valid_cores(question.catalog.product, asked):
         accepted = _accepted_cores(question.catalog.product, asked.type)
-        message = f"{asked.type} comes in counts of {accepted}, not {asked.count}"
+        given = "and none is given" if asked.count is None else f"not {asked.count}"
+        message = f"{asked.type} comes in counts of {accepted}, {given}"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
