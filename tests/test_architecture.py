@@ -23,7 +23,8 @@ def test_every_package_has_its_line_in_the_architecture():
 
 
 def test_the_architecture_names_no_package_that_is_gone():
-    named = re.findall(r"^\| `trainshed\.(\w+)`", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"^\| `trainshed\.(\w+)`", text, re.MULTILINE)
     assert all((ROOT / "src/trainshed" / name / "__init__.py").exists() for name in named)
 
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from golden import check_golden
-
 from trainshed.lifecycle.diagram import diagram
 from trainshed.model.rules import NAMES, page
 

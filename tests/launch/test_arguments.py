@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from launch.builders import (
     ARGS,
     STUDY,
@@ -14,7 +15,6 @@ from launch.builders import (
     replica_of,
     vertex_spec,
 )
-
 from trainshed.launch import arguments
 from trainshed.model.faults import Fault, Field, FieldPath
 from trainshed.model.job import Program, ProgramKind

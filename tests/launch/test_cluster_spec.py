@@ -1,6 +1,7 @@
 """Who gets CLUSTER_SPEC and what it lists (R13)."""
 
 import pytest
+
 from launch.builders import (
     STUDY,
     TRIAL,
@@ -12,7 +13,6 @@ from launch.builders import (
     replica_of,
     vertex_spec,
 )
-
 from trainshed.launch import cluster_spec
 from trainshed.model.roles import Dialect, Role
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from launch.builders import container, json_of, ml_spec, plan_of, replica_of, vertex_spec
 
+from launch.builders import container, json_of, ml_spec, plan_of, replica_of, vertex_spec
 from trainshed.launch import names, variables
 from trainshed.launch.explain import replica_env
 from trainshed.model.faults import Fault, Field, FieldPath

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from launch.builders import STUDY, TRIAL, ml_spec, plan_of, replica_of, vertex_spec
 
+from launch.builders import STUDY, TRIAL, ml_spec, plan_of, replica_of, vertex_spec
 from trainshed.launch import directories
 from trainshed.model.roles import Dialect, Role
 

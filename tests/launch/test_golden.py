@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from golden import check_golden
 from launch.builders import STUDY, TRIAL, container, ml_spec, package, plan_of, vertex_spec
-
 from trainshed.model.job import Accelerator, JobSpec
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 from launch.builders import container, json_of, ml_spec, plan_of, vertex_spec
-
 from trainshed.launch.job_document import FORM, job_document, snake_case, snake_keys
 from trainshed.model.roles import Dialect
 

@@ -4,8 +4,8 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-from launch.builders import STUDY, Trial, container, ml_spec, package, plan_of, vertex_spec
 
+from launch.builders import STUDY, Trial, container, ml_spec, package, plan_of, vertex_spec
 from trainshed.launch.names import TASK_WORD
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Dialect, Role

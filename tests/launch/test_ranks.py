@@ -1,8 +1,8 @@
 """What PyTorch and JAX are told (R15)."""
 
 import pytest
-from launch.builders import ml_spec, plan_of, replica_of, vertex_spec
 
+from launch.builders import ml_spec, plan_of, replica_of, vertex_spec
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Role
 

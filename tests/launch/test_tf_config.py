@@ -1,6 +1,7 @@
 """Who gets TF_CONFIG, and whether the primary is a chief or a master (R14)."""
 
 import pytest
+
 from launch.builders import (
     STUDY,
     TRIAL,
@@ -12,7 +13,6 @@ from launch.builders import (
     replica_of,
     vertex_spec,
 )
-
 from trainshed.launch import names, tf_config
 from trainshed.model.roles import Dialect, Role
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from launch.builders import container, plan_of, replica_of, vertex_spec
 
+from launch.builders import container, plan_of, replica_of, vertex_spec
 from trainshed.launch.user_env import expanded
 from trainshed.model.faults import Fault, Field, FieldPath
 from trainshed.model.roles import Role

@@ -4,8 +4,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from golden import check_golden
 
+from golden import check_golden
 from trainshed.wire.coverage import EVERY, Row, Status, coverage, row_of
 from trainshed.wire.detect import parse
 from trainshed.wire.fields import table

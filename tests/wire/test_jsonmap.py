@@ -6,11 +6,11 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire.documents import JSON, documents
 
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import DEPTH_MAX, read
 from trainshed.wire.spelling import snake
+from wire.documents import JSON, documents
 
 ML, VERTEX = table("ml_v1"), table("aiplatform_v1")
 

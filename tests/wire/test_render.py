@@ -8,7 +8,6 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire.documents import documents
 
 from trainshed.model.status import Job, JobError, JobState, JobStatus
 from trainshed.wire import detect
@@ -16,6 +15,7 @@ from trainshed.wire.aiplatform_v1 import render as aiplatform_v1
 from trainshed.wire.descriptors import message_class
 from trainshed.wire.ml_v1 import render as ml_v1
 from trainshed.wire.times import rfc3339
+from wire.documents import documents
 
 TIMES = st.none() | st.integers(0, 2**51).map(lambda us: datetime.fromtimestamp(us / 1e6, tz=UTC))
 STATUS = st.builds(

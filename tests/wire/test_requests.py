@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 import pytest
-from golden import check_golden
 
+from golden import check_golden
 from trainshed.wire import detect
 
 HERE = Path(__file__).parent

@@ -1,0 +1,54 @@
+"""``trainshed ai custom-jobs local-run``: gcloud's local-run, and all worker pools."""
+
+import argparse
+import os
+from datetime import UTC, datetime
+
+from trainshed.cli.clusters import cluster_table
+from trainshed.cli.custom_local_run_options import WORDS
+from trainshed.cli.flags import Request, idle_flags
+from trainshed.cli.hosts import host_of
+from trainshed.cli.rulebooks import rulebook_of
+from trainshed.cli.run_job import run_job
+from trainshed.engines.local.nvml import devices
+from trainshed.model.faults import UsageFault
+from trainshed.service.custom_run import CustomFlags, CustomRun, custom_run
+from trainshed.service.local_run import LocalJob
+
+
+def run(request: Request) -> int:
+    """Run a Vertex AI custom job here; gives the job's exit code."""
+    args, user_args = request
+    given = CustomFlags(
+        words={name: getattr(args, f"word:{name}") for name, _, _ in WORDS},
+        pool_specs=args.worker_pool_spec,
+        user_args=user_args,
+    )
+    found = custom_run(args.config, given, rulebook_of(args))
+    cluster = cluster_table(found.accepted.cluster) if found.judged else ""
+    remarks = [f"{flag} means nothing on this machine." for flag in idle_flags(args)]
+    remarks += found.accepted.advice
+    return run_job(args, _job(args, found), host_of(args), cluster=cluster, remarks=remarks)
+
+
+def _job(args: argparse.Namespace, found: CustomRun) -> LocalJob:
+    spec = found.accepted.spec
+    source = found.program.source()
+    return LocalJob(
+        spec=spec,
+        job_id=spec.job_id or f"{datetime.now(tz=UTC):%Y%m%d%H%M%S}{os.getpid():07d}",
+        source=source,
+        folder=source.folder,
+        say=found.accepted.say,
+        is_local_program=bool(found.program.command),
+        any_gpu_count=_gpu_count(args, found),
+    )
+
+
+def _gpu_count(args: argparse.Namespace, found: CustomRun) -> int:
+    if not args.gpu or found.judged:
+        return 0
+    count = len(devices())
+    if not count:
+        raise UsageFault("--gpu: this machine has no NVIDIA GPU; leave the flag out")
+    return count

@@ -1,0 +1,77 @@
+"""How a job ended: the last table, and the same as JSON."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainshed.cli.terminal import out, table
+from trainshed.engines.base import Outcome, ReplicaExit
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.roles import Role
+from trainshed.service.results import headline
+
+
+def print_ending(outcome: Outcome, metrics: Mapping[str, float], output: Path | None) -> None:
+    """Print a line a replica, with the primary's metric where there is one."""
+    metric = headline(metrics)
+    headers = ["ROLE", "REPLICA", "EXIT", "SECONDS", "STATE"]
+    rows = [list(_row(replica)) for replica in outcome.replicas]
+    if metric:
+        headers.append(metric[0].upper().replace("_", " "))
+        for row, replica in zip(rows, outcome.replicas, strict=True):
+            row.append(f"{metric[1]:.4g}" if replica.role is Role.PRIMARY else "")
+    out("")
+    out(table(headers, rows))
+    if outcome.message:
+        out(outcome.message)
+    if output is not None and output.is_dir():
+        out(f"output: {output}")
+
+
+def ending_json(
+    plan: LaunchPlan, outcome: Outcome, metrics: Mapping[str, float], output: Path | None
+) -> dict[str, Any]:
+    """The outcome as one object."""
+    return {
+        "job_id": plan.job_id,
+        "exit_code": outcome.exit_code,
+        "message": outcome.message,
+        "replicas": [
+            {
+                "role": replica.role.value,
+                "index": replica.index,
+                "task_name": replica.task_name,
+                "exit_code": replica.exit_code,
+                "signal": replica.signal,
+                "seconds": round(replica.seconds, 3),
+                "state": state_of(replica),
+            }
+            for replica in outcome.replicas
+        ],
+        "metrics": dict(metrics),
+        "output": str(output) if output else None,
+        "notes": list(plan.notes),
+    }
+
+
+def state_of(replica: ReplicaExit) -> str:
+    """``succeeded``, ``failed``, or ``stopped`` when the job was over before the replica."""
+    if replica.stopped_by_us:
+        return "stopped"
+    return "failed" if replica.status else "succeeded"
+
+
+def _row(replica: ReplicaExit) -> tuple[str, str, str, str, str]:
+    role = replica.role.value.replace("_", " ")
+    seconds = f"{replica.seconds:.1f}"
+    return role, replica.task_name, _exit(replica), seconds, state_of(replica)
+
+
+def _exit(replica: ReplicaExit) -> str:
+    if replica.signal is None:
+        return str(replica.exit_code)
+    try:
+        return signal.Signals(replica.signal).name
+    except ValueError:
+        return f"signal {replica.signal}"

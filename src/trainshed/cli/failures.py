@@ -1,0 +1,76 @@
+"""Failures as a person reads them: ``error:`` and one clear message, never a traceback."""
+
+import difflib
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+
+from trainshed.cli.verbs import VERBS
+from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+#: Set to anything to see where an unexpected error came from.
+DEBUG = "TRAINSHED_DEBUG"
+
+
+def report(error: Exception) -> int:
+    """Print an error on stderr and give its exit code."""
+    if isinstance(error, Fault):
+        tell("the job is refused; nothing was started")
+        tell_violations(error.violations)
+        return EXIT_USAGE
+    if isinstance(error, UsageFault):
+        tell(str(error))
+        return EXIT_USAGE
+    if isinstance(error, EngineFault):
+        tell(str(error))
+        return EXIT_FAILED
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        tell(f"{place}{error.strerror}{_how_to_trace()}")
+    else:
+        tell(f"unexpected {type(error).__name__}: {_one_line(error)}{_how_to_trace()}")
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    return EXIT_FAILED
+
+
+def tell(message: str) -> None:
+    """Write one error message on stderr."""
+    print(f"error: {message}", file=sys.stderr)  # noqa: T201  # the command line prints
+
+
+def tell_violations(found: Iterable[Violation]) -> None:
+    """Write each violation on stderr: the field, what is wrong, what is accepted."""
+    for violation in found:
+        print(f"  {in_a_line(violation)}", file=sys.stderr)  # noqa: T201  # the command line prints
+
+
+def in_a_line(violation: Violation) -> str:
+    """``field: message [accepted: ...]``."""
+    accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
+    return f"{violation.field}: {violation.message}{accepted}"
+
+
+def unknown_verb(words: list[str]) -> int:
+    """Say that there is no such verb, with the nearest one."""
+    text = " ".join(words)
+    near = difflib.get_close_matches(text, [verb.text for verb in VERBS], n=1, cutoff=0.4)
+    hint = f"; did you mean: trainshed {near[0]}?" if near else ""
+    tell(
+        f"there is no command {text!r}{hint} See trainshed --help"
+        if hint
+        else f"there is no command {text!r}; see trainshed --help"
+    )
+    return EXIT_USAGE
+
+
+def _how_to_trace() -> str:
+    return "" if os.environ.get(DEBUG) else f" ({DEBUG}=1 shows where)"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or "no message"

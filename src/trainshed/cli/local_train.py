@@ -1,0 +1,89 @@
+"""``trainshed ai-platform local train``: gcloud's local train, and whole clusters from a config."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainshed.cli.flags import Request, idle_flags
+from trainshed.cli.hosts import host_of
+from trainshed.cli.run_job import run_job
+from trainshed.cli.submit_options import given_flags
+from trainshed.model.faults import UsageFault
+from trainshed.service.local_run import LocalJob
+from trainshed.service.plain_train import PlainJob, ignored_counts, plain_spec, say
+from trainshed.service.programs import Source, working_folder
+from trainshed.service.submit_flags import MACHINE_FLAGS
+
+
+def run(request: Request) -> int:
+    """Run a job of AI Platform Training here; gives the job's exit code."""
+    args, user_args = request
+    given = given_flags(args)
+    remarks = _remarks(args)
+    if args.config and args.distributed:
+        remarks.append("--distributed adds nothing: the file describes the cluster.")
+    host = host_of(args, start_port=args.start_port)
+    if args.config or MACHINE_FLAGS.intersection(given):
+        job, cluster = _cluster_job(args, given, user_args)
+        return run_job(args, job, host, cluster=cluster, remarks=remarks)
+    if "module-name" not in given:
+        raise UsageFault("--module-name is required, or a --config that names pythonModule")
+    plain = PlainJob(
+        module=given["module-name"],
+        args=user_args or (),
+        distributed=args.distributed,
+        flags=given,
+    )
+    ignored = [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
+    return run_job(args, _plain_job(args, plain), host, remarks=[*remarks, *ignored])
+
+
+def _remarks(args: argparse.Namespace) -> list[str]:
+    return [f"{flag} means nothing on this machine." for flag in idle_flags(args)]
+
+
+def _cluster_job(
+    args: argparse.Namespace, given: dict[str, str], user_args: Sequence[str] | None
+) -> tuple[LocalJob, str]:
+    # the catalog and the wire are only read when there is something to check
+    from trainshed.cli.clusters import cluster_table  # noqa: PLC0415  # see above
+    from trainshed.cli.rulebooks import rulebook_of  # noqa: PLC0415  # see above
+    from trainshed.service.cluster_train import cluster_job  # noqa: PLC0415  # see above
+
+    accepted = cluster_job(args.config, given, user_args, rulebook_of(args))
+    spec = accepted.spec
+    program = spec.groups[0].program
+    module = program.module if program else None
+    if not module and not (program and program.image_uri):
+        raise UsageFault("--module-name is required: the job names neither a module nor an image")
+    source = _source(args)
+    job = LocalJob(
+        spec=spec,
+        job_id=args.job or spec.job_id or _new_id(),
+        source=source,
+        folder=working_folder(source, module),
+        say=accepted.say,
+        entry_point=("python", "-m", module) if module else (),
+    )
+    return job, cluster_table(accepted.cluster)
+
+
+def _plain_job(args: argparse.Namespace, plain: PlainJob) -> LocalJob:
+    source = _source(args)
+    return LocalJob(
+        spec=plain_spec(plain),
+        job_id=args.job or _new_id(),
+        source=source,
+        folder=working_folder(source, plain.module),
+        say=say,
+    )
+
+
+def _source(args: argparse.Namespace) -> Source:
+    return Source(folder=Path.cwd(), package_path=args.package_path)
+
+
+def _new_id() -> str:
+    return f"local_{datetime.now(tz=UTC):%Y%m%d_%H%M%S}_{os.getpid()}"

@@ -1,0 +1,50 @@
+"""Replicas' lines on a terminal: each with its replica's name in front, flushed one by one."""
+
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from trainshed.cli.terminal import DIM, ROLE_COLOURS, painted, wants_colour
+from trainshed.engines.base import Stream
+from trainshed.model.launch_plan import ReplicaPlan
+
+
+class TerminalSink:
+    """Writes what replicas write, to the same stream, with a prefix in the colour of the role.
+
+    With ``to_stderr`` everything goes to stderr, so that stdout holds nothing but JSON.
+    """
+
+    def __init__(
+        self, replicas: Iterable[ReplicaPlan], *, colour: str = "auto", to_stderr: bool = False
+    ) -> None:
+        """Prepare the prefix of every replica."""
+        plans = tuple(replicas)
+        width = max((len(replica.task_name) for replica in plans), default=0)
+        self._streams: dict[str, TextIO] = {
+            "stdout": sys.stderr if to_stderr else sys.stdout,
+            "stderr": sys.stderr,
+        }
+        self._prefixes = {
+            name: {
+                replica.task_name: painted(
+                    f"{replica.task_name:<{width}} │ ",
+                    ROLE_COLOURS[replica.role.value],
+                    on=wants_colour(colour, stream),
+                )
+                for replica in plans
+            }
+            for name, stream in self._streams.items()
+        }
+        self._dims = wants_colour(colour, sys.stderr)
+
+    def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
+        """Write one line of a replica at once."""
+        target = self._streams[stream]
+        target.write(f"{self._prefixes[stream][replica.task_name]}{text}\n")
+        target.flush()
+
+    def note(self, text: str) -> None:
+        """Write one line of Trainshed's own on stderr."""
+        sys.stderr.write(painted(f"trainshed: {text}", DIM, on=self._dims) + "\n")
+        sys.stderr.flush()

@@ -1,0 +1,51 @@
+"""The job of ``local train`` with a file or with machine flags: checked first, then run whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trainshed.admission import Scope
+from trainshed.model.faults import UsageFault
+from trainshed.model.roles import Dialect
+from trainshed.service.documents import read_one
+from trainshed.service.judging import Accepted, Rulebook, accept, judge, names_any
+from trainshed.service.merging import Merged, merge, put, spelled
+from trainshed.wire.detect import Kind, kind_of
+
+#: With one of these the software is checked too; what is missing is this machine's business.
+CHECKED_SOFTWARE = frozenset({"runtimeversion", "imageuri"})
+
+
+def cluster_job(
+    config: str | None,
+    flags: Mapping[str, str],
+    user_args: Sequence[str] | None,
+    rulebook: Rulebook,
+) -> Accepted:
+    """The job of a file with flags on top, judged and found valid.
+
+    USER_ARGS replace the file's args (contracts/gcloud.md 3.2).  Raises Fault with all violations,
+    UsageFault for a file that cannot be read or speaks the other dialect.
+    """
+    content: Mapping[str, Any] = read_one(config).content if config else {"trainingInput": {}}
+    if isinstance(kind := kind_of(content), Kind) and kind is not Kind.ML_JOB:
+        raise UsageFault(
+            f"{config} is {kind.value}; run it with: "
+            f"trainshed ai custom-jobs local-run --config {config}"
+        )
+    merged = with_args(merge(content, flags, has_file=config is not None), user_args)
+    if rulebook.scope is None:
+        checked = names_any(CHECKED_SOFTWARE, merged.content)
+        rulebook = replace(rulebook, scope=Scope.ALL if checked else Scope.MACHINES)
+    return accept(judge(merged, rulebook), Dialect.ML_V1)
+
+
+def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
+    """The document with USER_ARGS in the place of its own args, if there are any."""
+    if not user_args:
+        return merged
+    content = dict(merged.content)
+    key = spelled(content, "trainingInput")
+    content[key] = dict(content[key]) if isinstance(content.get(key), dict) else {}
+    put(content, ("trainingInput", "args"), list(user_args))
+    return replace(merged, content=content)

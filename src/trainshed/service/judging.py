@@ -1,0 +1,157 @@
+"""Judges one document: parsed, checked against the catalog, told in the caller's own words.
+
+Parsing and checking never stop each other: a refusal has all violations at once (DESIGN 6).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
+from trainshed.admission.question import Question
+from trainshed.catalog.editions import PRODUCT_OF_DIALECT
+from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Dialect
+from trainshed.service.catalogs import catalog_for
+from trainshed.service.merging import Merged
+from trainshed.service.wording import Say, in_words
+from trainshed.wire import detect
+from trainshed.wire.parsed import Parsed
+
+#: Rules that do not keep a job from running on one machine: nothing crosses a network here (0004).
+ONLY_ADVICE = frozenset({"reducer-bandwidth"})
+
+#: Keys that make a file one about software too, in any spelling.
+SOFTWARE_KEYS = frozenset({"runtimeversion", "imageuri", "packageuris", "pythonmodule"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rulebook:
+    """What a job is judged by.  ``edition`` None is the newest one of the job's dialect.
+
+    ``scope`` None looks at software where the document names any (all Vertex jobs do).
+    """
+
+    today: date
+    edition: str | None = None
+    zone_snapshot: str | None = None
+    overlays: tuple[Path, ...] = ()
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was found.  Fields of the violations are the caller's words.
+
+    ``question`` is None where the document has no spec to ask about; ``say`` turns a path of the
+    model into the caller's words.
+    """
+
+    violations: tuple[Violation, ...]
+    question: Question | None = None
+    say: Say
+
+    @property
+    def valid(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.violations
+
+    @property
+    def cluster(self) -> tuple[ClusterRow, ...]:
+        """The expanded cluster; empty where there is none."""
+        return cluster_of(self.question) if self.question else ()
+
+    @property
+    def over_quota(self) -> tuple[Violation, ...]:
+        """What a valid job would use beyond the default quota (R9)."""
+        found = quota.check(self.question) if self.question else ()
+        return in_words(found, self.say)
+
+
+def judge(merged: Merged, rulebook: Rulebook) -> Verdict:
+    """Judge one document.  Raises UsageFault for an unknown edition or one of another product."""
+    parsed = detect.parse(merged.content)
+
+    say = partial(_say, merged, parsed)
+    found = [
+        replace(v, field=merged.words(v.field) if isinstance(v.field, str) else say(v.field))
+        for v in parsed.violations
+    ]
+    if parsed.spec is None:
+        return Verdict(violations=tuple(found), say=say)
+    question = ask(parsed.spec, merged, rulebook)
+    named = {v.field for v in found}
+    found += (v for v in in_words(check(question), say) if v.field not in named)
+    return Verdict(violations=tuple(found), question=question, say=say)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A valid job: its expanded spec, its cluster, and how to speak of its fields."""
+
+    spec: JobSpec
+    cluster: tuple[ClusterRow, ...]
+    say: Say
+    advice: tuple[str, ...] = ()
+    """What is wrong with the job elsewhere and does not matter on one machine."""
+
+
+def accept(verdict: Verdict, dialect: Dialect) -> Accepted:
+    """The job of a verdict.  Raises Fault for a refusal, UsageFault for the other dialect."""
+    if any(v.rule not in ONLY_ADVICE for v in verdict.violations):
+        raise Fault(verdict.violations)
+    if verdict.question is None or verdict.question.spec.dialect is not dialect:
+        raise UsageFault(f"the file holds no {PRODUCT_OF_DIALECT[dialect].value} job")
+    return Accepted(
+        spec=equipped(verdict.question),
+        cluster=verdict.cluster,
+        say=verdict.say,
+        advice=tuple(f"{v.field}: {v.message}." for v in verdict.violations),
+    )
+
+
+def unjudged(merged: Merged, dialect: Dialect) -> Accepted:
+    """The job of a document that names no machines: parsed, and not checked against a catalog.
+
+    Raises Fault for what the dialect itself refuses.
+    """
+    parsed = detect.parse(merged.content)
+    say = partial(_say, merged, parsed)
+    if parsed.spec is None or parsed.violations or parsed.spec.dialect is not dialect:
+        raise Fault(in_words(parsed.violations, say))
+    spec = replace(parsed.spec, region=merged.region or parsed.spec.region)
+    return Accepted(spec=spec, cluster=(), say=say)
+
+
+def _say(merged: Merged, parsed: Parsed, path: FieldPath) -> str:
+    if path.field is Field.REGION and merged.region:
+        return "--region"
+    return merged.words(parsed.words(path))
+
+
+def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> Question:
+    """The question about a spec, under the rulebook's edition and scope.  Raises UsageFault."""
+    spec = replace(spec, region=merged.region or spec.region)
+    scope = rulebook.scope or default_scope(spec.dialect, merged.content)
+    catalog = catalog_for(spec.dialect, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot)
+    return resolve(spec, catalog, scope=scope, today=rulebook.today)
+
+
+def default_scope(dialect: Dialect, content: dict[str, Any]) -> Scope:
+    """ALL where the document speaks of software; an ml v1 file often leaves that to flags."""
+    everything = dialect is Dialect.AIPLATFORM_V1 or names_any(SOFTWARE_KEYS, content)
+    return Scope.ALL if everything else Scope.MACHINES
+
+
+def names_any(keys: frozenset[str], value: Any) -> bool:
+    """Whether one of the keys is there at any depth, in camel or snake case."""
+    if isinstance(value, list):
+        return any(names_any(keys, item) for item in value)
+    if not isinstance(value, dict):
+        return False
+    return any(
+        key.replace("_", "").lower() in keys or names_any(keys, item) for key, item in value.items()
+    )

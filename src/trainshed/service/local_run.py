@@ -1,0 +1,206 @@
+"""The use case of a local run: a judged job becomes a launch plan, and an engine runs it.
+
+``prepare`` only thinks: its result can be printed by ``--dry-run``.  ``start`` makes the folders
+and hands the plan to the local engine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainshed.engines.base import Outcome, OutputSink
+from trainshed.engines.local.ports import free_ports
+from trainshed.engines.local.run import run
+from trainshed.launch.compose import compose
+from trainshed.launch.names import google_addresses
+from trainshed.model.faults import Fault
+from trainshed.model.job import JobSpec, ProgramKind
+from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
+from trainshed.service.programs import Source, environment_of
+from trainshed.service.wording import Say, in_words, one_a_field
+from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
+from trainshed.storage.folders import make_all
+
+HOST = "127.0.0.1"
+
+#: gcloud's order of ports (contracts/gcloud.md 9.1); evaluators and ours come after it.
+PORT_ORDER = (
+    Role.PRIMARY,
+    Role.PARAMETER_SERVER,
+    Role.WORKER,
+    Role.REDUCER,
+    Role.EVALUATOR,
+)
+
+#: The folders below the base output directory that AIP_* variables name.
+AIP_FOLDERS = ("model", "checkpoints", "logs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalJob:
+    """A job that may run: its expanded spec, and where its program comes from.
+
+    ``say`` turns model paths into the caller's words.  ``entry_point`` starts containers that give
+    no command: their images cannot be opened here.
+    """
+
+    spec: JobSpec
+    job_id: str
+    source: Source
+    folder: Path
+    """Where the replicas run."""
+    say: Say
+    entry_point: tuple[str, ...] = ()
+    is_local_program: bool = False
+    """Whether the program lies here and no image was meant to be run."""
+    any_gpu_count: int = 0
+    """GPUs for the primary of a job that names no machines, whatever their type is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine, as far as the command line chooses it."""
+
+    python: str
+    buckets: Buckets
+    cache_dir: Path | None = None
+    """Where installed packages are kept; None is the engine's own place."""
+    gs_paths: GsPaths = GsPaths.PATH
+    start_port: int | None = None
+    project: str = "local"
+    project_number: str = "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan and the folders that must exist before it starts."""
+
+    plan: LaunchPlan
+    output: Path | None
+    """Where the job's results go, if it says so and it is on this machine."""
+    folders: tuple[Path, ...]
+
+
+def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
+    """Plan one attempt.  ``for_print`` gives replicas Google's host names and takes no ports.
+
+    Raises Fault in the caller's words when a group has nothing to run, UsageFault for a package or
+    a place that cannot be, EngineFault when a port is taken.
+    """
+    spec = job.spec if for_print else _without_reducers(job.spec)
+    addresses = google_addresses(spec, job.job_id) if for_print else _addresses(spec, host)
+    output = _output(spec, job, host)
+    try:
+        plan = compose(
+            spec,
+            job_id=job.job_id,
+            attempt=1,
+            addresses=addresses,
+            environment=_environment(spec, job, host, output),
+            project=host.project,
+            project_number=host.project_number,
+            map_uri=lambda uri: _seen(uri, host),
+            entrypoints=_entrypoints(spec, job.entry_point),
+            cwd=str(job.folder),
+        )
+    except Fault as fault:
+        raise Fault(one_a_field(in_words(fault.violations, job.say))) from None
+    notes = (*notes_of(job, host), *plan.notes)
+    replicas = tuple(_startable(replica, job) for replica in plan.replicas)
+    return Prepared(
+        plan=replace(plan, notes=notes, replicas=replicas),
+        output=output,
+        folders=_folders(spec, output),
+    )
+
+
+def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) -> Environment:
+    """What is installed.  A job that writes into its own project does not change the package."""
+    found = environment_of(spec, job.source, host.python, host.buckets, job.folder)
+    written = (output, host.buckets.root)
+    return replace(found, ignored=tuple(str(folder) for folder in written if folder))
+
+
+def start(prepared: Prepared, host: Host, sink: OutputSink) -> Outcome:
+    """Make the folders and run the plan to its end.  Raises EngineFault."""
+    make_all(prepared.folders)
+    return run(prepared.plan, sink=sink, cache_dir=host.cache_dir)
+
+
+def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
+    """What a job asked for and will not get on this machine, a sentence each."""
+    programs = [group.program for group in job.spec.groups if group.program]
+    found = []
+    if reducers := job.spec.group(Role.REDUCER):
+        found.append(
+            f"The pool of {reducers.count} reducers is left out: this release has no reducer."
+        )
+    has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
+    if has_container and not job.is_local_program:
+        found.append(
+            f"There is no container runtime: the containers' commands run in {host.python}."
+        )
+    if version := next((p.runtime_version for p in programs if p.runtime_version), None):
+        found.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
+    if job.spec.study:
+        found.append("A tuning job runs once here, without the parameters of a trial.")
+    if limit_s := job.spec.scheduling.running_s_max:
+        found.append(f"The limit of {limit_s:g} s on the running time is not kept here.")
+    return tuple(found)
+
+
+def _without_reducers(spec: JobSpec) -> JobSpec:
+    return replace(spec, groups=tuple(g for g in spec.groups if g.role is not Role.REDUCER))
+
+
+def _addresses(spec: JobSpec, host: Host) -> dict[tuple[Role, int], Address]:
+    """A port for every replica, and one more where the primary is met (torch, JAX)."""
+    counts: Mapping[Role, int] = {group.role: group.count for group in spec.groups}
+    keys = [(role, index) for role in PORT_ORDER for index in range(counts.get(role, 0))]
+    *ports, meeting_port = free_ports(len(keys) + 1, start=host.start_port)
+    return {
+        key: Address(host=HOST, port=port, rendezvous_port=meeting_port)
+        for key, port in zip(keys, ports, strict=True)
+    }
+
+
+def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tuple[str, ...]]:
+    return {group.role: entry_point for group in spec.groups} if entry_point else {}
+
+
+def _seen(place: str, host: Host) -> str:
+    """What a program is told of a directory (``--gs-paths``)."""
+    if place.startswith(SCHEME):
+        path = host.buckets.path_of(place)  # also where the URI is kept: it must be well formed
+        return str(path) if host.gs_paths is GsPaths.PATH else place
+    return place
+
+
+def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
+    """Images call their interpreter python3 or by its path; here it is the job's environment."""
+    first, *rest = replica.argv
+    name = Path(first).name
+    is_python = name in {"python", "python3"} or name.startswith("python3.")
+    gpu_count = job.any_gpu_count if replica.role is Role.PRIMARY else 0
+    return replace(
+        replica,
+        argv=("python" if is_python else first, *rest),
+        gpu_count=replica.gpu_count or gpu_count,
+    )
+
+
+def _output(spec: JobSpec, job: LocalJob, host: Host) -> Path | None:
+    place = spec.job_dir or spec.base_output_dir
+    if not place or (place.startswith(SCHEME) and host.gs_paths is GsPaths.URI):
+        return None
+    return (
+        job.folder / host.buckets.path_of(place) if place.startswith(SCHEME) else job.folder / place
+    )
+
+
+def _folders(spec: JobSpec, output: Path | None) -> tuple[Path, ...]:
+    if output is None:
+        return ()
+    below = AIP_FOLDERS if spec.base_output_dir and not spec.job_dir else ()
+    return (output, *(output / name for name in below))

@@ -1,0 +1,94 @@
+"""The job of ``local train`` without a file and without machines: what gcloud's command does.
+
+Nothing is checked, because nothing was asked that a catalog could know; the counts are gcloud's
+(contracts/gcloud.md 9.1).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainshed.model.faults import FieldPath, UsageFault
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+from trainshed.service import flag_values
+from trainshed.service.submit_flags import FLAGS
+
+#: gcloud's counts with ``--distributed``; without it there is one process.
+DISTRIBUTED_DEFAULTS: Mapping[Role, int] = {
+    Role.WORKER: 2,
+    Role.PARAMETER_SERVER: 2,
+    Role.EVALUATOR: 0,
+}
+
+#: The flag of each role's count.
+COUNT_FLAGS: Mapping[Role, str] = {
+    Role.WORKER: "worker-count",
+    Role.PARAMETER_SERVER: "parameter-server-count",
+    Role.EVALUATOR: "evaluator-count",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainJob:
+    """What the command line says; ``flags`` are the submit flags by name."""
+
+    module: str
+    args: Sequence[str]
+    distributed: bool = False
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+
+def plain_spec(job: PlainJob) -> JobSpec:
+    """The job as a spec.  Raises UsageFault for a count that is no number."""
+    text = job.flags.get
+    job_dir = text("job-dir")
+    program = Program(
+        kind=ProgramKind.PYTHON_PACKAGE,
+        module=job.module,
+        args=tuple(job.args),
+        package_uris=tuple(FLAGS["packages"].read("--packages", text("packages") or "")),
+        runtime_version=text("runtime-version"),
+        python_version=text("python-version"),
+    )
+    groups = [ReplicaGroup(role=role, count=count, program=program) for role, count in counts(job)]
+    return JobSpec(
+        dialect=Dialect.ML_V1,
+        region=text("region"),
+        groups=tuple(groups),
+        job_dir=job_dir,
+        request=_request(job, job_dir),
+    )
+
+
+def counts(job: PlainJob) -> list[tuple[Role, int]]:
+    """How many replicas each role has; roles without any are left out."""
+    found = [(Role.PRIMARY, 1)]
+    for role, default in DISTRIBUTED_DEFAULTS.items():
+        flag = COUNT_FLAGS[role]
+        asked = flag_values.whole(f"--{flag}", job.flags.get(flag, str(default)))
+        if asked < 0:
+            raise UsageFault(f"--{flag} cannot be {asked}")
+        if job.distributed and asked > 0:
+            found.append((role, asked))
+    return found
+
+
+def ignored_counts(job: PlainJob) -> list[str]:
+    """The count flags that mean nothing without ``--distributed``; gcloud warns of them too."""
+    if job.distributed:
+        return []
+    return [f"--{flag}" for flag in COUNT_FLAGS.values() if flag in job.flags]
+
+
+def say(path: FieldPath) -> str:
+    """A field of a job made of flags: its flag, as far as a plain job can be wrong at all."""
+    return {"module": "--module-name", "package_uris": "--packages"}.get(
+        path.field.value, f"--{path.field.value.replace('_', '-')}"
+    )
+
+
+def _request(job: PlainJob, job_dir: str | None) -> str:
+    """What TF_CONFIG shows as the job: gcloud's local train puts these two keys there."""
+    args = [*job.args, *(("--job-dir", job_dir) if job_dir else ())]
+    return json.dumps({"trainingInput": {"jobName": job.module, "args": args}})

@@ -1,0 +1,150 @@
+"""``--worker-pool-spec`` and its companions: from gcloud's flags to a CustomJobSpec (R12).
+
+Each flag is a pool, in order; an empty one skips its pool.  Flags win over the file: pools given by
+flag replace the file's pools, ``--args`` and ``--command`` go to every pool
+(contracts/gcloud.md 5.1 to 5.3).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainshed.model.faults import UsageFault
+from trainshed.service import flag_values
+
+FLAG = "--worker-pool-spec"
+
+Pool = dict[str, Any]
+
+#: The keys that say where local code is; only the first pool may have them.
+LOCAL_KEYS = ("local-package-path", "script", "requirements", "extra-packages", "extra-dirs")
+
+KEYS = frozenset(
+    {
+        "machine-type",
+        "replica-count",
+        "accelerator-type",
+        "accelerator-count",
+        "container-image-uri",
+        "executor-image-uri",
+        "output-image-uri",
+        "python-module",
+        *LOCAL_KEYS,
+    }
+)
+
+#: What a violation's wire path below a pool is called in the flag.
+KEY_OF_PATH: Mapping[str, str] = {
+    "machineSpec.machineType": "machine-type",
+    "machineSpec.acceleratorType": "accelerator-type",
+    "machineSpec.acceleratorCount": "accelerator-count",
+    "machineSpec": "machine-type",
+    "replicaCount": "replica-count",
+    "containerSpec.imageUri": "container-image-uri",
+    "pythonPackageSpec.executorImageUri": "executor-image-uri",
+    "pythonPackageSpec.pythonModule": "python-module",
+}
+
+#: Fields that have a flag of their own, whatever the pool.
+FLAG_OF_PATH: Mapping[str, str] = {
+    "containerSpec.args": "--args",
+    "pythonPackageSpec.args": "--args",
+    "containerSpec.command": "--command",
+    "pythonPackageSpec.packageUris": "--python-package-uris",
+}
+
+_SNAKE = re.compile(r"_([a-z0-9])")
+_POOL_PATH = re.compile(r"(?:jobSpec\.)?workerPoolSpecs\[(\d+)\]\.?(.*)")
+
+
+def parse_pool(text: str) -> dict[str, str]:
+    """One flag's value as a mapping; empty for a skipped pool.  Raises UsageFault."""
+    found = flag_values.pairs(FLAG, text)
+    if unknown := sorted(set(found) - KEYS):
+        raise UsageFault(f"{FLAG} has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
+    if found and "machine-type" not in found:
+        raise UsageFault(f"{FLAG} {text!r} lacks the key machine-type")
+    if "accelerator-count" in found and "accelerator-type" not in found:
+        raise UsageFault(f"{FLAG} {text!r} has accelerator-count without accelerator-type")
+    return found
+
+
+def parse_pools(texts: Sequence[str]) -> list[dict[str, str]]:
+    """All flags' values in order.  Raises UsageFault where gcloud would refuse them, too."""
+    pools = [parse_pool(text) for text in texts]
+    if pools and not pools[0]:
+        raise UsageFault(f"the first {FLAG} cannot be empty: it is the primary")
+    for pool in pools[1:]:
+        for key in ("local-package-path", "script"):
+            if key in pool:
+                raise UsageFault(f"{FLAG}: the key {key} is only for the first pool")
+    return pools
+
+
+def wire_pool(pool: Mapping[str, str], package_uris: Sequence[str]) -> Pool:
+    """One pool as the API has it; ``{}`` for a skipped one."""
+    if not pool:
+        return {}
+    machine: dict[str, Any] = {"machineType": pool["machine-type"]}
+    if "accelerator-type" in pool:
+        machine["acceleratorType"] = pool["accelerator-type"]
+        machine["acceleratorCount"] = _number(pool, "accelerator-count")
+    found: Pool = {"machineSpec": machine, "replicaCount": _number(pool, "replica-count")}
+    if "container-image-uri" in pool:
+        found["containerSpec"] = {"imageUri": pool["container-image-uri"]}
+    elif "script" not in pool and ("executor-image-uri" in pool or "python-module" in pool):
+        package = {
+            "executorImageUri": pool.get("executor-image-uri"),
+            "pythonModule": pool.get("python-module"),
+            "packageUris": list(package_uris),
+        }
+        found["pythonPackageSpec"] = {key: value for key, value in package.items() if value}
+    return found
+
+
+def _number(pool: Mapping[str, str], key: str) -> int:
+    return flag_values.whole(f"{FLAG} {key}", pool.get(key, "1"))
+
+
+def spread(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
+    """The pools with one list set in the given specs of each that has them."""
+    return [
+        {
+            name: {**spec, key: list(value)} if name in specs and isinstance(spec, dict) else spec
+            for name, spec in pool.items()
+        }
+        for pool in pools
+    ]
+
+
+def camel_keys(value: Any) -> Any:
+    """A pool in camelCase, however it was written: flags must find the fields that they set."""
+    if isinstance(value, list):
+        return [camel_keys(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {_SNAKE.sub(_capital, key): camel_keys(item) for key, item in value.items()}
+
+
+def _capital(match: re.Match[str]) -> str:
+    return match[1].upper()
+
+
+def worder(*, pools_by_flag: bool) -> Callable[[str], str]:
+    """Turns wire paths into flags, for a job whose pools came by flag."""
+    return _in_flags if pools_by_flag else _as_written
+
+
+def _as_written(wire_path: str) -> str:
+    return wire_path
+
+
+def _in_flags(wire_path: str) -> str:
+    match = _POOL_PATH.fullmatch(wire_path)
+    if not match:
+        return wire_path
+    index, rest = match.groups()
+    if rest in FLAG_OF_PATH:
+        return FLAG_OF_PATH[rest]
+    key = KEY_OF_PATH.get(rest)
+    return f"{FLAG}[{index}]" + (f" {key}" if key else "")

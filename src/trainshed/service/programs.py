@@ -1,0 +1,109 @@
+"""Where a job's program comes from: which interpreter, which folder, what is installed.
+
+Code runs in place wherever it can, as gcloud's local train does; a package that says how it is
+built (setup.py, or a pyproject.toml with a project or a build system) is installed, because only
+then are its dependencies there.
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import JobSpec
+from trainshed.model.launch_plan import Environment
+from trainshed.storage.buckets import SCHEME, Buckets
+
+#: Names the interpreter of the replicas where ``--python`` does not.
+PYTHON_VARIABLE = "TRAINSHED_PYTHON"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What the command line says about the program.
+
+    ``package_path`` is gcloud's ``--package-path``; ``folder`` is where the replicas run if there
+    is none.  ``packages`` are files to install, beside those that the job names.
+    """
+
+    folder: Path
+    package_path: Path | None = None
+    packages: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+
+
+def interpreter(asked: str | None, environ: Mapping[str, str]) -> str:
+    """The Python of the replicas: the flag, TRAINSHED_PYTHON, else the one that runs us."""
+    return asked or environ.get(PYTHON_VARIABLE) or sys.executable
+
+
+def working_folder(source: Source, module: str | None) -> Path:
+    """Where the replicas run: the parent of the package (contracts/gcloud.md 9.1).
+
+    gcloud takes the current folder for the package when none is named, and then runs beside it.
+    Where the module lies in the package folder itself and not beside it, that folder is meant.
+    """
+    package = (source.package_path or source.folder).absolute()
+    beside, inside = _holds(package.parent, module), _holds(package, module)
+    if source.package_path:
+        return package if inside and not beside else package.parent
+    return package.parent if beside and not inside else package
+
+
+def _holds(folder: Path, module: str | None) -> bool:
+    """Whether a folder has the file of a module, or of a package that can be run."""
+    if not module:
+        return False
+    path = folder.joinpath(*module.split("."))
+    return path.with_name(f"{path.name}.py").is_file() or (path / "__main__.py").is_file()
+
+
+def environment_of(
+    spec: JobSpec, source: Source, python: str, buckets: Buckets, base: Path
+) -> Environment:
+    """What is installed for the replicas: their packages, in the order in which they are named.
+
+    Relative paths are relative to ``base``.  Raises UsageFault for one that does not exist.
+    """
+    named = [uri for group in spec.groups if group.program for uri in group.program.package_uris]
+    packages = [*_buildable(source), *_files([*named, *source.packages], buckets, base)]
+    return Environment(
+        python=python,
+        packages=tuple(dict.fromkeys(packages)),
+        requirements=source.requirements,
+    )
+
+
+def _files(uris: Iterable[str], buckets: Buckets, base: Path) -> list[str]:
+    return [str(_existing(uri, buckets, base)) for uri in uris]
+
+
+def _existing(uri: str, buckets: Buckets, base: Path) -> Path:
+    path = buckets.path_of(uri) if uri.startswith(SCHEME) else base / Path(uri).expanduser()
+    if path.exists():
+        return path
+    where = f"; its place here is {path}" if uri.startswith(SCHEME) else ""
+    raise UsageFault(f"the package {uri} does not exist{where}")
+
+
+def _buildable(source: Source) -> list[str]:
+    """The project that ``--package-path`` belongs to, if it can be built."""
+    if source.package_path is None:
+        return []
+    if not source.package_path.is_dir():
+        raise UsageFault(f"--package-path {source.package_path} is no folder")
+    project = source.package_path.absolute().parent
+    return [str(project)] if _is_project(project) else []
+
+
+def _is_project(folder: Path) -> bool:
+    """Many folders have a pyproject.toml for their tools alone: nothing to build there."""
+    if (folder / "setup.py").is_file():
+        return True
+    try:
+        found = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return "project" in found or "build-system" in found

@@ -1,0 +1,52 @@
+"""What a trainer left behind as its result: ``result.json`` in the job's output folder.
+
+Not a rule of either dialect: a habit of our examples, picked up when it is there.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+RESULT_FILE = "result.json"
+
+#: Where it may lie below the output folder; AIP_MODEL_DIR is ``model``.
+FOLDERS = ("", "model")
+
+#: File systems keep the time of a change in coarse steps, so that it can lie before the start.
+CLOCK_S = 0.05
+
+#: The metric that a person looks for first, best known name first.
+FAVOURITES = ("accuracy", "test_accuracy", "val_accuracy", "loss", "test_loss")
+
+
+def metrics_of(output: Path | None, *, since: float) -> Mapping[str, float]:
+    """The numbers in the result of a run that began at ``since`` (seconds since the epoch).
+
+    Empty when there is no result, or only one of an older run.
+    """
+    if output is None:
+        return {}
+    found = (_numbers(output / folder / RESULT_FILE, since) for folder in FOLDERS)
+    return next(filter(None, found), {})
+
+
+def _numbers(path: Path, since: float) -> Mapping[str, float]:
+    try:
+        if path.stat().st_mtime < since - CLOCK_S:
+            return {}
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {key: value for key, value in found.items() if _is_number(value)}
+
+
+def headline(metrics: Mapping[str, float]) -> tuple[str, float] | None:
+    """The one metric for a table: a favourite, else the first."""
+    names = [name for name in FAVOURITES if name in metrics] or list(metrics)
+    return (names[0], metrics[names[0]]) if names else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,1 @@
+"""Where gs:// lies: buckets are folders of this machine."""

@@ -1,0 +1,89 @@
+"""``gs://BUCKET/path`` with no cloud: a bucket is a folder under the data directory.
+
+Programs get the folder's real path, because most trainers open what they are given with ``open``;
+``GsPaths.URI`` leaves gs:// alone for those that bring a client of their own.
+"""
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainshed.model.faults import UsageFault
+
+SCHEME = "gs://"
+NAME_LENGTH_MAX = 222
+LABEL_LENGTH_MAX = 63
+LENGTH_MIN = 3
+
+#: What every dot-separated part of a bucket's name looks like (Cloud Storage naming rules).
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?")
+_IP_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+
+BUCKET_RULE = "3 to 63 lower-case letters, digits, - and _; dots only between such parts"
+
+
+class GsPaths(enum.Enum):
+    """What a program sees of a gs:// directory: the folder's path, or the URI as it was written."""
+
+    PATH = "path"
+    URI = "uri"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """All buckets of one data directory."""
+
+    root: Path
+
+    def path_of(self, uri: str) -> Path:
+        """The file or folder that a gs:// URI means.  Raises UsageFault for a malformed one."""
+        bucket, name = split(uri)
+        return self.root.joinpath(bucket, *(part for part in name.split("/") if part))
+
+
+def split(uri: str) -> tuple[str, str]:
+    """``gs://bucket/a/b`` as ``("bucket", "a/b")``.  Raises UsageFault when it is malformed.
+
+    A name may not climb out of its bucket: ``..`` is legal in Cloud Storage and deadly in a folder.
+    """
+    if not uri.startswith(SCHEME):
+        raise UsageFault(f"{uri!r} is no gs:// URI")
+    bucket, _, name = uri.removeprefix(SCHEME).partition("/")
+    if not is_bucket_name(bucket):
+        raise UsageFault(f"{uri}: {bucket!r} is no bucket name; it has {BUCKET_RULE}")
+    if {".", ".."}.intersection(name.split("/")) or "\0" in name:
+        raise UsageFault(f"{uri}: a path in a bucket has no '.' or '..' of its own")
+    return bucket, name
+
+
+def is_bucket_name(name: str) -> bool:
+    """Whether Cloud Storage would accept the name; a gs:// of any other is a typing mistake."""
+    labels = name.split(".")
+    length_max = NAME_LENGTH_MAX if len(labels) > 1 else LABEL_LENGTH_MAX
+    return (
+        LENGTH_MIN <= len(name) <= length_max
+        and all(_LABEL.fullmatch(part) and len(part) <= LABEL_LENGTH_MAX for part in labels)
+        and not _IP_ADDRESS.fullmatch(name)
+        and not name.startswith("goog")
+    )
+
+
+def data_dir(asked: str | None, environ: Mapping[str, str]) -> Path:
+    """Where Trainshed keeps things: the flag, TRAINSHED_DATA_DIR, or the XDG data folder."""
+    if chosen := asked or environ.get("TRAINSHED_DATA_DIR"):
+        return Path(chosen).expanduser().absolute()
+    shared = environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(shared).expanduser().absolute() / "trainshed"
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path | None:
+    """Where installed packages are kept: TRAINSHED_CACHE_DIR; None leaves it to the engine."""
+    chosen = environ.get("TRAINSHED_CACHE_DIR")
+    return Path(chosen).expanduser().absolute() / "environments" if chosen else None
+
+
+def buckets_of(folder: Path) -> Buckets:
+    """The buckets of a data directory."""
+    return Buckets(root=folder / "buckets")

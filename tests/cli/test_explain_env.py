@@ -1,0 +1,80 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from golden import check_golden
+
+GOLDEN = Path(__file__).parent.parent / "golden/cli"
+ML = {
+    "jobId": "digits_1",
+    "trainingInput": {
+        "scaleTier": "CUSTOM",
+        "region": "us-central1",
+        "masterType": "n1-standard-4",
+        "workerType": "n1-standard-4",
+        "workerCount": 2,
+        "jobDir": "gs://my-bucket/out",
+    },
+}
+POOL = {
+    "machineSpec": {"machineType": "n1-standard-4"},
+    "replicaCount": 1,
+    "containerSpec": {"imageUri": "img"},
+}
+VERTEX = {
+    "workerPoolSpecs": [POOL, {**POOL, "replicaCount": 3}],
+    "baseOutputDirectory": {"outputUriPrefix": "gs://my-bucket/out"},
+}
+
+
+@pytest.mark.parametrize(("name", "spec"), [("ml", ML), ("vertex", VERTEX)])
+def test_a_replica_sees_what_google_would_have_shown_it(trainshed, written, name, spec):
+    words = ("--config", written("job.json", spec), "--role", "worker", "--index", "1")
+    found = trainshed("explain-env", *words)
+    assert found.code == 0
+    check_golden(GOLDEN / f"explain_env_{name}.txt", found.out)
+
+
+def test_as_json_the_values_are_the_texts_themselves(trainshed, written):
+    found = trainshed("explain-env", "--config", written("j.json", ML), "--format", "json").json
+    assert json.loads(found["TF_CONFIG"])["task"]["type"] == "chief"
+    assert found["RANK"] == "0"
+
+
+def test_roles_have_the_names_of_either_dialect(trainshed, written):
+    name = written("job.json", VERTEX)
+
+    def ranks(role):
+        return trainshed("explain-env", "--config", name, "--role", role, "--format", "json").json[
+            "RANK"
+        ]
+
+    assert [ranks(role) for role in ("primary", "chief", "workerpool0", "workerpool1")] == [
+        "0",
+        "0",
+        "0",
+        "1",
+    ]
+
+
+def test_flags_win_over_the_file_here_too(trainshed, written):
+    words = ("--config", written("job.json", ML), "--worker-count", "5", "--role", "worker")
+    found = trainshed("explain-env", *words, "--index", "4", "--format", "json")
+    assert found.json["WORLD_SIZE"] == "6"
+
+
+def test_a_replica_that_does_not_exist_is_a_usage_error_that_names_those_that_do(
+    trainshed, written
+):
+    words = ("explain-env", "--config", written("job.json", ML), "--role", "worker")
+    found = trainshed(*words, "--index", "2")
+    assert found.code == 2
+    assert "no worker 2. There is: primary 0, worker 0 to 1" in found.err
+
+
+def test_a_refused_job_is_not_explained(trainshed, written):
+    bad = {"trainingInput": {**ML["trainingInput"], "region": "mars"}}
+    found = trainshed("explain-env", "--config", written("job.json", bad))
+    assert found.code == 2
+    assert "trainingInput.region" in found.err

@@ -1,0 +1,75 @@
+import pytest
+
+from trainshed.engines.local.gpus import Device
+
+STEPS = """
+import json, sys
+device = sys.argv[sys.argv.index("--device") + 1]
+print("warming up")
+print(json.dumps({"device": device, "seconds": {"cpu": 6.0, "cuda": %s}[device]}))
+"""
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with so many GPUs, as far as NVML says."""
+
+    def having(count):
+        found = tuple(Device(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
+        monkeypatch.setattr("trainshed.service.gpu_check.devices", lambda: found)
+
+    return having
+
+
+@pytest.fixture
+def steps(tmp_path):
+    def write(gpu_seconds):
+        (tmp_path / "steps.py").write_text(STEPS % gpu_seconds)
+
+    return write
+
+
+def test_without_a_gpu_the_answer_is_the_cpus_figure_and_what_it_is_worth(
+    trainshed, machine, steps
+):
+    machine(0)
+    steps(1.0)
+    found = trainshed("gpu-check", "--module-name", "steps", "--", "--steps", "20")
+    assert found.code == 0
+    assert "This machine has no GPU" in found.out
+    answer = trainshed("gpu-check", "--module-name", "steps", "--format", "json").json
+    assert (answer["cpu_seconds"], answer["gpu_seconds"], answer["speedup"]) == (6.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("gpu_seconds", "told"),
+    [(2.0, "less than 3 times as much"), (5.0, "A GPU does not pay: it is 1.2 times")],
+)
+def test_with_a_gpu_the_answer_says_whether_it_pays(trainshed, machine, steps, gpu_seconds, told):
+    machine(1)
+    steps(gpu_seconds)
+    found = trainshed("gpu-check", "--module-name", "steps")
+    assert found.code == 0
+    assert told in found.out
+    assert "Test GPU" in found.out
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("print('done')", 'without a line of JSON that has "seconds"'),
+        ("raise SystemExit(3)", "the run with --device cpu failed"),
+    ],
+)
+def test_a_run_that_gives_no_figure_is_a_failure(trainshed, machine, tmp_path, code, told):
+    machine(0)
+    (tmp_path / "steps.py").write_text(code)
+    found = trainshed("gpu-check", "--module-name", "steps")
+    assert found.code == 1
+    assert told in found.err
+
+
+def test_the_device_is_ours_to_choose(trainshed):
+    found = trainshed("gpu-check", "--module-name", "steps", "--", "--device", "cpu")
+    assert found.code == 2
+    assert "--device" in found.err

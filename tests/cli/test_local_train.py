@@ -1,0 +1,197 @@
+"""``local train`` without a file: what gcloud's command does, and its bad input."""
+
+import json
+import socket
+import sys
+
+import pytest
+
+TRAIN = ("ai-platform", "local", "train", "--module-name", "trainer.task")
+TELL = """
+import json, os, sys
+config = json.loads(os.environ["TF_CONFIG"])
+print(json.dumps({"task": config["task"], "cluster": config["cluster"], "argv": sys.argv[1:],
+                  "cwd": os.getcwd(), "python": sys.executable}))
+"""
+
+
+def told(answer):
+    """What each replica printed, by its name."""
+    lines = [line.split(" │ ", 1) for line in answer.out.splitlines() if " │ " in line]
+    return {name.strip(): json.loads(text) for name, text in lines}
+
+
+def test_one_process_runs_in_place_with_its_arguments_untouched(trainshed, trainer, tmp_path):
+    trainer(TELL)
+    found = trainshed(*TRAIN, "--", "--epochs", "3", "--", "--job-name=x")
+    assert found.code == 0
+    seen = told(found)["master-replica-0"]
+    assert seen["argv"] == ["--epochs", "3", "--", "--job-name=x"]
+    assert seen["cwd"] == str(tmp_path)
+    assert seen["task"]["type"] == "chief"
+
+
+def test_distributed_is_gclouds_cluster_on_consecutive_ports(trainshed, trainer):
+    trainer(
+        TELL + "sys.stdout.flush()\n"
+        "import pathlib, time\n"
+        "pathlib.Path(config['task']['type'] + str(config['task']['index'])).touch()\n"
+        "deadline = time.monotonic() + 60\n"
+        "while len(list(pathlib.Path().glob('[cwp]*[0-9]'))) < 4 and time.monotonic() < deadline:\n"
+        "    time.sleep(0.01)\n"
+    )
+    flags = ("--distributed", "--worker-count", "2", "--parameter-server-count=1")
+    start = free_block(5)
+    found = trainshed(*TRAIN, *flags, "--start-port", start)
+    assert found.code == 0
+    cluster = told(found)["worker-replica-1"]["cluster"]
+    assert {
+        role: [int(a.split(":")[1]) - start for a in all_] for role, all_ in cluster.items()
+    } == {
+        "chief": [0],
+        "ps": [1],
+        "worker": [2, 3],
+    }
+    assert "parameter server" in found.out
+
+
+def free_block(count):
+    """The first of some consecutive ports that nobody has at the moment."""
+    for start in range(20000, 30000, count):
+        with socket.socket() as probe:
+            if all(probe.connect_ex(("127.0.0.1", start + i)) for i in range(count)):
+                return start
+    raise AssertionError("no free ports")
+
+
+def test_the_job_folder_is_made_and_handed_to_the_trainer(trainshed, trainer, home):
+    trainer(TELL)
+    found = trainshed(*TRAIN, "--job-dir", "gs://my-bucket/out", "--", "--epochs", "3")
+    place = home / "data/buckets/my-bucket/out"
+    assert place.is_dir()
+    assert told(found)["master-replica-0"]["argv"] == ["--epochs", "3", "--job-dir", str(place)]
+    assert f"output: {place}" in found.out
+
+
+def test_a_trainer_with_a_cloud_client_may_keep_the_uri(trainshed, trainer, home):
+    trainer(TELL)
+    found = trainshed(*TRAIN, "--job-dir", "gs://my-bucket/out", "--gs-paths", "uri")
+    assert told(found)["master-replica-0"]["argv"] == ["--job-dir", "gs://my-bucket/out"]
+    assert not (home / "data").exists()
+
+
+def test_the_exit_code_of_the_trainer_is_passed_on_and_told(trainshed, trainer):
+    trainer("raise SystemExit(3)")
+    found = trainshed(*TRAIN)
+    assert found.code == 3
+    assert "failed" in found.out
+
+
+def test_the_trainers_own_error_comes_first_when_its_module_does_not_import(trainshed, trainer):
+    trainer("import no_such_framework")
+    found = trainshed(*TRAIN)
+    assert found.code == 1
+    assert "No module named 'no_such_framework'" in found.err
+    assert "error:" not in found.err.lower().replace("modulenotfounderror:", "")
+    assert "failed" in found.out
+
+
+def test_a_metric_of_the_primary_is_in_the_last_table(trainshed, trainer):
+    trainer(
+        "import json, pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[sys.argv.index('--job-dir') + 1])\n"
+        "(folder / 'result.json').write_text(json.dumps({'accuracy': 0.9712, 'epochs': 3}))\n"
+    )
+    found = trainshed(*TRAIN, "--job-dir", "out")
+    header, _, row = found.out.strip().splitlines()[:3]
+    assert header.split() == ["ROLE", "REPLICA", "EXIT", "SECONDS", "STATE", "ACCURACY"]
+    assert row.split()[-1] == "0.9712"
+
+
+def test_json_is_one_object_on_stdout_and_the_replicas_speak_on_stderr(trainshed, trainer):
+    trainer("print('hello')")
+    found = trainshed(*TRAIN, "--format", "json")
+    assert found.json["exit_code"] == 0
+    assert [r["state"] for r in found.json["replicas"]] == ["succeeded"]
+    assert "master-replica-0 │ hello" in found.err
+
+
+def test_a_dry_run_prints_the_plan_and_starts_nothing(trainshed, trainer, tmp_path):
+    trainer("open('ran', 'w')")
+    found = trainshed(*TRAIN, "--distributed", "--job-dir", "out", "--dry-run", "--format", "json")
+    assert found.code == 0
+    names = [replica["task_name"] for replica in found.json["replicas"]]
+    assert names == [
+        "master-replica-0",
+        "worker-replica-0",
+        "worker-replica-1",
+        "ps-replica-0",
+        "ps-replica-1",
+    ]
+    table = trainshed(*TRAIN, "--dry-run").out
+    assert "python -m trainer.task" in table
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_interpreter_may_be_chosen(trainshed, trainer, monkeypatch):
+    trainer(TELL)
+    monkeypatch.setenv("TRAINSHED_PYTHON", "/no/such/python")
+    assert trainshed(*TRAIN).code == 1
+    assert trainshed(*TRAIN, "--python", sys.executable).code == 0
+
+
+@pytest.mark.parametrize("flag", ["--job-dir", "--package-path", "--scale-tier", "--module-name"])
+def test_a_flag_of_the_service_after_the_dashes_is_refused(trainshed, trainer, flag):
+    trainer(TELL)
+    for words in ([flag, "x"], [f"{flag}=x"]):
+        found = trainshed(*TRAIN, "--", "--epochs", "3", *words)
+        assert found.code == 2
+        assert f"put {flag} before the --" in found.err
+        assert found.out == ""
+
+
+@pytest.mark.parametrize("flag", ["--config", "--region", "--labels", "--worker-count"])
+def test_flags_that_trainers_have_too_reach_them(trainshed, trainer, flag):
+    trainer(TELL)
+    assert told(trainshed(*TRAIN, "--", flag, "x"))["master-replica-0"]["argv"] == [flag, "x"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--worker-cout", "2"),
+            "unrecognised argument --worker-cout; did you mean --worker-count",
+        ),
+        (("--worker-count", "two", "--distributed"), "--worker-count takes a whole number"),
+        (("--start-port", "x"), "--start-port"),
+        (("--job-dir", "gs://b/out"), "'b' is no bucket name"),
+        (("--job-dir", "gs://bucket/../out"), "no '.' or '..'"),
+        (("--package-path", "absent"), "--package-path absent is no folder"),
+        (("--packages", "absent.whl"), "the package absent.whl does not exist"),
+        (("--config", "absent.yaml"), "cannot read absent.yaml: No such file"),
+        (("JOB", "extra"), "unrecognised argument extra"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_code_2(trainshed, trainer, words, message):
+    trainer(TELL)
+    found = trainshed(*TRAIN, *words)
+    assert found.code == 2
+    assert message in found.err
+    assert found.err.count("\n") == 1
+    assert found.out == ""
+
+
+def test_a_module_is_needed(trainshed):
+    found = trainshed("ai-platform", "local", "train")
+    assert (found.code, found.out) == (2, "")
+    assert "--module-name is required" in found.err
+
+
+def test_counts_without_distributed_and_idle_flags_are_said_to_be_ignored(trainshed, trainer):
+    trainer(TELL)
+    found = trainshed(*TRAIN, "--worker-count", "3", "--staging-bucket", "gs://x", "--quiet")
+    assert found.code == 0
+    assert "--worker-count is ignored without --distributed" in found.err
+    assert "--staging-bucket means nothing on this machine" in found.err

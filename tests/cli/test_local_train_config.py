@@ -1,0 +1,217 @@
+"""``local train`` with a file or machine flags: the whole cluster, checked first."""
+
+import json
+import sys
+import zipfile
+
+import pytest
+
+LOCAL = ("ai-platform", "local", "train")
+TRAIN = (*LOCAL, "--module-name", "trainer.task")
+TELL = """
+import json, os, sys
+config = json.loads(os.environ["TF_CONFIG"])
+print(json.dumps({"task": config["task"], "argv": sys.argv[1:], "job": config["job"]}))
+"""
+CONFIG = {
+    "jobId": "digits_1",
+    "trainingInput": {
+        "scaleTier": "CUSTOM",
+        "region": "us-central1",
+        "masterType": "n1-highcpu-16",
+        "masterConfig": {"acceleratorConfig": {"count": 4, "type": "NVIDIA_TESLA_T4"}},
+        "workerType": "n1-highcpu-16",
+        "workerCount": 2,
+        "args": ["--from-file"],
+    },
+}
+#: Replicas that wait for each other, so that all of them have spoken before the primary ends.
+TOGETHER = (
+    TELL
+    + """
+import pathlib, time
+pathlib.Path(config["task"]["type"] + str(config["task"]["index"])).touch()
+deadline = time.monotonic() + 60
+while len(list(pathlib.Path().glob("[a-z]*[0-9]"))) < COUNT and time.monotonic() < deadline:
+    time.sleep(0.01)
+"""
+)
+
+
+def told(answer):
+    lines = [line.split(" │ ", 1) for line in answer.out.splitlines() if " │ " in line]
+    return {name.strip(): json.loads(text) for name, text in lines}
+
+
+def test_every_replica_of_the_file_runs_and_the_cluster_is_shown_first(trainshed, trainer, written):
+    trainer(TOGETHER.replace("COUNT", "3"))
+    found = trainshed(*TRAIN, "--config", written("config.json", CONFIG))
+    assert found.code == 0
+    assert found.out.startswith("ROLE")
+    assert "4 x NVIDIA_TESLA_T4" in found.out.splitlines()[2]
+    assert set(told(found)) == {"master-replica-0", "worker-replica-0", "worker-replica-1"}
+    assert told(found)["worker-replica-1"]["argv"] == ["--from-file"]
+    assert found.err.count("NVIDIA_TESLA_T4") <= 1
+
+
+def test_flags_and_user_arguments_win_over_the_file(trainshed, trainer, written):
+    trainer(TOGETHER.replace("COUNT", "4"))
+    words = ("--config", written("config.json", CONFIG), "--worker-count", "3", "--job-dir", "out")
+    found = trainshed(*TRAIN, *words, "--", "--epochs", "2")
+    assert found.code == 0
+    seen = told(found)
+    assert len(seen) == 4
+    assert seen["worker-replica-2"]["argv"] == ["--epochs", "2", "--job-dir", "out"]
+    assert seen["worker-replica-2"]["job"]["worker_count"] == "3"
+
+
+def test_machine_flags_alone_make_a_checked_cluster(trainshed, trainer):
+    trainer(TELL)
+    words = ("--scale-tier", "custom", "--master-machine-type", "n1-standard-4")
+    found = trainshed(*TRAIN, *words)
+    assert found.code == 0
+    assert "n1-standard-4" in found.out
+    found = trainshed(*TRAIN, "--scale-tier", "custom", "--worker-machine-type", "n1-standard-4")
+    assert found.code == 2
+    assert "--master-machine-type:" in found.err
+
+
+def test_a_scale_tier_runs_its_exact_cluster(trainshed, trainer, written):
+    trainer(TELL)
+    words = ("--config", written("c.json", {"trainingInput": {"scaleTier": "STANDARD_1"}}))
+    found = trainshed(*TRAIN, *words, "--dry-run", "--format", "json")
+    roles = [replica["role"] for replica in found.json["replicas"]]
+    assert roles == ["primary"] + ["worker"] * 4 + ["parameter_server"] * 3
+
+
+def test_a_refused_job_starts_nothing_and_names_every_field(trainshed, trainer, written, tmp_path):
+    trainer("open('ran', 'w')")
+    bad = {"trainingInput": {**CONFIG["trainingInput"], "workerType": "standard", "region": "mars"}}
+    found = trainshed(*TRAIN, "--config", written("c.json", bad), "--job-dir", "out")
+    assert found.code == 2
+    assert found.err.startswith("error: the job is refused; nothing was started\n")
+    assert "trainingInput.region" in found.err
+    assert "trainingInput.workerType" in found.err
+    assert found.out == ""
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_software_that_is_named_is_checked_and_what_is_missing_is_this_machines(
+    trainshed, trainer, written
+):
+    trainer(TELL)
+    old = {**CONFIG["trainingInput"], "runtimeVersion": "1.14", "pythonVersion": "3.7"}
+    name = written("c.json", {"trainingInput": old})
+    found = trainshed(*TRAIN, "--config", name)
+    assert found.code == 2
+    assert "trainingInput.pythonVersion" in found.err
+    assert trainshed(*TRAIN, "--config", name, "--scope", "machines", "--dry-run").code == 0
+
+
+def test_a_runtime_version_is_said_not_to_be_here(trainshed, trainer):
+    trainer(TELL)
+    found = trainshed(*TRAIN, "--runtime-version", "1.15", "--python-version", "3.7")
+    assert found.code == 0
+    assert f"Runtime version 1.15 is not installed: the job runs in {sys.executable}" in found.err
+    assert told(found)["master-replica-0"]["task"]["type"] == "master"
+
+
+def test_a_container_without_a_command_runs_the_module_of_the_flag(trainshed, trainer, written):
+    trainer(TELL)
+    image = {"trainingInput": {"masterConfig": {"imageUri": "img:1"}}}
+    name = written("c.json", image)
+    assert trainshed(*TRAIN, "--config", name).code == 0
+    found = trainshed(*LOCAL, "--config", name)
+    assert found.code == 2
+    assert "trainingInput.masterConfig.containerCommand" in found.err
+
+
+def test_a_containers_own_command_runs_on_this_python(trainshed, written):
+    config = {"imageUri": "img:1", "containerCommand": ["python3", "-c", "print('from inside')"]}
+    name = written("c.json", {"trainingInput": {"masterConfig": config}})
+    found = trainshed(*LOCAL, "--config", name)
+    assert found.code == 0
+    assert "from inside" in found.out
+    assert "There is no container runtime" in found.err
+
+
+@pytest.mark.parametrize(
+    ("content", "told_"),
+    [
+        (CONFIG, "--module-name is required"),
+        ({"workerPoolSpecs": [{}]}, "trainshed ai custom-jobs local-run --config c.json"),
+        ({"something": "else"}, "none of the keys by which a job is known"),
+        ("trainingInput:\n\tscaleTier: CUSTOM\n", "line 2, column 1"),
+        ("a: 1\n---\nb: 2\n", "holds 2 documents"),
+    ],
+)
+def test_a_file_that_is_no_such_job_is_exit_code_2(trainshed, written, content, told_):
+    name = "c.json" if isinstance(content, dict) else "c.yaml"
+    found = trainshed(*LOCAL, "--config", written(name, content))
+    assert found.code == 2
+    assert told_ in found.err
+    assert found.out == ""
+
+
+def test_what_a_local_run_does_not_do_is_said(trainshed, trainer, written):
+    trainer(TELL)
+    training = {
+        "hyperparameters": {
+            "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}]
+        },
+        "scheduling": {"maxRunningTime": "7200s"},
+    }
+    found = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": training}))
+    assert found.code == 0, found.err
+    assert "A tuning job runs once here, without the parameters of a trial." in found.err
+    assert "The limit of 7200 s on the running time is not kept here." in found.err
+
+
+def test_distributed_adds_nothing_to_a_file(trainshed, trainer, written):
+    trainer(TELL)
+    one = {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n1-standard-4"}}
+    found = trainshed(*TRAIN, "--config", written("c.json", one), "--distributed")
+    assert found.code == 0
+    assert "--distributed adds nothing" in found.err
+    assert set(told(found)) == {"master-replica-0"}
+
+
+def test_a_package_in_a_bucket_is_installed_once_and_run(trainshed, written, home):
+    wheel(home / "data/buckets/bucket/digits-1.0-py3-none-any.whl")
+    uri = "gs://bucket/digits-1.0-py3-none-any.whl"
+    spec = {"trainingInput": {"packageUris": [uri], "pythonModule": "digits.task"}}
+    name = written("c.json", spec)
+    for installs in (True, False):
+        found = trainshed(*LOCAL, "--config", name, "--scope", "machines")
+        assert found.code == 0, found.err
+        assert "from the wheel" in found.out
+        assert ("installing" in found.err) is installs
+    assert list((home / "cache").iterdir())
+
+
+def wheel(path):
+    """A wheel of one module, written by hand: no build tool is needed."""
+    path.parent.mkdir(parents=True)
+    info = "digits-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("digits/__init__.py", "")
+        archive.writestr("digits/task.py", "print('from the wheel')")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: digits\nVersion: 1.0\n")
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        names = ["digits/__init__.py", "digits/task.py", f"{info}/METADATA", f"{info}/WHEEL"]
+        rows = [f"{name},," for name in (*names, f"{info}/RECORD")]
+        archive.writestr(f"{info}/RECORD", "\n".join(rows) + "\n")
+
+
+def test_a_package_that_does_not_build_is_told_and_nothing_is_started(trainshed, trainer, tmp_path):
+    package = trainer("open('ran', 'w')")
+    (tmp_path / "setup.py").write_text("raise RuntimeError('no compiler here')")
+    found = trainshed(*TRAIN, "--package-path", package)
+    assert found.code == 1
+    assert "no compiler here" in found.err
+    assert "error: " in found.err
+    assert "Traceback" not in found.err.split("error: ")[-1]
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,64 @@
+"""How a local run ends when this machine or the user stops it: one message, nothing left."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+
+TRAIN = ("ai-platform", "local", "train", "--module-name", "trainer.task")
+
+
+def test_a_taken_port_is_named_and_nothing_is_started(trainshed, trainer, tmp_path):
+    trainer("open('ran', 'w')")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        found = trainshed(*TRAIN, "--start-port", port)
+    assert found.code == 1
+    assert f"error: port {port} is taken" in found.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_job_folder_that_cannot_be_written_to_stops_the_job_before_it_starts(
+    trainshed, trainer, tmp_path
+):
+    trainer("open('ran', 'w')")
+    (tmp_path / "out").write_text("a file")
+    found = trainshed(*TRAIN, "--job-dir", "out")
+    assert found.code == 1
+    assert "error: cannot write to" in found.err
+    assert found.err.count("\n") == 1
+    assert not (tmp_path / "ran").exists()
+
+
+def test_ctrl_c_ends_every_replica_and_is_exit_code_130(trainer, tmp_path):
+    trainer("import time; print('up', flush=True); time.sleep(600)")
+    words = [sys.executable, "-m", "trainshed.cli.main", *TRAIN, "--distributed"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        up = 0
+        while up < 5:
+            up += "up" in process.stdout.readline()
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) >= 5
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err + out
+    deadline = time.monotonic() + 30
+    while any(map(alive, family)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, family))
+
+
+def alive(process):
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,146 @@
+import subprocess
+import sys
+
+import pytest
+
+from trainshed.cli import failures
+from trainshed.cli.main import main
+from trainshed.cli.verbs import VERBS
+from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
+
+
+def test_help_lists_every_verb_with_a_line(trainshed):
+    found = trainshed("--help")
+    assert found.code == 0
+    for verb in VERBS:
+        assert verb.hidden or f"  {verb.text} " in found.out
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.text)
+def test_every_verb_explains_itself_with_an_example_and_prints_json(trainshed, verb):
+    found = trainshed(*verb.words, "--help")
+    assert found.code == 0
+    assert "\nexample:\n  trainshed " in found.out
+    assert "--format {text,json}" in found.out
+
+
+def modules_of(*words):
+    """What a new Python has imported when the command has answered."""
+    code = (
+        "import sys; from trainshed.cli.main import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    return set(done.stderr.split())
+
+
+HEAVY = {"yaml", "google.protobuf", "torch", "tomllib", "trainshed.catalog", "trainshed.wire"}
+
+
+def test_help_imports_next_to_nothing():
+    assert not modules_of("--help") & (HEAVY | {"argparse", "dataclasses"})
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.text)
+def test_the_help_of_a_verb_imports_only_its_command_line(verb):
+    found = modules_of(*verb.words, "--help")
+    assert f"trainshed.cli.{verb.module}_options" in found
+    assert not found & (HEAVY | {"trainshed.engines", "trainshed.launch", "subprocess"})
+
+
+def test_a_job_without_a_file_is_started_without_the_catalog(tmp_path):
+    (tmp_path / "task.py").write_text("")
+    words = ("ai-platform", "local", "train", "--module-name", "task")
+    assert not modules_of(*words, "--package-path", str(tmp_path)) & (HEAVY - {"tomllib"})
+
+
+def test_a_half_named_verb_lists_what_it_may_become(trainshed):
+    found = trainshed("ai-platform")
+    assert found.code == 2
+    assert "ai-platform local train" in found.out
+    assert "validate " not in found.out.splitlines()[2]
+    assert trainshed("ai-platform", "--help").code == 0
+
+
+def test_an_unknown_verb_suggests_the_nearest(trainshed):
+    found = trainshed("validat", "x.yaml")
+    assert found.code == 2
+    assert found.err.startswith("error: there is no command 'validat x.yaml'; did you mean")
+
+
+def test_the_older_and_the_trial_names_of_verbs_work(trainshed):
+    for words in (["ml-engine", "local", "train"], ["beta", "ai-platform", "local", "train"]):
+        assert "Runs an AI Platform training job" in trainshed(*words, "--help").out
+
+
+def test_the_version_is_told(trainshed):
+    assert trainshed("--version").out.startswith("trainshed 0")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (UsageFault("no such flag"), 2, "error: no such flag\n"),
+        (EngineFault("port 1 is taken"), 1, "error: port 1 is taken\n"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "error: /x: Permission denied"),
+        (ZeroDivisionError("division\nby zero"), 1, "unexpected ZeroDivisionError: division by z"),
+        (ValueError(), 1, "unexpected ValueError: no message"),
+    ],
+)
+def test_every_failure_is_one_message_and_an_exit_code(capsys, monkeypatch, error, code, text):
+    monkeypatch.delenv("TRAINSHED_DEBUG", raising=False)
+    assert failures.report(error) == code
+    told = capsys.readouterr().err
+    assert text in told
+    assert told.count("\n") == 1
+    assert "Traceback" not in told
+
+
+def test_a_refusal_lists_every_violation(capsys):
+    found = [
+        Violation(field="a.b", rule="r", message="is wrong", accepted="1 or 2"),
+        Violation(field="--c", rule="r", message="is missing"),
+    ]
+    assert failures.report(Fault(found)) == 2
+    assert capsys.readouterr().err == (
+        "error: the job is refused; nothing was started\n"
+        "  a.b: is wrong (accepted: 1 or 2)\n"
+        "  --c: is missing\n"
+    )
+
+
+def test_the_trace_is_shown_to_those_who_ask(capsys, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_DEBUG", "1")
+    failures.report(ZeroDivisionError("x"))
+    assert "ZeroDivisionError: x" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_exit_code_130(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trainshed.cli.main.run", interrupted)
+    assert main(["validate", "x"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_noise():
+    words = [sys.executable, "-m", "trainshed.cli.main", "catalog", "machine-types", "list"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        _, err = process.communicate(timeout=60)
+    assert err == b""
+    assert process.returncode in (0, 141)
+
+
+def test_help_answers_as_a_process():
+    done = subprocess.run(
+        [sys.executable, "-m", "trainshed.cli.main", "validate", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("usage: trainshed validate FILE... [flags]")

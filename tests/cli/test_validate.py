@@ -1,0 +1,163 @@
+"""``validate``: verdicts, words, exit codes, and every bad input that the issue names."""
+
+import json
+from pathlib import Path
+
+from golden import check_golden
+
+GOLDEN = Path(__file__).parent.parent / "golden/cli"
+T4 = {"count": 4, "type": "NVIDIA_TESLA_T4"}
+GOOD = {
+    "trainingInput": {
+        "scaleTier": "CUSTOM",
+        "region": "us-central1",
+        "masterType": "n1-highcpu-16",
+        "masterConfig": {"acceleratorConfig": T4},
+        "workerType": "n1-highcpu-16",
+        "workerCount": 9,
+        "workerConfig": {"acceleratorConfig": T4},
+        "parameterServerType": "n1-highmem-8",
+        "parameterServerCount": 3,
+    }
+}
+POOL = {
+    "machineSpec": {"machineType": "n1-standard-4"},
+    "replicaCount": 1,
+    "containerSpec": {"imageUri": "img"},
+}
+VERTEX = {"workerPoolSpecs": [POOL, {**POOL, "replicaCount": 2}]}
+
+
+def job(**fields):
+    return {"trainingInput": {"scaleTier": "CUSTOM", "region": "us-central1", **fields}}
+
+
+def test_all_violations_are_told_at_once(trainshed, written):
+    bad = job(
+        masterType="n1-standard-32",
+        masterConfig={"acceleratorConfig": {"count": 2, "type": "NVIDIA_TESLA_V100"}},
+        workerType="complex_model_m",
+        workerCount="two",
+        pythonModul="trainer.task",
+        region="mars",
+    )
+    found = trainshed("validate", written("job.json", bad))
+    assert found.code == 1
+    check_golden(GOLDEN / "validate_refused.txt", found.out)
+
+
+def test_the_expanded_cluster_of_a_valid_job_is_a_table_or_json(trainshed, written):
+    name = written("job.json", GOOD)
+    found = trainshed("validate", name)
+    assert found.code == 0
+    check_golden(GOLDEN / "validate_valid.txt", found.out)
+    rows = trainshed("validate", name, "--format", "json").json[0]["cluster"]
+    assert rows[1] == {
+        "role": "worker",
+        "count": 9,
+        "machine_type": "n1-highcpu-16",
+        "vcpus": 16,
+        "memory_gb": 14.4,
+        "accelerator_type": "NVIDIA_TESLA_T4",
+        "accelerator_count": 4,
+    }
+
+
+def test_both_dialects_are_found_by_their_shape(trainshed, written):
+    names = [written("ml.json", GOOD), written("vertex.json", VERTEX)]
+    names.append(written("custom.json", {"displayName": "x", "jobSpec": VERTEX}))
+    found = trainshed("validate", *names, "--format", "json")
+    assert found.code == 0
+    assert [(a["file"], a["valid"]) for a in found.json] == [(name, True) for name in names]
+
+
+def test_a_flag_wins_and_its_violation_is_called_by_the_flag(trainshed, written):
+    flag = "--worker-accelerator"
+    words = ("validate", written("job.json", GOOD), flag, "count=3,type=nvidia-tesla-t4")
+    found = trainshed(*words, "--format", "json")
+    assert found.code == 1
+    assert {v["field"] for v in found.json[0]["violations"]} == {flag}
+
+
+def test_a_file_may_carry_flags_of_its_own(trainshed, written):
+    flags = {"master-accelerator": "count=1,type=nvidia-tesla-t4"}
+    spec = {
+        **job(masterType="n1-standard-32", masterConfig={"acceleratorConfig": T4}),
+        "flags": flags,
+    }
+    found = trainshed("validate", written("job.json", spec), "--format", "json")
+    assert [v["field"] for v in found.json[0]["violations"]] == ["--master-accelerator"]
+
+
+def test_a_region_given_by_flag_is_judged_for_both_dialects(trainshed, written):
+    for name in (written("ml.json", GOOD), written("vertex.json", VERTEX)):
+        found = trainshed("validate", name, "--region", "mars", "--format", "json")
+        assert [v["field"] for v in found.json[0]["violations"]] == ["--region"]
+
+
+def test_an_edition_may_be_named_by_id_or_alias(trainshed, written):
+    device = {"count": 1, "type": "NVIDIA_TESLA_A100"}
+    a100 = job(masterType="a2-highgpu-1g", masterConfig={"acceleratorConfig": device})
+    name = written("job.json", a100)
+    assert trainshed("validate", name, "--edition", "2020-08").code == 0
+    for edition in ("2020-05", "seed003"):
+        assert trainshed("validate", name, "--edition", edition).code == 1
+
+
+def test_software_is_left_aside_where_the_file_names_none(trainshed, written):
+    name = written("job.json", job(masterType="n1-standard-4"))
+    assert trainshed("validate", name).code == 0
+    found = trainshed("validate", name, "--scope", "all", "--format", "json")
+    assert [v["rule"] for v in found.json[0]["violations"]] == ["runtime-xor-image"]
+    old = job(masterType="n1-standard-4", runtimeVersion="1.14", pythonVersion="3.7")
+    name = written("old.json", old)
+    assert trainshed("validate", name).code == 1
+    assert trainshed("validate", name, "--scope", "machines").code == 0
+
+
+def test_the_day_to_judge_by_may_be_chosen(trainshed, written):
+    machine = {
+        "machineType": "n1-standard-8",
+        "acceleratorType": "NVIDIA_TESLA_P100",
+        "acceleratorCount": 1,
+    }
+    name = written("job.json", {"workerPoolSpecs": [{**POOL, "machineSpec": machine}]})
+    assert trainshed("validate", name, "--date", "2026-09-01").code == 0
+    assert trainshed("validate", name, "--date", "2026-10-01").code == 1
+    assert trainshed("validate", name, "--date", "yesterday").code == 2
+
+
+def test_quota_is_a_separate_answer(trainshed, written):
+    machine = {
+        "machineType": "n1-highmem-96",
+        "acceleratorType": "NVIDIA_TESLA_V100",
+        "acceleratorCount": 8,
+    }
+    spec = {"region": "us-central1", "workerPoolSpecs": [{**POOL, "machineSpec": machine}]}
+    name = written("job.json", spec)
+    found = trainshed("validate", name, "--quota", "--format", "json")
+    assert found.code == 0
+    assert found.json[0]["valid"] is True
+    assert found.json[0]["within_quota"] is False
+    assert "quota: exceeded" in trainshed("validate", name, "--quota").out
+    assert "within_quota" not in trainshed("validate", name, "--format", "json").json[0]
+
+
+def test_an_overlay_adds_machines_of_ones_own(trainshed, written):
+    text = '[[machine_type]]\nname = "garage-1"\nvcpus = 8\nmemory_gb = 32\n'
+    overlay = written("own.toml", text)
+    name = written("job.json", job(masterType="garage-1"))
+    assert trainshed("validate", name).code == 1
+    assert trainshed("validate", name, "--overlay", overlay).code == 0
+
+
+def test_a_file_may_hold_several_documents(trainshed, written):
+    text = "\n---\n".join(json.dumps(spec) for spec in (GOOD, job(), VERTEX))
+    found = trainshed("validate", written("jobs.yaml", text), "--format", "json")
+    assert found.code == 1
+    assert [(a["file"], a["document"], a["valid"]) for a in found.json] == [
+        ("jobs.yaml", 1, True),
+        ("jobs.yaml", 2, False),
+        ("jobs.yaml", 3, True),
+    ]
+    assert "jobs.yaml [2]: refused" in trainshed("validate", "jobs.yaml").out

@@ -1,0 +1,130 @@
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.model.faults import UsageFault
+from trainshed.service.documents import read, read_one
+from trainshed.service.yaml_documents import load_all
+
+
+def written(tmp_path, text, name="job.yaml"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a: 1\n  b: 2\n", "line 2, column 4"),
+        ("a:\n  - x\n - y\n", "line 3, column 2"),
+        ("a: [1, 2\nb: 3\n", "line 2, column 2"),
+        ("a:\n\tb: 1\n", "line 2, column 1"),
+        ('a: "never closed\n', "line 2, column 1"),
+    ],
+)
+def test_broken_yaml_is_told_with_line_and_column(tmp_path, text, place):
+    with pytest.raises(UsageFault, match=rf"job\.yaml: {place}: broken YAML"):
+        read(written(tmp_path, text))
+
+
+def test_json_that_is_nested_without_end_is_refused(tmp_path):
+    with pytest.raises(UsageFault, match="nested too deeply"):
+        read(written(tmp_path, '{"a":' + "[" * 200_000, "job.json"))
+
+
+def test_broken_json_is_told_with_line_and_column(tmp_path):
+    with pytest.raises(UsageFault, match="line 2, column 10: broken JSON"):
+        read(written(tmp_path, '{\n  "a": 1,,\n}', "job.json"))
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "job.json"])
+def test_a_key_that_is_there_twice_is_an_error(tmp_path, name):
+    with pytest.raises(UsageFault, match="'a' is there twice"):
+        read(written(tmp_path, '{"a": 1, "a": 2}', name))
+
+
+def test_one_file_may_hold_several_documents_and_empty_ones_do_not_count(tmp_path):
+    found = read(written(tmp_path, "a: 1\n---\n---\nb: 2\n"))
+    assert [d.content for d in found] == [{"a": 1}, {"b": 2}]
+    with pytest.raises(UsageFault, match="holds 2 documents"):
+        read_one(written(tmp_path, "a: 1\n---\nb: 2\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("# only a comment\n", "is empty"),
+        ("- a\n- b\n", "holds a list"),
+        ("just words\n", "holds a single value"),
+        (b"a: \xff\xfe\n", "not UTF-8"),
+        ("? [a, b]\n: 1\n", "a key must be a single word"),
+        ("a: &x [*x]\n", "an anchor holds itself"),
+        ("a: \x01\n", "broken YAML"),
+        ("a: !!python/object/apply:os.system [ls]\n", "line 1, column 4: broken YAML"),
+        ("a: " + "[" * 200_000, "line 1, column 103: broken YAML: nested deeper than 100"),
+        ("- " * 200_000, "nested deeper than 100"),
+        ("a: 0b_\n", "broken YAML"),
+    ],
+)
+def test_what_is_no_job_is_refused_in_one_line(tmp_path, text, message):
+    with pytest.raises(UsageFault, match=message) as caught:
+        read(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_a_folder_and_a_broken_link_are_told_apart(tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    for name, reason in [("absent", "No such file"), ("", "Is a dir"), ("link", "No such file")]:
+        with pytest.raises(UsageFault, match=rf"cannot read .*: {reason}"):
+            read(str(tmp_path / name))
+
+
+def test_a_file_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
+    def forbidden(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(UsageFault, match=r"cannot read .*job\.yaml: no permission"):
+        read(str(tmp_path / "job.yaml"))
+
+
+def test_yaml_is_read_as_the_json_it_stands_for(tmp_path):
+    found = read_one(written(tmp_path, "day: 2020-01-02\n1: one\non: off\nv: 2.5\n")).content
+    assert found == {"day": "2020-01-02", "1": "one", "on": False, "v": 2.5}
+
+
+def test_merge_keys_of_yaml_work(tmp_path):
+    text = "base: &b {type: x, count: 1}\nown:\n  <<: *b\n  count: 2\n"
+    assert read_one(written(tmp_path, text)).content["own"] == {"type": "x", "count": 2}
+
+
+def test_json_in_a_yaml_file_and_a_byte_order_mark_are_read(tmp_path):
+    assert read_one(written(tmp_path, b'\xef\xbb\xbf{"a": [1]}')).content == {"a": [1]}
+    assert read_one(written(tmp_path, "{a: [1]}")).content == {"a": [1]}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("abc -_", max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("abcd", min_size=1), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abcd", min_size=1), JSON, min_size=1))
+def test_any_json_object_reads_the_same_as_yaml(content):
+    assert list(load_all(json.dumps(content), "x")) == [content]
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_as_a_usage_fault(text):
+    with suppress(UsageFault):
+        list(load_all(text, "x"))
