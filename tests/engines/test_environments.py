@@ -308,7 +308,7 @@ def test_a_job_runs_its_package(tree, cache):
     assert lines == ["installing source (kept for the next time)", "trained"]
 
 
-def test_what_a_job_writes_into_its_own_project_is_no_part_of_the_package(tree, cache):
+def test_what_a_job_writes_into_its_own_project_is_no_part_of_the_package(tree):
     """A --job-dir inside the project must not make every run install anew."""
     output, inner = tree / "runs", tree / "cache"
     environment = Environment(python=sys.executable, packages=(str(tree),), ignored=(str(output),))

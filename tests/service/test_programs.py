@@ -31,7 +31,6 @@ def environment(tmp_path, *uris, source=None):
         "python",
         buckets,
         tmp_path,
-        tmp_path / "out",
     )
 
 
