@@ -6,8 +6,12 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 .PHONY: demo test check bench clean golden
 
+DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: $(VENV)/.demo
-	@$(BIN)/python scripts/demo.py
+	@rm -rf $(DEMO_OUT)
+	@cd examples/torch-ddp && $(CURDIR)/$(BIN)/trainshed ai-platform local train --config config.yaml \
+	    --module-name trainer.task --package-path trainer --job-dir $(DEMO_OUT)
+	@echo && echo "the learning curve is a picture: runs/torch-ddp/learning-curve.png"
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
