@@ -323,6 +323,7 @@ def test_vertex_programs(given, expected):
         ({"labels": {"Team": "a"}}, ["labels"]),
         ({"labels": {"t": "x" * 64}}, ["labels"]),
         ({"labels": {f"k{i}": "" for i in range(65)}}, ["labels"]),
+        ({"labels": {"": "x"}}, ["labels"]),
         ({"scheduling": Scheduling(waiting_s_max=1799)}, ["waiting-time"]),
         ({"scheduling": Scheduling(waiting_s_max=1800, priority=1000)}, []),
         ({"scheduling": Scheduling(priority=1001)}, ["priority"]),
@@ -356,3 +357,19 @@ def test_a_legacy_gpu_machine_is_equipped_with_what_it_brings():
     spec = equipped(ask(ml(group("complex_model_m_gpu"), group("large_model", Role.WORKER))))
     assert spec.groups[0].accelerator == gpus(4, "NVIDIA_TESLA_K80")
     assert spec.groups[1].accelerator is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"display_name": "x" * 128, "labels": {"a": "x" * 64}}, []),
+        ({"display_name": "x" * 129}, ["display-name"]),
+        ({"labels": {"a": "x" * 65}}, ["labels"]),
+    ],
+)
+def test_a_vertex_job_has_limits_of_its_own(fields, expected):
+    assert rules(vertex(group(), **fields)) == expected
+
+
+def test_an_empty_machine_type_is_a_missing_one():
+    assert rules(vertex(group(""))) == ["machine-type-missing"]

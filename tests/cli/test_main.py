@@ -100,8 +100,8 @@ def test_every_failure_is_one_message_and_an_exit_code(capsys, monkeypatch, erro
 
 def test_a_refusal_lists_every_violation(capsys):
     found = [
-        Violation(field="a.b", rule="r", message="is wrong", accepted="1 or 2"),
-        Violation(field="--c", rule="r", message="is missing"),
+        Violation(field="a.b", rule="quota", message="is wrong", accepted="1 or 2"),
+        Violation(field="--c", rule="quota", message="is missing"),
     ]
     assert failures.report(Fault(found)) == 2
     assert capsys.readouterr().err == (

@@ -22,7 +22,7 @@ DOCUMENTS = {
 PATHS = [FieldPath(field, role) for field in Field for role in (None, *Role)]
 DIALECT = {"Job": "ml_v1"}
 #: What Vertex says around a CustomJobSpec: in the URL, or in a document of another kind.
-BESIDE_THE_SPEC = {"region", "labels", "name", "studySpec"}
+BESIDE_THE_SPEC = {"region", "labels", "name", "displayName", "studySpec"}
 
 
 @pytest.mark.parametrize("message", DOCUMENTS)

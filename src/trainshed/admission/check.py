@@ -23,6 +23,7 @@ from trainshed.model.job import JobSpec
 
 RULES: tuple[Rule, ...] = (
     job.job_id_is_well_formed,
+    job.display_name_is_short,
     job.labels_are_well_formed,
     cluster.only_custom_takes_machines,
     cluster.has_a_primary,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainshed.model.roles import Role
+from trainshed.model.rules import NAMES
 
 
 class Field(enum.Enum):
@@ -17,6 +18,7 @@ class Field(enum.Enum):
 
     JOB = "job"
     JOB_ID = "job_id"
+    DISPLAY_NAME = "display_name"
     LABELS = "labels"
     REGION = "region"
     SCALE_TIER = "scale_tier"
@@ -60,14 +62,19 @@ class Violation:
     """One broken rule.
 
     ``field`` is a model path, or already the caller's own words (a dotted wire path or a flag) when
-    the fault was found before there was a model.  ``rule`` is from a closed set of kebab-case names
-    (docs/reference/rules.md).  ``accepted`` says what would have been right.
+    the fault was found before there was a model.  ``rule`` is from the closed set of
+    ``model.rules``.  ``accepted`` says what would have been right.
     """
 
     field: FieldPath | str
     rule: str
     message: str
     accepted: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a reason that scripts cannot know: that is our mistake."""
+        if self.rule not in NAMES:
+            raise AssertionError(f"{self.rule} is not listed in trainshed.model.rules")
 
 
 class Fault(Exception):

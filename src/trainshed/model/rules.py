@@ -22,6 +22,7 @@ READING: Final[Mapping[str, str]] = {
 #: About the job as a whole.
 JOB: Final[Mapping[str, str]] = {
     "job-id": "The job id is malformed.",
+    "display-name": "The display name is too long.",
     "labels": "There are too many labels, or one is malformed.",
     "priority": "The priority is outside 0 to 1000.",
     "running-time": "The limit on the running time is impossible.",

@@ -86,11 +86,16 @@ def own_flags(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
 
 
 def flag_or_path(flag_by_path: Mapping[str, str], wire_path: str) -> str:
-    """The flag that set a field, or the field's dotted path."""
+    """The flag that set a field, or the field's dotted path, in whichever case it is written."""
+    plain = _plain(wire_path)
     for path, flag in flag_by_path.items():
-        if wire_path == path or wire_path.startswith((f"{path}.", f"{path}[")):
+        if plain == _plain(path) or plain.startswith((f"{_plain(path)}.", f"{_plain(path)}[")):
             return flag
     return wire_path
+
+
+def _plain(path: str) -> str:
+    return path.replace("_", "").lower()
 
 
 def flag_named(name: str) -> SubmitFlag:

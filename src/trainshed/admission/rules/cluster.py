@@ -68,9 +68,12 @@ def counts_are_positive(question: Question) -> Iterator[Violation]:
     for group in question.spec.groups:
         if group.count < 1 and group.role is not Role.PRIMARY:
             message = f"a replica count is a whole number from 1, not {group.count}"
-            yield broken(
-                group, Field.COUNT, "replica-count", message, "1 or more, or an empty pool"
-            )
+            yield broken(group, Field.COUNT, "replica-count", message, _nothing(question))
+
+
+def _nothing(question: Question) -> str:
+    is_ml = question.asked.dialect is Dialect.ML_V1
+    return f"1 or more, or {'no such field' if is_ml else 'an empty pool'}"
 
 
 def evaluators_exist(question: Question) -> Iterator[Violation]:

@@ -10,7 +10,9 @@ from trainshed.model.roles import Dialect
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 LABELS_MAX = 64
-LABEL_LENGTH_MAX = 63
+#: The longest key or value of a label (job_limits.toml; contracts/vertex-sdk.md 8).
+LABEL_LENGTH_MAX = {Dialect.ML_V1: 63, Dialect.AIPLATFORM_V1: 64}
+DISPLAY_NAME_MAX = 128
 PRIORITY_MAX = 1000
 WAIT_S_MIN = 1800
 
@@ -33,19 +35,27 @@ def labels_are_well_formed(question: Question) -> Iterator[Violation]:
     if len(labels) > LABELS_MAX:
         message = f"{len(labels)} labels are too many"
         yield _at(Field.LABELS, "labels", message, f"at most {LABELS_MAX}")
+    most = LABEL_LENGTH_MAX[question.asked.dialect]
     for key, value in labels.items():
-        if not _is_label(key, first_letter=True) or not _is_label(value, first_letter=False):
+        if not (key[:1].isalpha() and _is_label(key, most) and _is_label(value, most)):
             message = f"the label {key}={value} is malformed"
-            accepted = "at most 63 lower-case letters, digits, _ and -; keys start with a letter"
+            accepted = (
+                f"at most {most} lower-case letters, digits, _ and -; a key starts with a letter"
+            )
             yield _at(Field.LABELS, "labels", message, accepted)
 
 
-def _is_label(text: str, *, first_letter: bool) -> bool:
-    if len(text) > LABEL_LENGTH_MAX or text != text.lower():
-        return False
-    if first_letter and not text[:1].isalpha():
-        return False
-    return all(c.isalnum() or c in "_-" for c in text)
+def _is_label(text: str, length_max: int) -> bool:
+    lower = len(text) <= length_max and text == text.lower()
+    return lower and all(c.isalnum() or c in "_-" for c in text)
+
+
+def display_name_is_short(question: Question) -> Iterator[Violation]:
+    """At most 128 characters (contracts/vertex-sdk.md 8)."""
+    length = len(question.asked.display_name)
+    if length > DISPLAY_NAME_MAX:
+        message = f"a display name of {length} characters is too long"
+        yield _at(Field.DISPLAY_NAME, "display-name", message, f"at most {DISPLAY_NAME_MAX}")
 
 
 def limits_are_possible(question: Question) -> Iterator[Violation]:

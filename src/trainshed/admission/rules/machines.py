@@ -16,7 +16,7 @@ def machine_types_exist(question: Question) -> Iterator[Violation]:
     """Every group names a machine type that the edition accepts."""
     for group in () if question.is_tier else question.spec.groups:
         name = group.machine_type
-        if name is None:
+        if not name:
             yield from _missing(question, group)
         elif name not in question.catalog.machines:
             yield _refused(question, group, name)

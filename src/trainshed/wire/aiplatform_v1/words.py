@@ -9,6 +9,7 @@ from trainshed.model.roles import POOL_OF_ROLE, Role
 
 #: Fields that stand beside the CustomJobSpec, or in the URL.
 OUTSIDE: Final[Mapping[Field, str]] = {
+    Field.DISPLAY_NAME: "displayName",
     Field.JOB_ID: "name",
     Field.LABELS: "labels",
     Field.REGION: "region",

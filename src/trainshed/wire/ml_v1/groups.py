@@ -16,23 +16,28 @@ _MASTER_IS_ASKED_FOR: Final = (None, ScaleTier.CUSTOM.value)
 Json = Mapping[str, Any]
 
 
-def groups_of(training: Json) -> tuple[ReplicaGroup, ...]:
+def groups_of(
+    training: Json, unread_counts: frozenset[str] = frozenset()
+) -> tuple[ReplicaGroup, ...]:
     """The groups that the caller spoke of.
 
     A group exists if its type, its configuration or a count was given; the master also if there is
     a program, or nobody else would bring one.  A given type with no count is a count of 0, as the
-    service counts (vertex-sdk.md 7.1), and is kept for the rules to see.
+    service counts (vertex-sdk.md 7.1), and is kept for the rules to see.  ``unread_counts`` are the
+    families whose count was given and cannot be read: one replica stands for them, so that what
+    else is wrong with them is told too.
     """
-    return tuple(_groups(training))
+    return tuple(_groups(training, unread_counts))
 
 
-def _groups(training: Json) -> Iterator[ReplicaGroup]:
+def _groups(training: Json, unread_counts: frozenset[str]) -> Iterator[ReplicaGroup]:
     for role in ROLES:
         family = FAMILY[role]
         config = training.get(f"{family}Config", {})
         machine_type = training.get(f"{family}Type")
         program = _program(training, config)
-        count = 1 if role is Role.PRIMARY else int(training.get(f"{family}Count", 0))
+        is_one = role is Role.PRIMARY or family in unread_counts
+        count = 1 if is_one else int(training.get(f"{family}Count", 0))
         is_wanted = _has_master(training, program) if role is Role.PRIMARY else count
         if machine_type or config or is_wanted:
             yield ReplicaGroup(

@@ -1,6 +1,6 @@
 """A Job document of ``ml/v1`` to the model (contracts/gcloud.md 3, vertex-sdk.md 7.1)."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -12,7 +12,7 @@ from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import read
 from trainshed.wire.ml_v1.groups import groups_of
 from trainshed.wire.ml_v1.study import missing_types, study_of
-from trainshed.wire.ml_v1.words import caller_words
+from trainshed.wire.ml_v1.words import FAMILY, caller_words
 from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
 from trainshed.wire.spelling import as_written
 from trainshed.wire.times import seconds
@@ -24,8 +24,9 @@ def job(document: Mapping[str, Any]) -> Parsed:
     """Read a whole Job, as ``config.yaml`` and ``jobs.create`` have it."""
     reading = read(table("ml_v1"), "Job", document)
     hyperparameters = reading.value.get("trainingInput", {}).get("hyperparameters")
-    spec = _spec(reading.value, study_of(hyperparameters))
-    if as_written(document, SCALE_TIER) in {v.field for v in reading.violations}:
+    faulty = {v.field for v in reading.violations}
+    spec = _spec(reading.value, study_of(hyperparameters), _unread_counts(document, faulty))
+    if as_written(document, SCALE_TIER) in faulty:
         spec = replace(spec, scale_tier=_likely_tier(spec))
     words = in_own_spelling(partial(caller_words, spec=spec), document)
     gaps = missing_types(hyperparameters, document)
@@ -41,14 +42,19 @@ def _likely_tier(spec: JobSpec) -> ScaleTier | None:
     return ScaleTier.CUSTOM if any(group.machine_type for group in spec.groups) else None
 
 
-def _spec(value: dict[str, Any], study: StudySpec | None) -> JobSpec:
+def _unread_counts(document: Mapping[str, Any], faulty: Container[object]) -> frozenset[str]:
+    paths = {family: f"trainingInput.{family}Count" for family in FAMILY.values()}
+    return frozenset(f for f, path in paths.items() if as_written(document, path) in faulty)
+
+
+def _spec(value: dict[str, Any], study: StudySpec | None, unread_counts: frozenset[str]) -> JobSpec:
     training = value.get("trainingInput", {})
     return JobSpec(
         dialect=Dialect.ML_V1,
         job_id=value.get("jobId", ""),
         region=training.get("region"),
         scale_tier=ScaleTier(training["scaleTier"]) if "scaleTier" in training else None,
-        groups=groups_of(training),
+        groups=groups_of(training, unread_counts),
         job_dir=training.get("jobDir"),
         use_chief_in_tf_config=training.get("useChiefInTfConfig"),
         scheduling=_scheduling(training.get("scheduling", {})),

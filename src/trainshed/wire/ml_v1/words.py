@@ -10,6 +10,7 @@ from trainshed.model.roles import Role
 #: Fields of the whole job.  ``GROUPS`` and ``ENV`` have no field of their own.
 OF_JOB: Final[Mapping[Field, str]] = {
     Field.JOB: "trainingInput",
+    Field.DISPLAY_NAME: "jobId",
     Field.JOB_ID: "jobId",
     Field.LABELS: "labels",
     Field.REGION: "trainingInput.region",
