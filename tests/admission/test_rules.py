@@ -373,3 +373,8 @@ def test_a_vertex_job_has_limits_of_its_own(fields, expected):
 
 def test_an_empty_machine_type_is_a_missing_one():
     assert rules(vertex(group(""))) == ["machine-type-missing"]
+
+
+def test_too_many_packages_of_a_pool_are_refused():
+    many = program("x", ProgramKind.PYTHON_PACKAGE, module="m", package_uris=("gs://bb/p",) * 101)
+    assert rules(vertex(group(program=many)), scope=Scope.ALL) == ["package-uris"]

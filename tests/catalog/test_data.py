@@ -8,7 +8,7 @@ import pytest
 from trainshed import catalog
 from trainshed.catalog.quotas import quotas_of
 from trainshed.catalog.rows import rows, table
-from trainshed.catalog.zones import snapshots
+from trainshed.catalog.zones import UnknownSnapshot, snapshots
 
 SOURCES = {row["id"] for row in rows("sources", "source")} | {"arith", "recall"}
 FILES = sorted(
@@ -95,3 +95,8 @@ def test_p100_ends_on_its_day():
     p100 = vertex.accelerator("NVIDIA_TESLA_P100")
     assert not vertex.retired(p100, dt.date(2026, 9, 14))
     assert vertex.retired(p100, dt.date(2026, 9, 15))
+
+
+def test_an_unknown_snapshot_lists_those_that_exist():
+    with pytest.raises(UnknownSnapshot, match=r"zones-2021-10-25.*zones-2026-10"):
+        catalog.load("2020-08", zone_snapshot="zones-1999")

@@ -1,6 +1,5 @@
 """The world as one edition saw it, with a user's own additions: what rules ask."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -69,10 +68,6 @@ class Catalog:
         """What one machine with these devices can send, Gbit/s; ``device`` is an enum name."""
         accelerator = self.accelerator(device) if device else None
         return egress_gbps(machine, accelerator.name if accelerator else None, count)
-
-    def nearest_machine(self, name: str) -> str | None:
-        """The accepted machine type whose name looks most like this one."""
-        return next(iter(difflib.get_close_matches(name, self.machines, n=1)), None)
 
 
 def carries(accelerator: AcceleratorType, count: int, machine: MachineType) -> bool:

@@ -5,32 +5,13 @@ from typing import Any, Final
 
 from trainshed.model.faults import Violation
 from trainshed.model.study import (
-    Algorithm,
     Condition,
-    Goal,
     Metric,
     ParameterKind,
     ParameterSpec,
-    Scale,
     StudySpec,
 )
-
-ALGORITHM: Final[Mapping[str, Algorithm]] = {
-    "ALGORITHM_UNSPECIFIED": Algorithm.DEFAULT,
-    "GRID_SEARCH": Algorithm.GRID_SEARCH,
-    "RANDOM_SEARCH": Algorithm.RANDOM_SEARCH,
-}
-GOAL: Final[Mapping[str, Goal]] = {
-    "GOAL_TYPE_UNSPECIFIED": Goal.MAXIMIZE,
-    "MAXIMIZE": Goal.MAXIMIZE,
-    "MINIMIZE": Goal.MINIMIZE,
-}
-SCALE: Final[Mapping[str, Scale]] = {
-    "SCALE_TYPE_UNSPECIFIED": Scale.NONE,
-    "UNIT_LINEAR_SCALE": Scale.LINEAR,
-    "UNIT_LOG_SCALE": Scale.LOG,
-    "UNIT_REVERSE_LOG_SCALE": Scale.REVERSE_LOG,
-}
+from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE
 
 #: The alternatives by which a trial is stopped early; which of them is left to the echo.
 STOPPING: Final = (

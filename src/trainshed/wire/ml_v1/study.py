@@ -5,35 +5,16 @@ from typing import Any, Final
 
 from trainshed.model.faults import Violation
 from trainshed.model.study import (
-    Algorithm,
-    Goal,
     Metric,
     ParameterKind,
     ParameterSpec,
-    Scale,
     StudySpec,
 )
 from trainshed.wire.spelling import as_written
+from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE
 
 #: The metric of a study that names none.
 DEFAULT_METRIC: Final = "training/hptuning/metric"
-
-ALGORITHM: Final[Mapping[str, Algorithm]] = {
-    "ALGORITHM_UNSPECIFIED": Algorithm.DEFAULT,
-    "GRID_SEARCH": Algorithm.GRID_SEARCH,
-    "RANDOM_SEARCH": Algorithm.RANDOM_SEARCH,
-}
-GOAL: Final[Mapping[str, Goal]] = {
-    "GOAL_TYPE_UNSPECIFIED": Goal.MAXIMIZE,
-    "MAXIMIZE": Goal.MAXIMIZE,
-    "MINIMIZE": Goal.MINIMIZE,
-}
-SCALE: Final[Mapping[str, Scale]] = {
-    "NONE": Scale.NONE,
-    "UNIT_LINEAR_SCALE": Scale.LINEAR,
-    "UNIT_LOG_SCALE": Scale.LOG,
-    "UNIT_REVERSE_LOG_SCALE": Scale.REVERSE_LOG,
-}
 
 Json = Mapping[str, Any]
 
