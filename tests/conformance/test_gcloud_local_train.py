@@ -1,0 +1,121 @@
+"""A trainer under gcloud's own local train and under ours is told the same (contract 9.1)."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed"),
+]
+
+TRAINSHED = Path(sys.executable).parent / "trainshed"
+GCLOUD = shutil.which("gcloud") or "gcloud"
+
+#: Writes what it was told; the others wait a moment, for a job ends with its primary.
+TELL = """\
+import json, os, pathlib, sys, time
+config = json.loads(os.environ["TF_CONFIG"])
+task = config["task"]
+name = f"{task.get('type', 'alone')}-{task.get('index', 0)}"
+told = {"argv": sys.argv[1:], "cwd": os.getcwd(), "config": config}
+pathlib.Path("told", name).write_text(json.dumps(told))
+time.sleep(0 if name != "chief-0" else 3)
+sys.exit(int(os.environ.get("END_WITH", 0)))
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    package = tmp_path / "trainer"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "task.py").write_text(TELL)
+    return tmp_path
+
+
+def train(command, project, *argv, **environ):
+    """Run local train in the project; the exit code, and what each replica was told."""
+    told = project / "told"
+    shutil.rmtree(told, ignore_errors=True)
+    told.mkdir()
+    own = {
+        "CLOUDSDK_CONFIG": str(project / "gcloud"),
+        "TRAINSHED_DATA_DIR": str(project / "data"),
+    }
+    done = subprocess.run(
+        [*command, "ai-platform", "local", "train", "--module-name", "trainer.task",
+         "--package-path", "trainer", *argv],
+        cwd=project,
+        env={**os.environ, **own, **environ},
+        text=True,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, {p.name: json.loads(p.read_text()) for p in told.iterdir()}
+
+
+def both(project, *argv, **environ):
+    return (
+        train([GCLOUD], project, *argv, **environ),
+        train([TRAINSHED], project, *argv, **environ),
+    )
+
+
+def test_a_distributed_job_has_the_same_cluster_tasks_arguments_and_folder(project):
+    counts = ("--worker-count", "2", "--parameter-server-count", "1", "--evaluator-count", "1")
+    ports = ("--start-port", "31200")
+    words = ("--job-dir", "gs://bucket/out", "--", "--epochs", "2", "-x")
+    theirs, ours = both(project, "--distributed", *counts, *ports, *words)
+    assert theirs[0] == ours[0] == 0
+    assert theirs[1].keys() == ours[1].keys()
+    for name, told in theirs[1].items():
+        mine = ours[1][name]
+        assert mine["cwd"] == told["cwd"]
+        assert mine["config"]["environment"] == told["config"]["environment"] == "cloud"
+        assert {k: mine["config"]["task"][k] for k in ("type", "index")} == told["config"]["task"]
+        assert addresses(mine) == addresses(told)
+        # the bucket is a folder here (decision: --gs-paths), at the same place in the arguments
+        assert mine["argv"][:-1] == told["argv"][:-1]
+        assert mine["argv"][-1].endswith("bucket/out")
+
+
+def addresses(told):
+    """The cluster with ports alone: gcloud says localhost, we its address."""
+    cluster = told["config"]["cluster"]
+    return {role: [re.sub(r".*:", "", each) for each in all_] for role, all_ in cluster.items()}
+
+
+def test_the_primarys_exit_code_is_passed_on_by_both(project):
+    theirs, ours = both(project, END_WITH="3")
+    assert theirs[0] == ours[0] == 3
+    assert theirs[1].keys() <= {"alone-0"}
+
+
+def test_every_flag_of_gclouds_is_taken():
+    shown = subprocess.run(
+        [GCLOUD, "ai-platform", "local", "train", "--help"],
+        env={**os.environ, "PAGER": "cat"},
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    own = shown[shown.index("FLAGS") : shown.index("GCLOUD WIDE FLAGS")]
+    flags = set(re.findall(r"(--[a-z][a-z-]+)", own))
+    assert {"--module-name", "--package-path", "--job-dir", "--start-port"} <= flags
+    help_text = subprocess.run(
+        [TRAINSHED, "ai-platform", "local", "train", "--help"],
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    assert {flag for flag in flags if flag not in help_text} == set()
