@@ -1,9 +1,12 @@
 """A user's own machines, accelerators and regions go on top of an edition (DESIGN 5.10)."""
 
+import tomllib
+
 import pytest
 
 from trainshed import catalog
 from trainshed.model.faults import UsageFault
+from trainshed.service.catalogs import load_catalog
 
 OWN = """
 [[machine_type]]
@@ -25,10 +28,8 @@ accelerators = ["RTX 4090"]
 """
 
 
-def test_an_overlay_adds_what_the_edition_lacks(tmp_path):
-    path = tmp_path / "own.toml"
-    path.write_text(OWN)
-    own = catalog.load("2026-08", overlays=[path])
+def test_an_overlay_adds_what_the_edition_lacks():
+    own = catalog.load("2026-08", overlays=[tomllib.loads(OWN)])
     device = own.accelerator("NVIDIA_RTX_4090")
     assert own.fitting_counts(own.machines["attic-box"], device) == (2,)
     assert own.regions["attic"].offers("RTX 4090") is True
@@ -48,9 +49,9 @@ def test_a_bad_overlay_says_what_is_wrong(tmp_path, text, told):
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(UsageFault, match=told):
-        catalog.load("2020-08", overlays=[path])
+        load_catalog("2020-08", (path,), None)
 
 
 def test_a_missing_overlay_is_named(tmp_path):
     with pytest.raises(UsageFault, match="nowhere"):
-        catalog.load("2020-08", overlays=[tmp_path / "nowhere.toml"])
+        load_catalog("2020-08", (tmp_path / "nowhere.toml",), None)

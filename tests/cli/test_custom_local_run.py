@@ -129,7 +129,7 @@ def test_the_pool_of_reducers_is_left_out_with_a_note(trainshed, written):
     found = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": pools}))
     assert found.code == 0
     assert set(told(found)) == {"workerpool0-0"}
-    assert "The pool of 4 reducers is left out: this release has no reducer." in found.err
+    assert "The Reduction Server pool (4) is left out: there is no reducer yet." in found.err
 
 
 def test_a_refusal_names_flags_where_the_pools_came_by_flag(trainshed):
@@ -157,7 +157,7 @@ def test_a_refusal_names_fields_where_the_pools_came_from_a_file(trainshed, writ
         (("--worker-pool-spec", CPU), "--command: The container of the primary group"),
         (("--worker-pool-spec", "gpus=1"), "has no key gpus"),
         (("--script", "task.py", "--", "--worker-pool-spec=x"), "put --worker-pool-spec before"),
-        (("--script", "task.py", "--base-output-dir", "gs://x/y"), "'x' is no bucket name"),
+        (("--script", "task.py", "--base-output-dir", "gs://X/y"), "'X' is no bucket name"),
         (("--scrip", "task.py"), "did you mean --script"),
         (("--config", "ml.json"), "trainshed ai-platform local train --config ml.json"),
     ],

@@ -78,3 +78,21 @@ def test_a_refused_job_is_not_explained(trainshed, written):
     found = trainshed("explain-env", "--config", written("job.json", bad))
     assert found.code == 2
     assert "trainingInput.region" in found.err
+
+
+REDUCTION = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+
+
+def test_a_job_with_too_few_reducers_is_explained_and_pool_2_is_theirs(trainshed, written):
+    """Too few is advice on one machine, where the job would run (decision 0004)."""
+    gpu = {"machineType": "n1-highmem-96", "acceleratorType": "NVIDIA_TESLA_V100"}
+    worker = {**POOL, "machineSpec": {**gpu, "acceleratorCount": 8}}
+    reducer = {**POOL, "containerSpec": {"imageUri": REDUCTION}}
+    reducer["machineSpec"] = {"machineType": "n1-highcpu-16"}
+    name = written(
+        "job.json", {"workerPoolSpecs": [worker, {**worker, "replicaCount": 4}, reducer]}
+    )
+    found = trainshed("explain-env", "--config", name, "--role", "workerpool2", "--format", "json")
+    assert found.code == 0, found.err
+    assert json.loads(found.json["CLUSTER_SPEC"])["task"] == {"type": "workerpool2", "index": 0}
+    assert "TF_CONFIG" not in found.json

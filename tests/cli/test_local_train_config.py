@@ -111,7 +111,8 @@ def test_software_that_is_named_is_checked_and_what_is_missing_is_this_machines(
 
 def test_a_runtime_version_is_said_not_to_be_here(trainshed, trainer):
     trainer(TELL)
-    found = trainshed(*TRAIN, "--runtime-version", "1.15", "--python-version", "3.7")
+    version = ("--runtime-version", "1.15", "--python-version", "3.7")
+    found = trainshed(*TRAIN, "--distributed", "--worker-count", "0", *version)
     assert found.code == 0
     assert f"Runtime version 1.15 is not installed: the job runs in {sys.executable}" in found.err
     assert told(found)["master-replica-0"]["task"]["type"] == "master"

@@ -43,8 +43,8 @@ def test_ctrl_c_ends_every_replica_and_is_exit_code_130(trainer, tmp_path):
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     ) as process:
         up = 0
-        while up < 5:
-            up += "up" in process.stdout.readline()
+        while up < 5 and (line := process.stdout.readline()):
+            up += "up" in line
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) >= 5
         os.kill(process.pid, signal.SIGINT)

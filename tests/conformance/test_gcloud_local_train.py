@@ -93,10 +93,11 @@ def addresses(told):
     return {role: [re.sub(r".*:", "", each) for each in all_] for role, all_ in cluster.items()}
 
 
-def test_the_primarys_exit_code_is_passed_on_by_both(project):
-    theirs, ours = both(project, END_WITH="3")
+def test_a_single_process_is_told_exactly_the_same_and_its_exit_code_is_passed_on(project):
+    theirs, ours = both(project, "--", "--epochs", "2", END_WITH="3")
     assert theirs[0] == ours[0] == 3
-    assert theirs[1].keys() <= {"alone-0"}
+    assert theirs[1].keys() == {"alone-0"}
+    assert theirs[1] == ours[1]
 
 
 def test_every_flag_of_gclouds_is_taken():

@@ -103,25 +103,6 @@ def test_a_tpu_is_not_given_and_the_plan_says_so_once_a_group():
     )
 
 
-def test_a_skipped_role_is_gone_as_if_nobody_had_asked():
-    spec = vertex_spec({Role.PRIMARY: 1, Role.REDUCER: 2}, container())
-    plan = plan_of(spec, skip_roles=frozenset({Role.REDUCER}))
-    assert [replica.role for replica in plan.replicas] == [Role.PRIMARY]
-    assert list(json_of(plan.primary, "CLUSTER_SPEC")["cluster"]) == ["workerpool0"]
-    assert "TF_CONFIG" not in plan.primary.env
-    assert "RANK" not in plan.primary.env
-    assert plan.notes == ("The reducer group (2) is left out, as asked.",)
-
-
-def test_a_skipped_role_needs_neither_an_address_nor_a_command():
-    spec = vertex_spec({Role.PRIMARY: 1, Role.EVALUATOR: 1})
-    primary, evaluator = spec.groups
-    broken = replace(spec, groups=(primary, replace(evaluator, program=None)))
-    addresses = names.google_addresses(vertex_spec(), "digits_7")
-    plan = plan_of(broken, skip_roles=frozenset({Role.EVALUATOR}), addresses=addresses)
-    assert len(plan.replicas) == 1
-
-
 def test_a_group_of_no_replicas_is_no_group():
     plan = plan_of(ml_spec({Role.PRIMARY: 1, Role.WORKER: 0}, container()))
     assert list(json_of(plan.primary, "CLUSTER_SPEC")["cluster"]) == ["master"]
@@ -151,7 +132,7 @@ def test_an_address_that_is_missing_is_our_mistake_not_the_callers():
 
 def test_a_job_without_a_primary_is_our_mistake_too():
     with pytest.raises(AssertionError, match="without a primary"):
-        plan_of(ml_spec(EVERYBODY), skip_roles=frozenset({Role.PRIMARY}))
+        plan_of(replace(ml_spec(EVERYBODY), groups=ml_spec(EVERYBODY).groups[1:]))
 
 
 def test_every_variable_that_any_replica_gets_is_taken_from_the_launchers_environment():

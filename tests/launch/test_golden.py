@@ -75,7 +75,7 @@ def test_each_replica_of_a_trial_is_told_its_trial(variant):
 def test_the_whole_plan_as_dry_run_prints_it():
     gpus = Accelerator(type="NVIDIA_TESLA_T4", count=4)
     spec = vertex_spec(SHAPES["workers-evaluator"], accelerator=gpus)
-    plan = plan_of(spec, skip_roles=frozenset({Role.EVALUATOR}), cwd="/srv/trainer")
+    plan = plan_of(spec, cwd="/srv/trainer")
     text = json.dumps(asdict(plan), indent=1, default=lambda role: role.value)
     check_golden(GOLDEN / "whole-plan.json", f"{text}\n")
 

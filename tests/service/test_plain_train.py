@@ -37,7 +37,7 @@ def test_a_count_that_is_none_is_refused(count):
 def test_the_job_shown_to_programs_is_gclouds():
     spec = plain_spec(job(flags={"job-dir": "gs://bucket/out"}))
     args = ["--epochs", "2", "--job-dir", "gs://bucket/out"]
-    assert json.loads(spec.request)["trainingInput"] == {"jobName": "trainer.task", "args": args}
+    assert json.loads(spec.request)["trainingInput"] == {"job_name": "trainer.task", "args": args}
     assert spec.groups[0].program.args == ("--epochs", "2")
     assert spec.job_dir == "gs://bucket/out"
 

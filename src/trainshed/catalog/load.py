@@ -1,10 +1,8 @@
 """Puts a catalog together: one edition, a zone snapshot, and a user's overlays on top."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from trainshed.catalog.accelerators import AcceleratorType, accelerator_from_row, known_accelerators
 from trainshed.catalog.catalog import Catalog
@@ -16,21 +14,21 @@ from trainshed.catalog.rows import Row
 from trainshed.catalog.zones import snapshot_named
 from trainshed.model.faults import UsageFault
 
-_OVERLAY_KEYS = {"machine_type", "accelerator", "region"}
+OVERLAY_KEYS = frozenset({"machine_type", "accelerator", "region"})
 
 
 def load(
-    edition: str, *, overlays: Sequence[Path] = (), zone_snapshot: str | None = None
+    edition: str, *, overlays: Sequence[Row] = (), zone_snapshot: str | None = None
 ) -> Catalog:
     """The catalog of an edition, by id or alias.
 
-    ``overlays`` are TOML files with ``[[machine_type]]``, ``[[accelerator]]`` and ``[[region]]``
-    tables of a user's own; a row with a known name replaces it.  Raises UnknownEdition,
-    UnknownSnapshot, and UsageFault for an overlay that cannot be read.
+    ``overlays`` are TOML documents with ``[[machine_type]]``, ``[[accelerator]]`` and
+    ``[[region]]`` tables of a user's own; a row with a known name replaces it.  Raises
+    UnknownEdition, UnknownSnapshot, and UsageFault for an overlay with a malformed row.
     """
     catalog = _base(edition_named(edition), zone_snapshot)
-    for path in overlays:
-        catalog = overlay(catalog, read_overlay(path))
+    for rows in overlays:
+        catalog = overlay(catalog, rows)
     return catalog
 
 
@@ -68,22 +66,13 @@ def _accepted(edition: Edition, machines: Mapping[str, MachineType]) -> Mapping[
     }
 
 
-def read_overlay(path: Path) -> Row:
-    """An overlay file as rows.  Raises UsageFault when it is no such file."""
-    try:
-        rows = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageFault(f"cannot read the catalog overlay {path}: {error}") from error
-    if unknown := set(rows) - _OVERLAY_KEYS:
-        raise UsageFault(
-            f"the catalog overlay {path} has {', '.join(sorted(unknown))}; "
-            f"it may have {', '.join(sorted(_OVERLAY_KEYS))}"
-        )
-    return rows
-
-
 def overlay(catalog: Catalog, rows: Row) -> Catalog:
     """The catalog with a user's own machine types, accelerators and regions on top."""
+    if unknown := set(rows) - OVERLAY_KEYS:
+        raise UsageFault(
+            f"a catalog overlay has no table {', '.join(sorted(unknown))}; "
+            f"it may have {', '.join(sorted(OVERLAY_KEYS))}"
+        )
     try:
         machines = {row["name"]: machine_from_row(row) for row in rows.get("machine_type", ())}
         devices = [_own_accelerator(row, catalog.product) for row in rows.get("accelerator", ())]

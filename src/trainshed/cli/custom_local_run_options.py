@@ -6,7 +6,7 @@ from trainshed.cli import flags
 from trainshed.cli.run_options import add_run_flags
 
 #: Flags of the service that no trainer has (R2).
-NEVER_USER_ARGS = ("worker-pool-spec", "executor-image-uri", "local-package-path", "display-name")
+NEVER_USER_ARGS = ("worker-pool-spec", "executor-image-uri", "local-package-path")
 
 #: Flags of one value: name, metavar, help.
 WORDS = (

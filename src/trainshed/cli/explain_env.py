@@ -11,6 +11,8 @@ from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
 from trainshed.launch.explain import replica_env
 from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.roles import Role
 from trainshed.service.explaining import explained_job
 from trainshed.service.local_run import prepare
 
@@ -27,7 +29,7 @@ def run(request: Request) -> int:
     )
     plan = prepare(job, host_of(args), for_print=True).plan
     try:
-        env = replica_env(plan, ROLES[args.role], args.index)
+        env = replica_env(plan, _role(args.role, plan), args.index)
     except Fault as fault:
         told = fault.violations[0]
         raise UsageFault(f"{told.message} There is: {told.accepted}") from fault
@@ -37,6 +39,12 @@ def run(request: Request) -> int:
         for name, value in sorted(env.items()):
             out(f"{name}={_readable(value)}")
     return 0
+
+
+def _role(word: str, plan: LaunchPlan) -> Role:
+    """The role that a word means in this job: pool 2 has reducers or parameter servers (R12)."""
+    has_reducers = any(replica.role is Role.REDUCER for replica in plan.replicas)
+    return Role.REDUCER if word == "workerpool2" and has_reducers else ROLES[word]
 
 
 def _readable(value: str) -> str:

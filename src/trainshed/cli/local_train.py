@@ -12,7 +12,7 @@ from trainshed.cli.run_job import run_job
 from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob
-from trainshed.service.plain_train import PlainJob, ignored_counts, plain_spec, say
+from trainshed.service.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
 from trainshed.service.programs import Source, working_folder
 from trainshed.service.submit_flags import MACHINE_FLAGS
 
@@ -78,6 +78,7 @@ def _plain_job(args: argparse.Namespace, plain: PlainJob) -> LocalJob:
         source=source,
         folder=working_folder(source, plain.module),
         say=say,
+        env=plain_env(plain),
     )
 
 

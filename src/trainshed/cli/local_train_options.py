@@ -6,15 +6,10 @@ from pathlib import Path
 from trainshed.cli import flags
 from trainshed.cli.run_options import add_run_flags
 from trainshed.cli.submit_options import add_cluster_flags
-from trainshed.service.submit_flags import MACHINE_FLAGS
 
-#: Flags of the service that no trainer has: after ``--`` they are a slip.  Names that trainers
-#: use too (--config, --region, --labels, --worker-count) reach them untouched.
-NEVER_USER_ARGS = frozenset(
-    {"job-dir", "module-name", "package-path", "packages", "runtime-version", "python-version"}
-    | {"staging-bucket", "use-chief-in-tf-config"}
-    | MACHINE_FLAGS
-)
+#: The flags that the guide says must stand before ``--`` (R2): after it they are a slip.  All
+#: others reach the trainer untouched.
+NEVER_USER_ARGS = frozenset({"job-dir", "module-name", "package-path", "runtime-version"})
 
 #: Flags of ``jobs submit training`` that mean nothing on one machine; taken, and named in a note.
 _IDLE_WORDS = ("--staging-bucket", "--service-account", "--network")

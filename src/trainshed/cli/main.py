@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from trainshed.cli.verbs import VERBS, Verb
 
-EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141

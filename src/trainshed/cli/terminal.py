@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 RESET = "\x1b[0m"
-BOLD = "\x1b[1m"
 DIM = "\x1b[2m"
-RED = "\x1b[31m"
 
 #: One colour a role, in the order of model.Role; the primary is the one that is looked for.
 ROLE_COLOURS = {
@@ -71,12 +69,6 @@ def out(text: str) -> None:
     """Print on stdout at once, so that a pipe sees every line when it is written."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def err(text: str) -> None:
-    """Print on stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
 
 
 def out_json(value: Any) -> None:

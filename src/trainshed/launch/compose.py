@@ -20,7 +20,7 @@ from trainshed.launch import (
     user_env,
 )
 from trainshed.launch.arguments import EntryPoints
-from trainshed.launch.context import Context, Variables, program_of, unchanged, without
+from trainshed.launch.context import Context, Variables, in_role_order, program_of, unchanged
 from trainshed.launch.devices import gpus_of
 from trainshed.launch.names import replicas, task_name
 from trainshed.launch.notes import notes_of
@@ -57,22 +57,21 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     map_uri: Callable[[str], str] = unchanged,
     metric_file: str | None = None,
     entrypoints: EntryPoints = NO_ENTRYPOINTS,
-    skip_roles: frozenset[Role] = frozenset(),
     cwd: str | None = None,
 ) -> LaunchPlan:
     """Say all that an engine needs to start one attempt of an admitted job.
 
-    ``addresses`` holds every replica that is not skipped.  ``map_uri`` turns the job directory and
+    ``addresses`` holds every replica.  ``map_uri`` turns the job directory and
     the base of the AIP_* directories into what the program should see; user arguments are never
     mapped.  ``metric_file`` is where the primary of a trial reports; other replicas get files of
     their own beside it.  ``entrypoints`` are the entry points of images, by role, for containers
-    that give no command.  ``skip_roles`` are left out as if they had not been asked for.
+    that give no command.
 
     Raises Fault with every violation when a group has nothing to run or a variable has a name that
     no environment can hold.
     """
     context = Context(
-        spec=without(spec, skip_roles),
+        spec=in_role_order(spec),
         job_id=job_id,
         addresses=addresses,
         project=project,
@@ -89,7 +88,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
         environment=environment,
         cwd=cwd,
         unset_env=UNSET,
-        notes=notes_of(spec, context.spec, _service_env_by_role(context)),
+        notes=notes_of(context.spec, _service_env_by_role(context)),
     )
 
 

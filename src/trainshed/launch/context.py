@@ -47,10 +47,10 @@ class Context:
         return [self.addresses[role, i].text for i in range(group.count if group else 0)]
 
 
-def without(spec: JobSpec, skip_roles: frozenset[Role]) -> JobSpec:
-    """Drop the groups of some roles, and groups of no replicas; keep the rest in role order."""
+def in_role_order(spec: JobSpec) -> JobSpec:
+    """Drop the groups of no replicas, and put the rest in role order."""
     order = list(Role)
-    kept = [group for group in spec.groups if group.count > 0 and group.role not in skip_roles]
+    kept = [group for group in spec.groups if group.count > 0]
     kept.sort(key=lambda group: order.index(group.role))
     return replace(spec, groups=tuple(kept))
 

@@ -7,20 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from trainshed.launch.context import Variables, program_of
 from trainshed.launch.devices import missing_devices
-from trainshed.launch.names import role_word
 from trainshed.launch.user_env import is_kept_by_service
-from trainshed.model.job import JobSpec, Program, ReplicaGroup
+from trainshed.model.job import JobSpec, Program
 from trainshed.model.roles import Role
 
 
-def notes_of(
-    asked: JobSpec, spec: JobSpec, service_env: Mapping[Role, Variables]
-) -> tuple[str, ...]:
-    """Collect the notes of a plan: ``spec`` is ``asked`` without the groups that are skipped.
+def notes_of(spec: JobSpec, service_env: Mapping[Role, Variables]) -> tuple[str, ...]:
+    """Collect the notes of a plan.
 
     ``service_env`` holds what the service has set on one replica of each role.
     """
-    found = [_skipped(group) for group in asked.groups if group.count and group not in spec.groups]
+    found: list[str] = []
     for group in spec.groups:
         program = program_of(spec, group)
         found.extend(missing_devices(group))
@@ -29,10 +26,6 @@ def notes_of(
         else:
             found.extend(_reserved(program, service_env[group.role]))
     return tuple(dict.fromkeys(found))
-
-
-def _skipped(group: ReplicaGroup) -> str:
-    return f"The {role_word(group.role)} group ({group.count}) is left out, as asked."
 
 
 def _reducer(program: Program | None) -> Iterator[str]:

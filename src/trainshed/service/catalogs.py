@@ -1,7 +1,9 @@
 """Which catalog a job is judged by: loaded once a process, with faults a person can act on."""
 
+import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from trainshed.catalog import Catalog, UnknownEdition, load
 from trainshed.catalog.editions import PRODUCT_OF_DIALECT, newest_edition
@@ -32,6 +34,15 @@ def catalog_for(
 def load_catalog(edition: str, overlays: tuple[Path, ...], zone_snapshot: str | None) -> Catalog:
     """A catalog by the edition's id or alias.  Raises UsageFault for an unknown name."""
     try:
-        return load(edition, overlays=overlays, zone_snapshot=zone_snapshot)
+        rows = [read_overlay(path) for path in overlays]
+        return load(edition, overlays=rows, zone_snapshot=zone_snapshot)
     except (UnknownEdition, UnknownSnapshot) as error:
         raise UsageFault(str(error)) from error
+
+
+def read_overlay(path: Path) -> dict[str, Any]:
+    """A user's own rows.  Raises UsageFault for a file that is no TOML."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageFault(f"cannot read the catalog overlay {path}: {error}") from error

@@ -4,16 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainshed.admission import Scope
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.service.documents import read_one
-from trainshed.service.judging import Accepted, Rulebook, accept, judge, names_any
+from trainshed.service.judging import Accepted, Rulebook, accept, judge
 from trainshed.service.merging import Merged, merge, put, spelled
 from trainshed.wire.detect import Kind, kind_of
-
-#: With one of these the software is checked too; what is missing is this machine's business.
-CHECKED_SOFTWARE = frozenset({"runtimeversion", "imageuri"})
 
 
 def cluster_job(
@@ -34,9 +30,6 @@ def cluster_job(
             f"trainshed ai custom-jobs local-run --config {config}"
         )
     merged = with_args(merge(content, flags, has_file=config is not None), user_args)
-    if rulebook.scope is None:
-        checked = names_any(CHECKED_SOFTWARE, merged.content)
-        rulebook = replace(rulebook, scope=Scope.ALL if checked else Scope.MACHINES)
     return accept(judge(merged, rulebook), Dialect.ML_V1)
 
 

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.service.cluster_train import with_args
 from trainshed.service.documents import read_one
-from trainshed.service.judging import Rulebook, judge
+from trainshed.service.judging import Rulebook, accept, judge
 from trainshed.service.local_run import LocalJob
 from trainshed.service.merging import merge_any
 from trainshed.service.programs import Source
@@ -33,18 +32,14 @@ def explained_job(
     merged = merge_any(content, flags, source=config)
     if kind_of(content) is Kind.ML_JOB:
         merged = with_args(merged, user_args)
-    verdict = judge(merged, rulebook)
-    if verdict.violations:
-        raise Fault(verdict.violations)
-    if verdict.question is None:
-        raise UsageFault(f"{config} holds no job")
-    spec = _with_programs(verdict.question.spec)
+    accepted = accept(judge(merged, rulebook))
+    spec = _with_programs(accepted.spec)
     return LocalJob(
         spec=spec,
         job_id=spec.job_id or "explained",
         source=Source(folder=folder),
         folder=folder,
-        say=verdict.say,
+        say=accepted.say,
         entry_point=NO_ENTRY_POINT,
     )
 

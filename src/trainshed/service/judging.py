@@ -11,7 +11,6 @@ from typing import Any
 
 from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
 from trainshed.admission.question import Question
-from trainshed.catalog.editions import PRODUCT_OF_DIALECT
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
@@ -24,8 +23,9 @@ from trainshed.wire.parsed import Parsed
 #: Rules that do not keep a job from running on one machine: nothing crosses a network here (0004).
 ONLY_ADVICE = frozenset({"reducer-bandwidth"})
 
-#: Keys that make a file one about software too, in any spelling.
-SOFTWARE_KEYS = frozenset({"runtimeversion", "imageuri", "packageuris", "pythonmodule"})
+#: Keys that make an ml v1 job one about software too, in any spelling.  Modules and packages do
+#: not: they come by flag for most files, with a runtime version that is this machine's business.
+SOFTWARE_KEYS = frozenset({"runtimeversion", "imageuri"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +99,12 @@ class Accepted:
     """What is wrong with the job elsewhere and does not matter on one machine."""
 
 
-def accept(verdict: Verdict, dialect: Dialect) -> Accepted:
+def accept(verdict: Verdict, dialect: Dialect | None = None) -> Accepted:
     """The job of a verdict.  Raises Fault for a refusal, UsageFault for the other dialect."""
     if any(v.rule not in ONLY_ADVICE for v in verdict.violations):
         raise Fault(verdict.violations)
-    if verdict.question is None or verdict.question.spec.dialect is not dialect:
-        raise UsageFault(f"the file holds no {PRODUCT_OF_DIALECT[dialect].value} job")
+    if verdict.question is None or dialect not in (None, verdict.question.spec.dialect):
+        raise UsageFault("the file holds no job of this kind")
     return Accepted(
         spec=equipped(verdict.question),
         cluster=verdict.cluster,

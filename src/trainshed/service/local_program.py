@@ -111,7 +111,12 @@ def _both(
 
 def _requirements(path: Path) -> tuple[str, ...]:
     lines = (line.split(" #")[0].strip() for line in path.read_text("utf-8").splitlines())
-    return tuple(line for line in lines if line and not line.startswith("#"))
+    found = tuple(line for line in lines if line and not line.startswith("#"))
+    if option := next((line for line in found if line.startswith("-")), None):
+        raise UsageFault(
+            f"{path}: {option!r} is an option of pip; only requirements are taken here"
+        )
+    return found
 
 
 def _check(program: LocalProgram) -> None:

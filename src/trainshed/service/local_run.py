@@ -5,7 +5,7 @@ and hands the plan to the local engine.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainshed.engines.base import Outcome, OutputSink
@@ -54,6 +54,8 @@ class LocalJob:
     entry_point: tuple[str, ...] = ()
     is_local_program: bool = False
     """Whether the program lies here and no image was meant to be run."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that replicas get instead of those that the launch plan would give them."""
     any_gpu_count: int = 0
     """GPUs for the primary of a job that names no machines, whatever their type is."""
 
@@ -134,7 +136,7 @@ def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     found = []
     if reducers := job.spec.group(Role.REDUCER):
         found.append(
-            f"The pool of {reducers.count} reducers is left out: this release has no reducer."
+            f"The Reduction Server pool ({reducers.count}) is left out: there is no reducer yet."
         )
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if has_container and not job.is_local_program:
@@ -186,6 +188,7 @@ def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
     return replace(
         replica,
         argv=("python" if is_python else first, *rest),
+        env={**replica.env, **job.env},
         gpu_count=replica.gpu_count or gpu_count,
     )
 

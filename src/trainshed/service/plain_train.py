@@ -57,8 +57,16 @@ def plain_spec(job: PlainJob) -> JobSpec:
         region=text("region"),
         groups=tuple(groups),
         job_dir=job_dir,
-        request=_request(job, job_dir),
+        request=json.dumps({"trainingInput": _told_job(job)}),
     )
+
+
+def plain_env(job: PlainJob) -> dict[str, str]:
+    """What gcloud tells a single process: no cluster and no task (contracts/gcloud.md 9.1)."""
+    if job.distributed:
+        return {}
+    alone = {"job": _told_job(job), "task": {}, "cluster": {}, "environment": "cloud"}
+    return {"TF_CONFIG": json.dumps(alone)}
 
 
 def counts(job: PlainJob) -> list[tuple[Role, int]]:
@@ -88,7 +96,8 @@ def say(path: FieldPath) -> str:
     )
 
 
-def _request(job: PlainJob, job_dir: str | None) -> str:
+def _told_job(job: PlainJob) -> dict[str, object]:
     """What TF_CONFIG shows as the job: gcloud's local train puts these two keys there."""
+    job_dir = job.flags.get("job-dir")
     args = [*job.args, *(("--job-dir", job_dir) if job_dir else ())]
-    return json.dumps({"trainingInput": {"jobName": job.module, "args": args}})
+    return {"job_name": job.module, "args": args}

@@ -15,13 +15,14 @@ from trainshed.model.faults import UsageFault
 SCHEME = "gs://"
 NAME_LENGTH_MAX = 222
 LABEL_LENGTH_MAX = 63
-LENGTH_MIN = 3
+#: Cloud Storage wants 3; the contracts print gs://b/j, and here a bucket is only a folder.
+LENGTH_MIN = 1
 
 #: What every dot-separated part of a bucket's name looks like (Cloud Storage naming rules).
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?")
 _IP_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 
-BUCKET_RULE = "3 to 63 lower-case letters, digits, - and _; dots only between such parts"
+BUCKET_RULE = "1 to 63 lower-case letters, digits, - and _; dots only between such parts"
 
 
 class GsPaths(enum.Enum):
