@@ -1,11 +1,14 @@
 """Packages install once for each content, need no network for what is there, and fail clearly."""
 
 import errno
+import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -318,3 +321,100 @@ def test_what_a_job_writes_into_its_own_project_is_no_part_of_the_package(tree):
     second = environments.prepare(environment, cache_dir=inner, note=print)
     assert first == second
     assert len([path for path in inner.iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.parametrize("bits", [0o020, 0o002, 0o022])
+def test_packages_are_not_imported_from_where_others_can_write(bits, tree, cache):
+    found, _ = prepared(cache, tree)
+    (home,) = map(Path, found.python_path_entries)
+    for folder in (home, cache):
+        folder.chmod(0o755 | bits)
+        with pytest.raises(EngineFault, match=f"{folder.name} can be written by other users"):
+            prepared(cache, tree)
+        folder.chmod(0o700)
+    assert prepared(cache, tree)[0] == found
+
+
+def test_packages_are_not_imported_from_a_folder_of_another_user(tree, cache, monkeypatch):
+    found, _ = prepared(cache, tree)
+    (home,) = map(Path, found.python_path_entries)
+    real = Path.stat
+
+    def foreign(path, **more):
+        facts = real(path, **more)
+        if path != stranger:
+            return facts
+        return os.stat_result((*facts[:4], os.getuid() + 1, *facts[5:]))
+
+    monkeypatch.setattr(Path, "stat", foreign)
+    for stranger in (home, cache):
+        with pytest.raises(EngineFault, match=f"{stranger.name} belongs to another user"):
+            prepared(cache, tree)
+
+
+def test_a_cache_is_made_for_its_user_alone(tree, cache):
+    before = os.umask(0)
+    try:
+        found, _ = prepared(cache, tree)
+    finally:
+        os.umask(before)
+    (home,) = map(Path, found.python_path_entries)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (cache, home)] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize(
+    "name", [".tox", ".nox", "node_modules", ".idea", ".ruff_cache", "my-own-environment"]
+)
+def test_what_tools_keep_in_a_tree_is_no_part_of_the_package(name, tree, tmp_path):
+    before = content.address("", environment(tree))
+    (tree / "trainer" / name).mkdir()
+    (tree / "trainer" / name / "huge.py").write_text("")
+    if name == "my-own-environment":
+        (tree / "trainer" / name / "pyvenv.cfg").write_text("")
+    assert content.address("", environment(tree)) == before
+    assert not list(content.source_tree(tree, tmp_path / "copy").rglob("huge.py"))
+
+
+def test_links_are_followed_inside_the_tree_and_not_out_of_it(tree, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("")
+    (tree / "trainer" / "folder").symlink_to(outside)
+    (tree / "trainer" / "stolen.txt").symlink_to(outside / "secret.txt")
+    (tree / "trainer" / "again.py").symlink_to("task.py")
+    copy = content.source_tree(tree, tmp_path / "copy")
+    names = {path.name for path in copy.rglob("*") if path.is_file()}
+    assert names == {"setup.py", "__init__.py", "task.py", "again.py"}
+    assert (copy / "trainer" / "again.py").read_text() == "print('trained')\n"
+
+
+def test_a_build_that_fails_leaves_nothing_at_all(tree, cache):
+    (tree / "setup.py").write_text("raise RuntimeError\n")
+    with pytest.raises(EngineFault, match="does not build"):
+        prepared(cache, tree)
+    assert not list(cache.iterdir())
+
+
+def test_who_has_waited_for_a_build_that_failed_does_not_hold_a_lock_that_is_no_more(tmp_path):
+    """Else the next job makes a new lock file, and two install at once."""
+    path = tmp_path / "x.lock"
+    said = []
+    build = environments._locked(path, said.append)
+    build.__enter__()
+
+    def waited():
+        return said == ["another job is installing the same packages; waiting for it"]
+
+    def wait_and_look():
+        with environments._locked(path, said.append), path.open() as fresh:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return "held"
+
+    with ThreadPoolExecutor(1) as pool:
+        waiter = pool.submit(wait_and_look)
+        try:
+            wait_until(waited, "the other waits")
+        finally:
+            build.__exit__(EngineFault, EngineFault("no"), None)
+        assert waiter.result(20) == "held"

@@ -1,10 +1,10 @@
 """Devices belong to one replica at a time; nobody is told of a device that another holds."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from engines.support import Recorder, cluster, python_replica, run_replicas
 from trainshed.engines.local import gpus
-from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
 
 ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
@@ -98,9 +97,10 @@ def test_groups_that_ask_differently_are_named_apart():
 
 
 @pytest.fixture
-def runtime(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path
+def lock_dir(tmp_path, monkeypatch):
+    directory = tmp_path / "locks"
+    monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(directory))
+    return directory
 
 
 SHOW = (
@@ -109,7 +109,7 @@ SHOW = (
 )
 
 
-def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_sees_none(runtime):
+def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_sees_none(lock_dir):
     replicas = [
         python_replica(Role.PRIMARY, 0, SHOW, gpu_count=1),
         python_replica(Role.WORKER, 0, SHOW, gpu_count=2),
@@ -121,10 +121,11 @@ def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_se
     assert seen.of("worker-replica-0") == [f"{two} {two}"]
     assert seen.of("worker-replica-1") == [" void"]
     assert seen.notes == []
-    assert (runtime / "trainshed").stat().st_mode & 0o777 == 0o700
+    locks = sorted(path.name for path in lock_dir.iterdir())
+    assert locks == [f"GPU-fake-000{i}.lock" for i in range(3)]
 
 
-def test_on_a_machine_without_gpus_one_line_says_so_and_no_variable_is_set(runtime, monkeypatch):
+def test_on_a_machine_without_gpus_one_line_says_so_and_no_variable_is_set(lock_dir, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
     replica = python_replica(Role.PRIMARY, 0, SHOW, gpu_count=1)
@@ -133,7 +134,7 @@ def test_on_a_machine_without_gpus_one_line_says_so_and_no_variable_is_set(runti
     assert seen.notes == [
         "asked for 1 GPU per master (1 in all); this machine has none: the replicas run on the CPU"
     ]
-    assert not list(runtime.iterdir())
+    assert not lock_dir.exists()
 
 
 def test_two_jobs_on_one_machine_never_share_and_a_killed_one_gives_back(tmp_path):
@@ -174,16 +175,86 @@ def test_devices_that_an_incomplete_round_leaves_over_are_free_for_the_next_job(
             assert len(second[0].uuids) == 1
 
 
-def test_a_lock_directory_that_others_can_write_is_refused(runtime):
-    (runtime / "trainshed").mkdir()
-    (runtime / "trainshed").chmod(0o770)
-    with pytest.raises(EngineFault, match="must be a directory of yours alone"):
-        gpus.runtime_dir()
+def shares_of(replicas, devices, directory):
+    """What each replica gets while nobody else asks, and what is said about it."""
+    seen = Recorder()
+    with gpus.assigned(replicas, devices, seen.note, directory) as shares:
+        return [len(share.uuids) for share in shares], seen.notes
 
 
-def test_without_a_runtime_directory_the_temporary_one_is_used_with_the_user_s_number(
-    tmp_path, monkeypatch
+def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(tmp_path):
+    """As gcloud's local train does: the caller's environment, with every GPU in it."""
+    devices = gpus.fake_devices(3)
+    alone = cluster("")
+    one = [replace(alone[0], gpu_count=1)]
+    with gpus.assigned(alone, devices, pytest.fail, tmp_path) as (share,):
+        assert share.uuids == tuple(device.uuid for device in devices)
+        assert share.env["CUDA_VISIBLE_DEVICES"] == ",".join(share.uuids)
+        assert shares_of(one, devices, tmp_path)[0] == [0]
+        assert shares_of(alone, devices, tmp_path) == (
+            [0],
+            ["this machine has 3 GPUs, none of them free: the job runs on the CPU"],
+        )
+    with gpus.assigned(one, devices, pytest.fail, tmp_path):
+        assert shares_of(alone, devices, tmp_path) == (
+            [2],
+            ["this machine has 3 GPUs, 2 of them free: the job gets 2"],
+        )
+
+
+def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
+    find_gpus = partial(gpus.fake_devices, 2)
+    _, seen = run_replicas([python_replica(Role.PRIMARY, 0, SHOW)], find_gpus=find_gpus)
+    names = "GPU-fake-0000,GPU-fake-0001"
+    assert seen.of("master-replica-0") == [f"{names} {names}"]
+    assert seen.notes == []
+    assert lock_dir.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("machine", "notes"),
+    [
+        (0, []),
+        (1, ["this machine has 1 GPU; the job asks for none"]),
+        (4, ["this machine has 4 GPUs; the job asks for none"]),
+    ],
+)
+def test_several_replicas_that_ask_for_no_gpu_get_none_and_one_line_says_so(
+    machine, notes, tmp_path
 ):
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    assert gpus.runtime_dir() == tmp_path / f"trainshed-{os.getuid()}"
+    devices = gpus.fake_devices(machine)
+    assert shares_of(cluster("", "", ""), devices, tmp_path) == ([0, 0, 0], notes)
+
+
+def busy(device, *pids):
+    return replace(device, busy_pids=pids)
+
+
+def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_is_named(tmp_path):
+    first, second, third = gpus.fake_devices(3)
+    devices = (busy(first, 41, 42), second, busy(third, 43))
+    two = [replace(cluster("")[0], gpu_count=2)]
+    who = (
+        "in use by processes of others: GPU-fake-0000 (process 41, 42), GPU-fake-0002 (process 43)"
+    )
+    given, (few, told) = shares_of(two, devices, tmp_path)
+    assert given == [1]
+    assert few.endswith("this machine has 3, 1 of them free: each gets 1")
+    assert told == who
+    assert shares_of(cluster(""), devices, tmp_path) == (
+        [1],
+        ["this machine has 3 GPUs, 1 of them free: the job gets 1", who],
+    )
+
+
+def test_a_busy_device_is_not_spoken_of_when_there_are_enough_others(tmp_path):
+    first, second = gpus.fake_devices(2)
+    one = [replace(cluster("")[0], gpu_count=1)]
+    assert shares_of(one, (busy(first, 41), second), tmp_path) == ([1], [])
+
+
+def test_a_device_that_was_busy_is_not_kept_locked(tmp_path):
+    (device,) = gpus.fake_devices(1)
+    one = [replace(cluster("")[0], gpu_count=1)]
+    with gpus.assigned(one, [busy(device, 41)], str, tmp_path):
+        assert shares_of(one, [device], tmp_path) == ([1], [])

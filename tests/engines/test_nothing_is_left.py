@@ -1,5 +1,7 @@
 """However a job, its command or its supervisor ends, no process of it lives on."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -200,6 +202,24 @@ def test_what_a_launcher_killed_with_its_supervisor_has_left_is_ended_by_the_nex
         outcome, _ = run_replicas(cluster(""))
         assert outcome.exit_code == 0
         assert_no_survivor(mark)
+
+
+def test_a_leaf_that_cannot_be_locked_leaves_neither_a_descriptor_nor_a_directory(
+    tmp_path, monkeypatch
+):
+    """In a directory that stands for a cgroup: what a failing flock leaves is the same there."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    (tmp_path / "cgroup.procs").touch()
+    monkeypatch.setattr(cgroup, "_own_directory", lambda: tmp_path)
+    monkeypatch.setattr(Path, "exists", lambda _path: True)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    before = held_by_this_process()
+    assert cgroup.make_leaf() is None
+    assert held_by_this_process() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["cgroup.procs"]
 
 
 def test_the_next_launcher_leaves_the_job_of_a_living_one_alone(mark):

@@ -1,6 +1,7 @@
 """Discovery through NVML, against a library that answers as NVIDIA's does."""
 
 import ctypes
+import os
 
 import pytest
 
@@ -73,3 +74,56 @@ def test_without_a_driver_there_are_no_devices(monkeypatch):
 )
 def test_the_launcher_s_own_cuda_visible_devices_limits_what_it_gives(names, kept):
     assert nvml.visible(DEVICES, names) == tuple(DEVICES[i] for i in kept)
+
+
+class Computing(FakeLibrary):
+    """A driver that knows one way to list processes, and finds some beside ourselves."""
+
+    def __init__(self, name, kind, pids):
+        super().__init__()
+        self.kind = kind
+        self.pids = pids
+        setattr(self, name, self.listing)
+
+    def listing(self, _handle, count, rooms):
+        room, count._obj.value = count._obj.value, len(self.pids)
+        if room < len(self.pids):
+            return 7  # NVML_ERROR_INSUFFICIENT_SIZE
+        filled = ctypes.cast(rooms, ctypes.POINTER(self.kind))
+        for i, pid in enumerate(self.pids):
+            filled[i].pid = pid
+        return 0
+
+
+class Long(ctypes.Structure):
+    """nvmlProcessInfo_v2_t as nvml.h lays it out on 64 bits."""
+
+    _fields_ = (("pid", ctypes.c_uint32), ("_", ctypes.c_uint32), ("rest", ctypes.c_uint64 * 2))
+
+
+class Short(ctypes.Structure):
+    """nvmlProcessInfo_v1_t as nvml.h lays it out on 64 bits."""
+
+    _fields_ = (("pid", ctypes.c_uint32), ("_", ctypes.c_uint32), ("rest", ctypes.c_uint64))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [("_v3", Long), ("_v2", Long), ("", Short)], ids=["v3", "v2", "v1"]
+)
+@pytest.mark.parametrize("count", [0, 2, 200])
+def test_the_processes_of_others_on_a_device_are_found_by_old_and_new_drivers(
+    suffix, kind, count, monkeypatch
+):
+    others = [os.getpid() + 1 + i for i in range(count)]
+    name = f"nvmlDeviceGetComputeRunningProcesses{suffix}"
+    library = Computing(name, kind, [os.getpid(), *others])
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    (device,) = nvml.devices({})
+    assert device.busy_pids == tuple(others)
+
+
+def test_a_driver_that_does_not_tell_of_processes_leaves_its_devices_usable(monkeypatch):
+    library = Computing("nvmlDeviceGetComputeRunningProcesses_v3", Long, [])
+    library.nvmlDeviceGetComputeRunningProcesses_v3 = lambda *_: 3  # NVML_ERROR_NOT_SUPPORTED
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    assert nvml.devices({})[0].busy_pids == ()

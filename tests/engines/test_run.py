@@ -1,3 +1,4 @@
+import os
 import signal
 import sys
 from dataclasses import replace
@@ -198,6 +199,25 @@ def test_a_sink_that_is_closed_ends_the_job_as_a_closed_pipe_does(mark):
 
     outcome, _ = run_replicas(cluster("print('x'); " + FOREVER), mark, sink=Closed())
     assert outcome.exit_code == 128 + signal.SIGPIPE
+
+
+def test_a_full_disk_under_the_output_is_called_that(mark):
+    class Full:
+        def line(self, _replica, text, _stream):
+            os.write(descriptor, text.encode())
+
+        def note(self, text):
+            os.write(descriptor, text.encode())
+
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    try:
+        outcome, _ = run_replicas(cluster("print('x'); " + FOREVER), mark, sink=Full())
+    finally:
+        os.close(descriptor)
+    assert outcome.exit_code != 0
+    assert outcome.message == (
+        "the output cannot be written: No space left on device; the job was ended"
+    )
 
 
 def test_a_sink_with_a_bug_of_its_own_leaves_no_process_behind(mark):

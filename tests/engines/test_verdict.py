@@ -1,3 +1,5 @@
+import errno
+import os
 import signal
 
 import pytest
@@ -76,7 +78,14 @@ def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_
         ),
         (verdict.judge(PLAN, [ended(0)]), "master-replica-0 exited with code 0 after 1.2 s"),
         (verdict.interrupted(signal.SIGINT), "stopped by SIGINT"),
-        (verdict.output_gone(), "the output was closed by its reader; the job was ended"),
+        (
+            verdict.output_gone(BrokenPipeError()),
+            "the output was closed by its reader; the job was ended",
+        ),
+        (
+            verdict.output_gone(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+            "the output cannot be written: No space left on device; the job was ended",
+        ),
     ],
 )
 def test_the_message_names_the_replica_its_end_and_its_last_words(found, text):

@@ -62,14 +62,28 @@ def make_leaf() -> Leaf | None:
     path = home / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
     try:
         path.mkdir()
-        if not (path / "cgroup.kill").exists():
-            path.rmdir()
-            return None
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return None
+    lock = _locked(path) if (path / "cgroup.kill").exists() else None
+    if lock is None:
+        with suppress(OSError):
+            path.rmdir()
+        return None
     return Leaf(path=path, lock=lock)
+
+
+def _locked(path: Path) -> int | None:
+    """An open descriptor that holds the lock of a directory, or None where that fails."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
 
 
 def _own_directory() -> Path | None:

@@ -2,6 +2,7 @@
 
 A source tree is hashed and copied without what tools leave in it, so that an old ``build`` folder
 neither changes the address nor gets into the wheel, and building leaves nothing in the user's tree.
+Nor is what a link outside the tree leads to a part of it: it may be a whole disk, or a secret.
 """
 
 import hashlib
@@ -16,8 +17,14 @@ from trainshed.model.launch_plan import Environment
 WHEEL_SUFFIX = ".whl"
 
 #: Left out wherever they are, and left out at the top only.
-_NEVER = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache"})
+_NEVER = frozenset(
+    {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+    | {".venv", ".tox", ".nox", "node_modules", ".idea"}
+)
 _NEVER_AT_TOP = frozenset({"build", "dist"})
+
+#: A folder with this file is a virtual environment, whatever its name (PEP 405).
+_VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 
 def address(identity: str, environment: Environment) -> str:
@@ -73,23 +80,32 @@ def _file_digest(path: Path) -> bytes:
 
 
 def _files(tree: Path, ignored: Sequence[str]) -> Iterator[Path]:
-    seen = {os.path.realpath(folder) for folder in ignored} - {os.path.realpath(tree)}
+    root = os.path.realpath(tree)
+    seen = {os.path.realpath(folder) for folder in ignored} - {root}
     for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):
         here = Path(folder)
         seen.add(os.path.realpath(here))
         folders[:] = [
             name
             for name in folders
-            if not _is_left_out(name, at_top=here == tree)
+            if not _is_left_out(here / name, at_top=here == tree)
+            and _is_inside(here / name, root)
             and os.path.realpath(here / name) not in seen
         ]
         for name in names:
-            if not name.endswith(".pyc") and (here / name).is_file():
-                yield (here / name).relative_to(tree)
+            path = here / name
+            if not name.endswith(".pyc") and path.is_file() and _is_inside(path, root):
+                yield path.relative_to(tree)
 
 
-def _is_left_out(name: str, *, at_top: bool) -> bool:
-    return name in _NEVER or (at_top and (name in _NEVER_AT_TOP or name.endswith(".egg-info")))
+def _is_inside(path: Path, root: str) -> bool:
+    return not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root)
+
+
+def _is_left_out(folder: Path, *, at_top: bool) -> bool:
+    if folder.name in _NEVER or (folder / _VIRTUAL_ENVIRONMENT).exists():
+        return True
+    return at_top and (folder.name in _NEVER_AT_TOP or folder.name.endswith(".egg-info"))
 
 
 def _copied(tree: Path, target: Path, ignored: Sequence[str]) -> Path:

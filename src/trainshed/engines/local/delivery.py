@@ -1,7 +1,7 @@
 """From the bytes of each replica to lines in the sink, remembering the last words of each.
 
 A sink that cannot be written to any more (a closed pipe, a closed terminal) must not keep the
-launcher from ending the job in good order, so its errors are kept here as ``broken``.
+launcher from ending the job in good order, so its first error is kept here as ``broken``.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class Delivery:
         self._replicas = replicas
         self._sink = sink
         self._buffers: dict[tuple[int, Stream], LineBuffer] = {}
-        self.broken = False
-        """Whether the sink has failed; nothing more is delivered then."""
+        self.broken: OSError | None = None
+        """What the sink has failed of, if it has; nothing more is delivered then."""
         self.last_words: dict[str, str] = {}
         """By task name: the last line that is not blank on stderr."""
 
@@ -38,21 +38,21 @@ class Delivery:
 
     def note(self, text: str) -> None:
         """Say something in the engine's own name."""
-        if not self.broken:
+        if self.broken is None:
             try:
                 self._sink.note(text)
-            except OSError:
-                self.broken = True
+            except OSError as error:
+                self.broken = error
 
     def _deliver(self, replica: ReplicaPlan, stream: Stream, lines: Sequence[str]) -> None:
         for line in lines:
             if stream == "stderr" and line.strip():
                 self.last_words[replica.task_name] = line.strip()
-            if not self.broken:
+            if self.broken is None:
                 self._hand_over(replica, line, stream)
 
     def _hand_over(self, replica: ReplicaPlan, line: str, stream: Stream) -> None:
         try:
             self._sink.line(replica, line, stream)
-        except OSError:
-            self.broken = True
+        except OSError as error:
+            self.broken = error

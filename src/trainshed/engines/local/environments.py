@@ -12,16 +12,22 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from trainshed.engines.local import content, installing, interpreter, uv
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
+
+_PRIVATE = 0o700
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ROOT = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +48,8 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
     """Have the packages of a job installed; a second time this only computes their address.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
-    build, a requirement cannot be had, or the disk is full; the cache is then as it was.
+    build, a requirement cannot be had, the disk is full, or another user can write to the cache;
+    the cache is then as it was.
     """
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
@@ -51,10 +58,21 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
     with _explained(cache_dir):
         environment = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         home = cache_dir / content.address(str(facts["identity"]), environment)
+        cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        _check_ours(cache_dir)
         if not home.is_dir():
-            cache_dir.mkdir(parents=True, exist_ok=True)
             _install_once(environment, python, home, note, builds=bool(facts["builds"]))
+        _check_ours(home)
     return Prepared(python=python, python_path_entries=(str(home),))
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse to import from where another user can write: it would be that user's code we run."""
+    facts = folder.stat()
+    if facts.st_uid not in {os.getuid(), _ROOT}:
+        raise EngineFault(f"{folder} belongs to another user; packages are not imported from there")
+    if facts.st_mode & _OTHERS_WRITE:
+        raise EngineFault(f"{folder} can be written by other users; chmod go-w it, or remove it")
 
 
 def _facts(python: str) -> dict[str, object]:
@@ -87,7 +105,7 @@ def _install_once(
         partial = home.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
         try:
-            partial.mkdir()
+            partial.mkdir(mode=_PRIVATE)
             installing.install(environment, python, partial, note, builds=builds)
             (partial / installing.TARGET).rename(home)
         finally:
@@ -96,13 +114,42 @@ def _install_once(
 
 @contextmanager
 def _locked(path: Path, note: Callable[[str], None]) -> Iterator[None]:
-    with path.open("w") as file:
+    """Hold a lock file; it is removed, while it is held, when what is done under it fails."""
+    with _current(path, note):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            note("another job is installing the same packages; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            yield
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _current(path: Path, note: Callable[[str], None]) -> TextIO:
+    """The locked file that lies at a path: one whose holder has removed it locks nothing."""
+    while True:
+        file = path.open("w")
+        try:
+            _wait_for(file, note)
+            if _lies_at(file, path):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _wait_for(file: TextIO, note: Callable[[str], None]) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        note("another job is installing the same packages; waiting for it")
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _lies_at(file: TextIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

@@ -1,30 +1,26 @@
-"""Gives each replica GPUs of its own, and never one that another job on this machine holds (R10).
+"""Gives each replica GPUs of its own, and never one that anybody else on this machine uses (R10).
 
-A device is held by a lock on a file named after its UUID.  The kernel releases the lock when the
-launcher and its supervisor are gone, however they went, so there is nothing to clean up and nothing
-to guess.
+A device is free when no other job holds its lock (``device_locks``: all jobs of all users) and no
+process of anybody else computes on it, as NVML told just before.
 
 When there are too few, devices are dealt in rounds, one to every replica that still wants one, and
 a round that cannot be completed is not dealt: replicas of one training cluster that see different
 hardware choose different collectives and hang.
+
+A job that asks for none is not a job that must have none: gcloud's own local train runs the trainer
+in the caller's environment, where it sees every GPU.  So a single replica that asks for none gets
+all that are free.  Several get none, since each would take hold of the same ones.
 """
 
-import fcntl
-import os
 import re
-import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
-from trainshed.model.faults import EngineFault
+from trainshed.engines.local import device_locks
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
-
-_PRIVATE = 0o700
 
 #: Who is served first when devices are few: those that train together come before their helpers.
 _TIERS = (
@@ -40,6 +36,8 @@ class Device:
 
     uuid: str
     name: str
+    busy_pids: tuple[int, ...] = ()
+    """Processes other than this one that compute on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +65,23 @@ def assigned(
 ) -> Iterator[tuple[Share, ...]]:
     """Hold the devices of a job while it runs; yields one share a replica.
 
-    Says in one line what the job asked for and did not get.
+    Says in one line what the job asked for and did not get, and in another which processes are in
+    the way.  ``lock_dir`` is for tests; without it, it is the one that all users share.
+
+    Raises EngineFault when the locks cannot be used.
     """
     wanted = [replica.gpu_count for replica in replicas]
+    takes_all = len(replicas) == 1 and not any(wanted)
+    limit = len(devices) if takes_all else sum(wanted)
     with ExitStack() as locks:
-        held = _lock_free(devices, sum(wanted), lock_dir, locks) if any(wanted) else []
-        counts = deal(replicas, len(held))
+        held, busy = _lock_free(devices, limit, lock_dir, locks)
+        counts = (len(held),) if takes_all else deal(replicas, len(held))
         for _, give_back in held[sum(counts) :]:
             give_back()
-        if counts != tuple(wanted):
-            note(shortage(replicas, counts, machine=len(devices), free=len(held)))
+        for text in _remarks(replicas, counts, devices, len(held)):
+            note(text)
+        if busy and len(held) < limit:
+            note(in_the_way(busy))
         yield _shares(counts, [device for device, _ in held], machine_has_gpus=bool(devices))
 
 
@@ -111,6 +116,31 @@ def shortage(
 _HAS = {0: "has none"}
 
 
+def _remarks(
+    replicas: Sequence[ReplicaPlan], counts: Sequence[int], devices: Sequence[Device], free: int
+) -> Iterator[str]:
+    """What the job should know of its devices: nothing, or one line."""
+    machine = len(devices)
+    if any(replica.gpu_count for replica in replicas):
+        if any(c != r.gpu_count for c, r in zip(counts, replicas, strict=True)):
+            yield shortage(replicas, counts, machine=machine, free=free)
+    elif len(replicas) > 1 and machine:
+        yield f"this machine has {_gpus(machine)}; the job asks for none"
+    elif free < machine:
+        result = f"gets {free}" if free else "runs on the CPU"
+        yield f"this machine has {_gpus(machine)}, {free or 'none'} of them free: the job {result}"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' * (count != 1)}"
+
+
+def in_the_way(busy: Sequence[Device]) -> str:
+    """The one line that names the processes that keep devices from being free."""
+    names = (f"{d.uuid} (process {', '.join(map(str, d.busy_pids))})" for d in busy)
+    return f"in use by processes of others: {', '.join(names)}"
+
+
 def _asked(replicas: Sequence[ReplicaPlan]) -> str:
     """``4 NVIDIA_TESLA_T4 per master and worker``: groups that ask alike are named together."""
     groups: dict[str, list[str]] = {}
@@ -139,46 +169,23 @@ def _shares(
 
 def _lock_free(
     devices: Sequence[Device], count: int, lock_dir: Path | None, locks: ExitStack
-) -> list[tuple[Device, Callable[[], None]]]:
-    """Up to ``count`` devices that nobody holds, each with the way to give it back early."""
-    directory = (lock_dir or runtime_dir()) if devices else Path()
-    held: list[tuple[Device, Callable[[], None]]] = []
-    for device in devices:
-        lock = _try_lock(directory / f"{device.uuid}.lock") if len(held) < count else None
-        if lock is not None:
-            held.append((device, locks.enter_context(lock).close))
-    return held
+) -> tuple[list[tuple[Device, Callable[[], None]]], list[Device]]:
+    """Up to ``count`` free devices, each with the way to give it back early; and the busy ones.
 
-
-def _try_lock(path: Path) -> BinaryIO | None:
-    try:
-        file = path.open("wb")
-    except OSError as error:
-        raise EngineFault(f"cannot lock a GPU: {path}: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file
-
-
-def runtime_dir() -> Path:
-    """A directory of this user alone, for locks: below $XDG_RUNTIME_DIR or the temporary one.
-
-    Raises EngineFault when somebody else owns what lies there.
+    A device that another job has locked is not among the busy: the processes are that job's.
     """
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    home = Path(given) / "trainshed" if given else _temporary()
-    try:
-        home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        facts = home.lstat()
-    except OSError as error:
-        raise EngineFault(f"cannot make {home}: {error.strerror}") from error
-    if facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) != _PRIVATE:
-        raise EngineFault(f"{home} must be a directory of yours alone (mode 700)")
-    return home
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir()) / f"trainshed-{os.getuid()}"
+    held: list[tuple[Device, Callable[[], None]]] = []
+    busy: list[Device] = []
+    directory = lock_dir or device_locks.shared_directory()
+    if devices and count:
+        device_locks.prepare(directory)
+    for device in devices:
+        lock = device_locks.try_lock(directory, device.uuid) if len(held) < count else None
+        if lock is None:
+            continue
+        if device.busy_pids:
+            lock.close()
+            busy.append(device)
+        else:
+            held.append((device, locks.enter_context(lock).close))
+    return held, busy

@@ -48,7 +48,7 @@ def install(
     lacking = _lacking(wanted, wheels, python, work)
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
-    (work / TARGET).mkdir()
+    (work / TARGET).mkdir(mode=0o700)
     arguments = ["pip", "install", "--quiet", "--no-deps", "--python", python]
     answer = uv.ask([*arguments, "--target", str(work / TARGET), *map(str, wheels), *lacking])
     _check(answer, "cannot install the packages", work)

@@ -7,7 +7,7 @@ take hold of a device.
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from trainshed.engines.local.gpus import Device
 
@@ -15,6 +15,34 @@ _LIBRARY = "libnvidia-ml.so.1"
 _OK = 0
 _TEXT_BYTES = 96  # NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE of nvml.h
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+_INSUFFICIENT_SIZE = 7  # NVML_ERROR_INSUFFICIENT_SIZE of nvml.h: the count then says what is needed
+_PROCESSES = 64  # room at first; more where there are more
+_PROCESSES_MAX = 65536
+
+
+class _ProcessV1(ctypes.Structure):
+    """nvmlProcessInfo_v1_t of nvml.h."""
+
+    _fields_ = (("pid", ctypes.c_uint), ("used_bytes", ctypes.c_ulonglong))
+
+
+class _ProcessV2(ctypes.Structure):
+    """nvmlProcessInfo_v2_t of nvml.h, which is also what the third version fills."""
+
+    _fields_ = (
+        *_ProcessV1._fields_,
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
+
+
+#: What lists the processes, the newest first, with what it fills; old drivers have only the last.
+_LISTINGS: tuple[tuple[str, type[_ProcessV1 | _ProcessV2]], ...] = (
+    ("nvmlDeviceGetComputeRunningProcesses_v3", _ProcessV2),
+    ("nvmlDeviceGetComputeRunningProcesses_v2", _ProcessV2),
+    ("nvmlDeviceGetComputeRunningProcesses", _ProcessV1),
+)
 
 
 def devices(env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
@@ -70,4 +98,29 @@ def _device(library: ctypes.CDLL, index: int) -> Device | None:
     if library.nvmlDeviceGetUUID(handle, uuid, _TEXT_BYTES) != _OK:
         return None
     library.nvmlDeviceGetName(handle, name, _TEXT_BYTES)
-    return Device(uuid=uuid.value.decode(), name=name.value.decode(errors="replace"))
+    return Device(
+        uuid=uuid.value.decode(),
+        name=name.value.decode(errors="replace"),
+        busy_pids=_busy_pids(library, handle),
+    )
+
+
+def _busy_pids(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[int, ...]:
+    """The processes on a device but for this one; none where the driver does not tell."""
+    for name, kind in _LISTINGS:
+        listing = getattr(library, name, None)
+        pids = None if listing is None else _listed(listing, handle, kind)
+        if pids is not None:
+            return tuple(sorted(pids - {os.getpid()}))
+    return ()
+
+
+def _listed(
+    listing: Callable[..., int], handle: ctypes.c_void_p, kind: type[_ProcessV1 | _ProcessV2]
+) -> set[int] | None:
+    room, answer = _PROCESSES, _INSUFFICIENT_SIZE
+    while answer == _INSUFFICIENT_SIZE and room <= _PROCESSES_MAX:
+        processes, count = (kind * room)(), ctypes.c_uint(room)
+        answer = listing(handle, ctypes.byref(count), processes)
+        room = 2 * max(room, count.value)  # some may have come meanwhile
+    return {process.pid for process in processes[: count.value]} if answer == _OK else None

@@ -127,8 +127,8 @@ class _Conductor:
         """Come to a verdict when there is one, and stop the others when it is time."""
         if self._verdict is None:
             self._verdict = verdict.judge(self._plan, tuple(self._exits.values()))
-            if self._verdict is None and self._delivery.broken:
-                self._verdict = verdict.output_gone()
+            if self._verdict is None and self._delivery.broken is not None:
+                self._verdict = verdict.output_gone(self._delivery.broken)
             settle_s = 0.0 if self._verdict is None or self._verdict.exit_code else self._settle_s
             self._stop_at = time.monotonic() + settle_s
         all_ended = len(self._exits) == len(self._plan.replicas)

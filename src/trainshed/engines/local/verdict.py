@@ -45,10 +45,12 @@ def interrupted(signum: signal.Signals) -> Verdict:
     return Verdict(exit_code=SIGNAL_BASE + signum, signum=signum)
 
 
-def output_gone() -> Verdict:
-    """The verdict when nobody reads the output any more."""
-    code = SIGNAL_BASE + signal.SIGPIPE
-    return Verdict(exit_code=code, reason="the output was closed by its reader; the job was ended")
+def output_gone(error: OSError) -> Verdict:
+    """The verdict when the output has nowhere to go, with what its writing failed of."""
+    cause = "the output was closed by its reader"
+    if not isinstance(error, BrokenPipeError):
+        cause = f"the output cannot be written: {error.strerror or error}"
+    return Verdict(exit_code=SIGNAL_BASE + signal.SIGPIPE, reason=f"{cause}; the job was ended")
 
 
 def may_end_together(plan: LaunchPlan) -> bool:
