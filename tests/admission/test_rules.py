@@ -1,52 +1,20 @@
 """Rules beyond the given cases: each promise with an example, built from the model."""
 
-import datetime as dt
-
 import pytest
 
-from trainshed.admission import check, equipped, quota, resolve
+from admission.asking import T4, ask, gpus, group, ml, rules, vertex
+from trainshed.admission import check, equipped, quota
 from trainshed.admission.question import Scope
-from trainshed.catalog import load
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import (
     Accelerator,
     Disk,
-    JobSpec,
     Program,
     ProgramKind,
-    ReplicaGroup,
     ScaleTier,
     Scheduling,
 )
-from trainshed.model.roles import Dialect, Role
-
-TODAY = dt.date(2026, 8, 22)
-T4 = "NVIDIA_TESLA_T4"
-
-
-def gpus(count, kind=T4):
-    return Accelerator(type=kind, count=count)
-
-
-def group(machine="n1-standard-8", role=Role.PRIMARY, **fields):
-    return ReplicaGroup(role=role, machine_type=machine, **fields)
-
-
-def ml(*groups, tier=ScaleTier.CUSTOM, region="us-central1", **fields):
-    return JobSpec(dialect=Dialect.ML_V1, scale_tier=tier, region=region, groups=groups, **fields)
-
-
-def vertex(*groups, region="us-central1", **fields):
-    return JobSpec(dialect=Dialect.AIPLATFORM_V1, region=region, groups=groups, **fields)
-
-
-def ask(spec, edition=None, *, scope=Scope.MACHINES, today=TODAY):
-    edition = edition or ("2020-08" if spec.dialect is Dialect.ML_V1 else "2026-08")
-    return resolve(spec, load(edition), scope=scope, today=today)
-
-
-def rules(spec, edition=None, **options):
-    return [violation.rule for violation in check(ask(spec, edition, **options))]
+from trainshed.model.roles import Role
 
 
 def test_a_refusal_lists_everything_that_is_wrong():

@@ -53,3 +53,13 @@ def test_what_is_not_there_is_a_usage_error(trainshed, words, told):
     assert found.code == 2
     assert told in found.err
     assert found.out == ""
+
+
+def test_names_are_found_as_people_write_them(trainshed):
+    image = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
+    assert trainshed("catalog", "images", "describe", image).code == 0
+    assert (
+        "NVIDIA_TESLA_T4" in trainshed("catalog", "accelerators", "describe", "nvidia-tesla-t4").err
+    )
+    assert "n1-standard-4" in trainshed("catalog", "machine-types", "describe", "N1-STANDARD-4").err
+    assert trainshed("catalog", "machine-types", "list", "n1-standard-4").code == 2

@@ -170,8 +170,6 @@ def test_flags_that_trainers_have_too_reach_them(trainshed, trainer, flag):
         ),
         (("--worker-count", "two", "--distributed"), "--worker-count takes a whole number"),
         (("--start-port", "x"), "--start-port"),
-        (("--job-dir", "gs://B/out"), "'B' is no bucket name"),
-        (("--job-dir", "gs://bucket/../out"), "no '.' or '..'"),
         (("--package-path", "absent"), "--package-path absent is no folder"),
         (("--packages", "absent.whl"), "the package absent.whl does not exist"),
         (("--config", "absent.yaml"), "cannot read absent.yaml: No such file"),
@@ -199,3 +197,31 @@ def test_counts_without_distributed_and_idle_flags_are_said_to_be_ignored(trains
     assert found.code == 0
     assert "--worker-count is ignored without --distributed" in found.err
     assert "--staging-bucket means nothing on this machine" in found.err
+
+
+@pytest.mark.parametrize(
+    ("place", "told_of"),
+    [
+        ("gs://B/out", "'B' is no bucket name"),
+        ("gs://bucket/../out", "no '.' or '..'"),
+        ("s3://bucket/out", "neither in a bucket nor on this machine"),
+        ("", "the directory is empty"),
+    ],
+)
+def test_a_job_dir_that_is_no_path_is_refused_before_anything_starts(
+    trainshed, trainer, place, told_of
+):
+    trainer(TELL)
+    found = trainshed(*TRAIN, f"--job-dir={place}")
+    assert found.code == 2
+    assert "--job-dir: " in found.err
+    assert told_of in found.err
+    assert found.out == ""
+
+
+def test_flags_of_a_checked_job_say_nothing_in_a_run_that_checks_none(trainshed, trainer):
+    trainer(TELL)
+    found = trainshed(*TRAIN, "--labels", "a=b", "--edition", "2020-05")
+    assert found.code == 0
+    assert "--labels says nothing without --config." in found.err
+    assert "--edition says nothing without --config." in found.err

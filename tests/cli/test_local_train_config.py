@@ -216,3 +216,20 @@ def test_a_package_that_does_not_build_is_told_and_nothing_is_started(trainshed,
     assert "error: " in found.err
     assert "Traceback" not in found.err.split("error: ")[-1]
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_package_of_the_command_line_replaces_the_files_packages(trainshed, trainer, written):
+    """As gcloud does (contract 3.2): the file's tarball need not exist any more."""
+    trainer(TELL)
+    uris = {"packageUris": ["gs://gone/x.tar.gz"], "pythonModule": "trainer.task"}
+    name = written("c.json", {"trainingInput": {"scaleTier": "BASIC", **uris}})
+    assert trainshed(*TRAIN, "--config", name).code == 2
+    assert trainshed(*TRAIN, "--config", name, "--package-path", "trainer").code == 0
+
+
+def test_a_runtime_that_google_has_retired_still_runs_here(trainshed, trainer, written):
+    trainer(TELL)
+    asked = {"scaleTier": "BASIC", "runtimeVersion": "1.8", "pythonVersion": "3.5"}
+    found = trainshed(*TRAIN, "--config", written("c.json", {"trainingInput": asked}))
+    assert found.code == 0, found.err
+    assert "runtime version 1.8 is blocked for training" in found.err

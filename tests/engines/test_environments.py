@@ -418,3 +418,10 @@ def test_who_has_waited_for_a_build_that_failed_does_not_hold_a_lock_that_is_no_
         finally:
             build.__exit__(EngineFault, EngineFault("no"), None)
         assert waiter.result(20) == "held"
+
+
+def test_requirements_that_the_interpreter_meets_install_nothing(cache):
+    environment = Environment(python=sys.executable, requirements=("pytest",))
+    prepared = prepare(environment, cache_dir=cache, note=print)
+    (home,) = map(Path, prepared.python_path_entries)
+    assert list(home.iterdir()) == []

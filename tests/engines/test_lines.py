@@ -32,6 +32,14 @@ def test_a_line_over_the_limit_arrives_in_pieces_that_lose_and_split_no_characte
         assert all(len(piece.encode()) <= 8 for piece in pieces)
 
 
+def test_a_progress_bar_is_seen_while_it_redraws_its_line():
+    buffer = LineBuffer()
+    assert buffer.feed(b"\r1 of 3") == []
+    assert buffer.feed(b"\r2 of 3") == ["1 of 3"]
+    assert buffer.feed(b"\r3 of 3\n") == ["2 of 3", "3 of 3"]
+    assert buffer.feed(b"end\r") + buffer.feed(b"\n") + buffer.finish() == ["end"]
+
+
 def test_bytes_that_are_no_utf8_are_replaced_and_windows_line_ends_are_understood():
     assert lines_of([b"a\xffb\r\nc"]) == ["a�b", "c"]
 

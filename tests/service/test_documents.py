@@ -128,3 +128,19 @@ def test_any_json_object_reads_the_same_as_yaml(content):
 def test_any_text_is_read_or_refused_as_a_usage_fault(text):
     with suppress(UsageFault):
         list(load_all(text, "x"))
+
+
+def test_aliases_that_expand_to_a_flood_are_refused_at_once(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(UsageFault, match="aliases expand to over"):
+        read(str(path))
+
+
+def test_aliases_as_people_use_them_are_fine(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text("workerPoolSpecs: [&pool {replicaCount: 1}, *pool, *pool]\n")
+    pool = {"replicaCount": 1}
+    assert read(str(path))[0].content == {"workerPoolSpecs": [pool, pool, pool]}

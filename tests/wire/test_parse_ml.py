@@ -87,6 +87,12 @@ def test_durations_are_seconds():
         ({"scaleTier": "custom", "masterType": "n1"}, ScaleTier.CUSTOM),
         ({"scaleTier": "BASIC_GP"}, None),
         ({"scaleTier": 5, "workerType": "n1"}, ScaleTier.CUSTOM),
+        ({"scaleTeir": "CUSTOM", "masterType": "n1"}, ScaleTier.CUSTOM),
+        ({"scale_teir": "CUSTOM", "masterType": "n1"}, ScaleTier.CUSTOM),
+        ({"scaletier": "CUSTOM", "masterType": "n1"}, ScaleTier.CUSTOM),
+        ({"scaleTeir": "BASIC", "scaleTier": "BASIC_GPU", "masterType": "n1"}, ScaleTier.BASIC_GPU),
+        ({"scaleTeir": "CUSTOM"}, None),
+        ({"labels": {}, "masterType": "n1"}, None),
         ({}, None),
     ],
 )
@@ -99,7 +105,62 @@ def test_a_study_that_says_little_has_the_services_defaults():
     assert study.metrics[0].metric_id == "training/hptuning/metric"
     assert study.metrics[0].goal is Goal.MAXIMIZE
     assert (study.trial_count_max, study.trial_count_parallel) == (1, 1)
-    assert study.parameters[0].bounds == (0.0, 0.0)
+    assert study.parameters[0].bounds is None
+
+
+def test_a_bound_that_is_not_given_beside_another_is_0():
+    params = [{"parameterName": "n", "type": "DOUBLE", "maxValue": 2}]
+    assert spec(hyperparameters={"params": params}).study.parameters[0].bounds == (0.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "is_whole"),
+    [
+        ({"params": [{"parameterName": "n", "type": "INTEGER"}]}, True),
+        ({"params": [{"parameterName": "n", "type": "INTEGER", "minValue": "x"}]}, False),
+        ({"params": [{"parameterName": "n"}]}, False),
+        ({"maxTrialsX": 8}, False),
+    ],
+)
+def test_a_study_says_whether_all_of_it_could_be_read(hyperparameters, is_whole):
+    assert spec(hyperparameters=hyperparameters).study.is_whole is is_whole
+
+
+def found(**training):
+    return [(v.field, v.rule) for v in job({"trainingInput": training}).violations]
+
+
+@pytest.mark.parametrize("name", ["containerCommand", "containerArgs"])
+def test_a_containers_own_command_excludes_the_jobs_args(name):
+    """contracts/vertex-sdk.md 7.1: mutually exclusive."""
+    config = {"imageUri": "i", name: ["x"]}
+    path = f"trainingInput.workerConfig.{name}"
+    assert found(workerConfig=config, args=["a"]) == [(path, "args-conflict")]
+    assert found(workerConfig=config, args=[]) == []
+    assert found(workerConfig={"imageUri": "i", name: []}, args=["a"]) == []
+
+
+def test_a_conflict_is_named_in_the_callers_spelling():
+    config = {"image_uri": "i", "container_args": ["x"]}
+    document = {"training_input": {"master_config": config, "args": ["a"]}}
+    [violation] = job(document).violations
+    assert violation.field == "training_input.master_config.container_args"
+    assert violation.message == "args and containerArgs exclude each other"
+    assert violation.accepted
+
+
+@pytest.mark.parametrize("name", ["containerCommand", "containerArgs"])
+def test_a_containers_own_command_needs_an_image(name):
+    path = f"trainingInput.evaluatorConfig.{name}"
+    command = {"evaluatorConfig": {name: ["x"]}, "evaluatorCount": 1}
+    assert found(**command, runtimeVersion="2.1") == [(path, "command-without-image")]
+    assert found(**command, masterConfig={"imageUri": "m"}) == []
+    assert found(evaluatorConfig={name: ["x"], "imageUri": "e"}) == []
+
+
+def test_a_command_that_cannot_be_read_is_told_once():
+    path = "trainingInput.masterConfig.containerArgs"
+    assert found(masterConfig={"containerArgs": 3}) == [(path, "wrong-type")]
 
 
 def test_a_parameter_without_a_type_is_told_once():

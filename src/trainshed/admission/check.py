@@ -1,4 +1,4 @@
-"""Asks every rule, in the order in which a person would: shape, machines, places, programs.
+"""Asks every rule, as a person would: shape, machines, places, limits, studies, programs.
 
 Rules never stop each other: a refusal lists all that is wrong at once.  The first violation is the
 first that a person would name.
@@ -11,11 +11,15 @@ from trainshed.admission.question import Question, Rule, Scope
 from trainshed.admission.rules import (
     accelerators,
     cluster,
+    directories,
+    env,
     job,
     machines,
+    parameters,
     reduction,
     regions,
     software,
+    study,
 )
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import Violation
@@ -41,7 +45,14 @@ RULES: tuple[Rule, ...] = (
     regions.region_has_all,
     job.strategy_fits,
     job.limits_are_possible,
+    study.study_has_metrics,
+    parameters.study_has_parameters,
+    parameters.study_values_are_possible,
+    study.study_algorithm_fits,
+    study.study_trials_are_possible,
+    directories.job_dir_is_a_path,
     software.programs_are_whole,
+    env.env_is_well_formed,
 )
 
 

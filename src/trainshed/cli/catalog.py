@@ -19,6 +19,10 @@ def run(request: Request) -> int:
     edition = args.edition or editions()[-1].id
     catalog = load_catalog(edition, tuple(map(Path, args.overlay)), args.zone_snapshot)
     rows = NOUNS[args.noun](catalog)
+    if args.name and args.action != "describe":
+        raise UsageFault(
+            f"list takes no name; use: trainshed catalog {args.noun} describe {args.name}"
+        )
     if args.action == "describe":
         _describe(_row(rows, args), as_json=args.format == "json")
     elif args.format == "json":
@@ -34,11 +38,18 @@ def _row(rows: Sequence[Row], args: Any) -> Row:
     if not args.name:
         raise UsageFault(f"describe what? give a name of trainshed catalog {args.noun} list")
     for row in rows:
-        if row["name"] == args.name or args.name in row.get("aliases", ()):
+        names = (row["name"], *row.get("aliases", ()))
+        if any(args.name == name or args.name.endswith(f"/{name}") for name in names):
             return row
-    near = difflib.get_close_matches(args.name, [row["name"] for row in rows], n=3)
+    by_plain = {_plain(row["name"]): row["name"] for row in rows}
+    found = difflib.get_close_matches(_plain(args.name), by_plain, n=3)
+    near = [by_plain[name] for name in found]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise UsageFault(f"there is no {args.name} among {args.noun} of that edition{hint}")
+    raise UsageFault(f"there is no {args.name} among the {args.noun}{hint}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def _describe(row: Row, *, as_json: bool) -> None:

@@ -27,7 +27,6 @@ def run(request: Request) -> int:
     found = custom_run(args.config, given, rulebook_of(args))
     cluster = cluster_table(found.accepted.cluster) if found.judged else ""
     remarks = [f"{flag} means nothing on this machine." for flag in idle_flags(args)]
-    remarks += found.accepted.advice
     return run_job(args, _job(args, found), host_of(args), cluster=cluster, remarks=remarks)
 
 
@@ -40,6 +39,7 @@ def _job(args: argparse.Namespace, found: CustomRun) -> LocalJob:
         source=source,
         folder=source.folder,
         say=found.accepted.say,
+        advice=found.accepted.advice,
         is_local_program=bool(found.program.command),
         any_gpu_count=_gpu_count(args, found),
     )

@@ -21,8 +21,9 @@ def print_ending(outcome: Outcome, metrics: Mapping[str, float], output: Path | 
         headers.append(metric[0].upper().replace("_", " "))
         for row, replica in zip(rows, outcome.replicas, strict=True):
             row.append(f"{metric[1]:.4g}" if replica.role is Role.PRIMARY else "")
-    out("")
-    out(table(headers, rows))
+    if rows:
+        out("")
+        out(table(headers, rows))
     if outcome.message:
         out(outcome.message)
     if output is not None and output.is_dir():

@@ -40,7 +40,7 @@ def report(error: Exception) -> int:
 
 def tell(message: str) -> None:
     """Write one error message on stderr."""
-    print(f"error: {message}", file=sys.stderr)  # noqa: T201  # the command line prints
+    print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201  # the command line prints
 
 
 def tell_violations(found: Iterable[Violation]) -> None:
@@ -52,7 +52,12 @@ def tell_violations(found: Iterable[Violation]) -> None:
 def in_a_line(violation: Violation) -> str:
     """``field: message [accepted: ...]``."""
     accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
-    return f"{violation.field}: {violation.message}{accepted}"
+    return harmless(f"{violation.field}: {violation.message}{accepted}")
+
+
+def harmless(text: str) -> str:
+    """A text of somebody else's without the control characters that a terminal would obey."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def unknown_verb(words: list[str]) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from trainshed.cli import flags
 from trainshed.cli.run_options import add_run_flags
+from trainshed.model.faults import UsageFault
 
 EXAMPLE = """\
   trainshed gpu-check --module-name steps --package-path examples/gpu-check -- --steps 20"""
@@ -13,7 +14,9 @@ EXAMPLE = """\
 def request(prog: str, argv: Sequence[str]) -> flags.Request:
     """Read a command line.  Raises UsageFault."""
     words, user_args = flags.split_user_args(argv)
-    flags.refuse_own_flags(user_args, ("module-name", "package-path", "device"))
+    flags.refuse_own_flags(user_args, ("module-name", "package-path"))
+    if any(word.split("=")[0] == "--device" for word in user_args or ()):
+        raise UsageFault("--device is what gpu-check itself gives the trainer; leave it out")
     return flags.Request(_parser(prog).read(words), user_args)
 
 

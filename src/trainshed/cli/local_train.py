@@ -37,7 +37,15 @@ def run(request: Request) -> int:
         flags=given,
     )
     ignored = [f"{flag} is ignored without --distributed." for flag in ignored_counts(plain)]
+    ignored += [f"{flag} says nothing without --config." for flag in _unused(args, given)]
     return run_job(args, _plain_job(args, plain), host, remarks=[*remarks, *ignored])
+
+
+def _unused(args: argparse.Namespace, given: dict[str, str]) -> list[str]:
+    """Flags that describe a checked job, in a run that checks none."""
+    found = [f"--{name}" for name in ("labels", "use-chief-in-tf-config") if name in given]
+    found += [f"--{name}" for name in ("edition", "overlay", "scope") if getattr(args, name, None)]
+    return found
 
 
 def _remarks(args: argparse.Namespace) -> list[str]:
@@ -52,7 +60,9 @@ def _cluster_job(
     from trainshed.cli.rulebooks import rulebook_of  # noqa: PLC0415  # see above
     from trainshed.service.cluster_train import cluster_job  # noqa: PLC0415  # see above
 
-    accepted = cluster_job(args.config, given, user_args, rulebook_of(args))
+    accepted = cluster_job(
+        args.config, given, user_args, rulebook_of(args), has_package=bool(args.package_path)
+    )
     spec = accepted.spec
     program = spec.groups[0].program
     module = program.module if program else None
@@ -65,6 +75,7 @@ def _cluster_job(
         source=source,
         folder=working_folder(source, module),
         say=accepted.say,
+        advice=accepted.advice,
         entry_point=("python", "-m", module) if module else (),
     )
     return job, cluster_table(accepted.cluster)

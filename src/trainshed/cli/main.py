@@ -5,6 +5,7 @@ request that failed or a file that ``validate`` refuses, 2 a request that cannot
 written, 130 Ctrl-C; a job's own exit code is passed on.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ _HELP = frozenset({"-h", "--help", "help"})
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code; never raises, never shows a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no such letter
     try:
         return run(words)
     except SystemExit as leaving:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Collection
+from pathlib import Path
 
 from trainshed.service.submit_flags import FLAGS
 
@@ -21,9 +22,17 @@ def add_cluster_flags(
 
 
 def given_flags(args: argparse.Namespace) -> dict[str, str]:
-    """The submit flags that were given, by name, as text."""
-    return {
+    """The submit flags that were given, by name, as text; local packages by their full path."""
+    found = {
         name.removeprefix(_PREFIX): value
         for name, value in vars(args).items()
         if name.startswith(_PREFIX) and value is not None
     }
+    if "packages" in found:  # they lie where the user stands, not where the replicas run
+        found["packages"] = ",".join(map(_absolute, found["packages"].split(",")))
+    return found
+
+
+def _absolute(package: str) -> str:
+    path = Path(package.strip()).expanduser()
+    return package if "://" in package or not path.exists() else str(path.absolute())

@@ -29,6 +29,7 @@ JOB: Final[Mapping[str, str]] = {
     "waiting-time": "The limit on the waiting time is below the least one.",
     "flex-start": "Strategy FLEX_START does not go with these machines.",
     "spot": "Strategy SPOT does not go with a slice of a TPU pod.",
+    "job-dir": "The directory is no gs:// URI and no local path.",
     "not-in-that-version": "The catalog edition does not have it yet.",
 }
 
@@ -92,10 +93,25 @@ PROGRAM: Final[Mapping[str, str]] = {
     "runtime-retired": "The runtime version is blocked for training.",
     "python-version": "The runtime version does not have this version of Python.",
     "env-name": "The name of an environment variable is no C identifier.",
+    "env-count": "There are too many environment variables.",
+    "args-conflict": "The job's args and a container's own command or args are both given.",
+    "command-without-image": "A container's command or args are given without an image.",
     "no-program": "A pool has nothing to run.",
     "no-module": "A Python package job names no module.",
     "no-command": "The image's entry point cannot be known here and no command is given.",
     "no-such-replica": "The job has no such replica.",
+}
+
+#: About tuning studies.
+STUDY: Final[Mapping[str, str]] = {
+    "study-metrics": "A metric is missing, given twice, or its name cannot be reported.",
+    "study-parameters": "A parameter or its name is missing, or a name is given twice.",
+    "study-bounds": "The bounds are missing, reversed, or of another type than the parameter.",
+    "study-scale": "A log scale needs numbers above 0.",
+    "study-values": "The list of values is empty, too long, or not in order.",
+    "study-algorithm": "The algorithm does not go with a parameter's type.",
+    "study-trials": "The counts of trials are impossible.",
+    "study-condition": "A condition names a value that the parent parameter does not have.",
 }
 
 RULES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -106,6 +122,7 @@ RULES: Final[Mapping[str, Mapping[str, str]]] = {
     "Places and quota": PLACE,
     "Reduction Server": REDUCTION,
     "Programs": PROGRAM,
+    "Tuning studies": STUDY,
 }
 
 NAMES: Final = frozenset(name for table in RULES.values() for name in table)

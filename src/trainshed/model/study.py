@@ -1,6 +1,7 @@
 """What a tuning study is: parameters, metrics, algorithm and stopping rules (R19)."""
 
 import enum
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -77,6 +78,31 @@ class StudySpec:
     trial_count_failed_max: int = 0
     early_stopping: bool = False
     resume_previous_job_id: str | None = None
+    is_whole: bool = True
+    """False when a part of the caller's study could not be read, and is absent here."""
+
+
+def parameters_of(study: StudySpec) -> Iterator[ParameterSpec]:
+    """Every parameter of a study, conditional ones at any depth behind their parent."""
+    return (parameter for parameter, _ in occurrences(study.parameters))
+
+
+def occurrences(
+    parameters: Sequence[ParameterSpec],
+    under: Mapping[object, frozenset[str | float]] | None = None,
+    at: tuple[int, ...] = (),
+) -> Iterator[tuple[ParameterSpec, Mapping[object, frozenset[str | float]]]]:
+    """Every parameter, with the values that each parent above it must have.
+
+    A parent is known by its position ``at``: names may be given twice (vertex-sdk.md 8).
+    """
+    conditions = under or {}
+    for index, parameter in enumerate(parameters):
+        own = (*at, index)
+        yield parameter, conditions
+        for number, condition in enumerate(parameter.conditions):
+            inner = {**conditions, own: frozenset(condition.parent_values)}
+            yield from occurrences([condition.parameter], inner, (*own, number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,13 @@ def cluster_job(
     flags: Mapping[str, str],
     user_args: Sequence[str] | None,
     rulebook: Rulebook,
+    *,
+    has_package: bool,
 ) -> Accepted:
     """The job of a file with flags on top, judged and found valid.
 
-    USER_ARGS replace the file's args (contracts/gcloud.md 3.2).  Raises Fault with all violations,
+    USER_ARGS replace the file's args, and a package of the command line its packageUris
+    (contracts/gcloud.md 3.2).  Raises Fault with all violations,
     UsageFault for a file that cannot be read or speaks the other dialect.
     """
     content: Mapping[str, Any] = read_one(config).content if config else {"trainingInput": {}}
@@ -30,6 +33,8 @@ def cluster_job(
             f"trainshed ai custom-jobs local-run --config {config}"
         )
     merged = with_args(merge(content, flags, has_file=config is not None), user_args)
+    if has_package and "packages" not in flags:
+        put(merged.content, ("trainingInput", "packageUris"), [])
     return accept(judge(merged, rulebook), Dialect.ML_V1)
 
 

@@ -20,12 +20,14 @@ from trainshed.service.wording import Say, in_words
 from trainshed.wire import detect
 from trainshed.wire.parsed import Parsed
 
-#: Rules that do not keep a job from running on one machine: nothing crosses a network here (0004).
-ONLY_ADVICE = frozenset({"reducer-bandwidth"})
+#: Rules that do not keep a job from running on one's own machine: nothing crosses a network here,
+#: and what Google has retired may still stand in the rack (decision 0004).
+ONLY_ADVICE = frozenset({"reducer-bandwidth", "accelerator-retired", "runtime-retired"})
 
 #: Keys that make an ml v1 job one about software too, in any spelling.  Modules and packages do
 #: not: they come by flag for most files, with a runtime version that is this machine's business.
 SOFTWARE_KEYS = frozenset({"runtimeversion", "imageuri"})
+SOFTWARE_DEPTH_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +148,13 @@ def default_scope(dialect: Dialect, content: dict[str, Any]) -> Scope:
     return Scope.ALL if everything else Scope.MACHINES
 
 
-def names_any(keys: frozenset[str], value: Any) -> bool:
-    """Whether one of the keys is there at any depth, in camel or snake case."""
+def names_any(keys: frozenset[str], value: Any, depth: int = 0) -> bool:
+    """Whether one of the keys is there, in camel or snake case, where a job can have it."""
     if isinstance(value, list):
-        return any(names_any(keys, item) for item in value)
-    if not isinstance(value, dict):
+        return any(names_any(keys, item, depth) for item in value)
+    if not isinstance(value, dict) or depth > SOFTWARE_DEPTH_MAX:
         return False
     return any(
-        key.replace("_", "").lower() in keys or names_any(keys, item) for key, item in value.items()
+        key.replace("_", "").lower() in keys or names_any(keys, item, depth + 1)
+        for key, item in value.items()
     )

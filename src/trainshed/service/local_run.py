@@ -56,6 +56,8 @@ class LocalJob:
     """Whether the program lies here and no image was meant to be run."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that replicas get instead of those that the launch plan would give them."""
+    advice: tuple[str, ...] = ()
+    """What is wrong with the job elsewhere, a sentence each."""
     any_gpu_count: int = 0
     """GPUs for the primary of a job that names no machines, whatever their type is."""
 
@@ -91,6 +93,7 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     a place that cannot be, EngineFault when a port is taken.
     """
     spec = job.spec if for_print else _without_reducers(job.spec)
+    _check_directories(spec, job.say)
     addresses = google_addresses(spec, job.job_id) if for_print else _addresses(spec, host)
     output = _output(spec, job, host)
     try:
@@ -117,6 +120,17 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     )
 
 
+def _check_directories(spec: JobSpec, say: Say) -> None:
+    """Also a job that no catalog judges must not write to a folder called ``s3:``."""
+    if (spec.job_dir, spec.base_output_dir) == (None, None):
+        return
+    # the rules bring the catalog with them, which a plain run does without
+    from trainshed.admission.rules.directories import violations  # noqa: PLC0415  # see above
+
+    if found := tuple(violations(spec)):
+        raise Fault(in_words(found, say))
+
+
 def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) -> Environment:
     """What is installed.  A job that writes into its own project does not change the package."""
     found = environment_of(spec, job.source, host.python, host.buckets, job.folder)
@@ -133,7 +147,7 @@ def start(prepared: Prepared, host: Host, sink: OutputSink) -> Outcome:
 def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     """What a job asked for and will not get on this machine, a sentence each."""
     programs = [group.program for group in job.spec.groups if group.program]
-    found = []
+    found = [*job.advice]
     if reducers := job.spec.group(Role.REDUCER):
         found.append(
             f"The Reduction Server pool ({reducers.count}) is left out: there is no reducer yet."

@@ -1,6 +1,5 @@
 """YAML as JSON would have it: text keys, no dates, no key twice, a place in every error."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,9 @@ from trainshed.model.faults import UsageFault
 
 #: Deeper documents are refused; libyaml's reader would follow them until the stack is full.
 DEPTH_MAX = 100
+
+#: What aliases may expand a document to, in values: a job has hundreds.
+EXPANDED_MAX = 100_000
 
 #: Only a text with so many of these can be dangerously deep; others need not be looked through.
 _OPENERS = ("[", "{", "- ", "? ")
@@ -51,8 +53,8 @@ def load_all(text: str, path: str) -> Iterator[Any]:
         if sum(map(text.count, _OPENERS)) > _OPENERS_HARMLESS:
             _check_depth(text)
         for content in yaml.load_all(text, Loader):
-            if "*" in text and _has_cycle(content):
-                raise UsageFault(f"cannot read {path}: an anchor holds itself")
+            if "*" in text:
+                _check_aliases(content, path)
             yield content
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -81,12 +83,23 @@ def _at(place: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
 
 
-def _has_cycle(content: Any) -> bool:
-    try:
-        json.dumps(content)
-    except ValueError:
-        return True
-    return False
+def _check_aliases(content: Any, path: str) -> None:
+    """Refuse anchors that hold themselves, or that expand to more than any job has."""
+    if _expanded(content, {}, frozenset(), path) > EXPANDED_MAX:
+        raise UsageFault(f"cannot read {path}: its aliases expand to over {EXPANDED_MAX} values")
+
+
+def _expanded(value: Any, known: dict[int, int], above: frozenset[int], path: str) -> int:
+    """How many values a value is once its aliases are written out; shared ones are counted once."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) in above:
+        raise UsageFault(f"cannot read {path}: an anchor holds itself")
+    if id(value) not in known:
+        items = value.values() if isinstance(value, dict) else value
+        inner = above | {id(value)}
+        known[id(value)] = 1 + sum(_expanded(item, known, inner, path) for item in items)
+    return known[id(value)]
 
 
 def _one_line(error: Exception) -> str:

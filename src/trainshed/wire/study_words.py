@@ -1,7 +1,7 @@
-"""The words of a study that both dialects share: algorithms, goals, scales (R19)."""
+"""What both dialects say alike in a study: algorithms, goals, scales, bounds (R19)."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from trainshed.model.study import Algorithm, Goal, Scale
 
@@ -23,3 +23,13 @@ SCALE: Final[Mapping[str, Scale]] = {
     "UNIT_LOG_SCALE": Scale.LOG,
     "UNIT_REVERSE_LOG_SCALE": Scale.REVERSE_LOG,
 }
+
+
+def bounds_of(value: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The bounds of a range; None when neither is given.
+
+    One that is not given beside the other is 0: the SDK leaves zeros out (vertex-sdk.md 3).
+    """
+    if "minValue" not in value and "maxValue" not in value:
+        return None
+    return float(value.get("minValue", 0)), float(value.get("maxValue", 0))

@@ -49,6 +49,8 @@ def install(
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
     (work / TARGET).mkdir(mode=0o700)
+    if not (wheels or lacking):
+        return  # the interpreter has all of it
     arguments = ["pip", "install", "--quiet", "--no-deps", "--python", python]
     answer = uv.ask([*arguments, "--target", str(work / TARGET), *map(str, wheels), *lacking])
     _check(answer, "cannot install the packages", work)

@@ -1,10 +1,16 @@
 """Bytes from a pipe become lines of text, without losing any of them.
 
+A lone carriage return ends a line too: progress bars redraw theirs with it, and must be seen.
 A line longer than ``LINE_BYTES_MAX`` arrives in pieces, so that a replica that never writes a
 newline cannot fill the launcher's memory.  Bytes that are no UTF-8 become U+FFFD.
 """
 
+import re
+
 LINE_BYTES_MAX = 1 << 20
+
+#: A carriage return at the end may be half of a Windows line end: the next byte will tell.
+_END = re.compile(rb"\r?\n|\r(?=[^\n])")
 
 _CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80
 _UTF8_BYTES_MAX = 4
@@ -22,12 +28,13 @@ class LineBuffer:
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes and give the lines that they complete."""
-        *whole, rest = data.split(b"\n")
+        data, start = self._rest + data, 0
         lines: list[str] = []
-        for end in whole:
-            lines += self._pieces(self._rest + end)
-            self._rest = b""
-        self._rest += rest
+        for end in _END.finditer(data):
+            line, start = data[start : end.start()], end.end()
+            if line or end[0] != b"\r":
+                lines += self._pieces(line)
+        self._rest = data[start:]
         while len(self._rest) > self._limit:
             piece, self._rest = _cut(self._rest, self._limit)
             lines.append(_text(piece))
@@ -35,7 +42,7 @@ class LineBuffer:
 
     def finish(self) -> list[str]:
         """Give what is left when the stream ends without a newline."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = self._rest.removesuffix(b"\r"), b""
         return self._pieces(rest) if rest else []
 
     def _pieces(self, line: bytes) -> list[str]:
@@ -43,7 +50,7 @@ class LineBuffer:
         while len(line) > self._limit:
             piece, line = _cut(line, self._limit)
             pieces.append(_text(piece))
-        return [*pieces, _text(line.removesuffix(b"\r"))]
+        return [*pieces, _text(line)]
 
 
 def _cut(line: bytes, limit: int) -> tuple[bytes, bytes]:

@@ -20,13 +20,18 @@ from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
 from trainshed.wire.jsonmap import Reading, read, told
 from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
-from trainshed.wire.spelling import as_written
+from trainshed.wire.spelling import as_written, snake
 from trainshed.wire.times import seconds
 
 Json = Mapping[str, Any]
 
 #: The task that a training pipeline can hold here, whatever its version.
 CUSTOM_TASK: Final = re.compile(r"/trainingjob/definition/custom_task_[\w.]+\.yaml$")
+
+#: Where a HyperparameterTuningJob says its study.
+STUDY_KEYS: Final = frozenset(
+    {"study_spec", "max_trial_count", "parallel_trial_count", "max_failed_trial_count"}
+)
 _LOCATION: Final = re.compile(r"/locations/([^/]+)/")
 
 
@@ -60,7 +65,15 @@ def tuning_job(document: Json) -> Parsed:
     )
     parsed = _parsed(document, reading, "trialJobSpec")
     violations = (*parsed.violations, *without(gaps, parsed.violations))
-    return replace(_with_spec(parsed, study=study_of(reading.value)), violations=violations)
+    study = replace(study_of(reading.value), is_whole=not any(map(_is_of_study, violations)))
+    return replace(_with_spec(parsed, study=study), violations=violations)
+
+
+def _is_of_study(violation: Violation) -> bool:
+    """Whether a part of the study is missing for it; an unknown key may have meant one."""
+    key, _, below = str(violation.field).partition(".")
+    is_unknown = violation.rule == "unknown-field" and not below
+    return is_unknown or snake(key) in STUDY_KEYS
 
 
 def training_pipeline(document: Json) -> Parsed:

@@ -11,7 +11,7 @@ from trainshed.model.study import (
     ParameterSpec,
     StudySpec,
 )
-from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE
+from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 
 #: The alternatives by which a trial is stopped early; which of them is left to the echo.
 STOPPING: Final = (
@@ -76,8 +76,7 @@ def _parameter(value: Json) -> ParameterSpec:
 
 
 def _bounds(value: Json) -> Json:
-    """Bounds that are not given are 0: the SDK leaves them out (contracts/vertex-sdk.md 3)."""
-    return {"bounds": (float(value.get("minValue", 0)), float(value.get("maxValue", 0)))}
+    return {"bounds": bounds_of(value)}
 
 
 def _names(value: Json) -> Json:

@@ -11,7 +11,7 @@ from trainshed.model.study import (
     StudySpec,
 )
 from trainshed.wire.spelling import as_written
-from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE
+from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 
 #: The metric of a study that names none.
 DEFAULT_METRIC: Final = "training/hptuning/metric"
@@ -55,11 +55,10 @@ def _has_type(value: Json) -> bool:
 
 
 def _range(value: Json) -> ParameterSpec:
-    """Bounds that are not given are 0, as in the service's own messages."""
     return ParameterSpec(
         parameter_id=value.get("parameterName", ""),
         kind=ParameterKind(value["type"]),
-        bounds=(float(value.get("minValue", 0)), float(value.get("maxValue", 0))),
+        bounds=bounds_of(value),
         scale=SCALE[value.get("scaleType", "NONE")],
     )
 

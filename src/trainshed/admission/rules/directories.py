@@ -1,0 +1,61 @@
+"""The rule about where a job writes: ``jobDir`` and ``baseOutputDirectory`` (R2).
+
+Both are handed to the program, and become a folder here.  A place that is neither in a bucket nor
+on this machine would quietly become a folder of that odd name.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.admission.question import Question
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec
+
+ACCEPTED: Final = "gs://BUCKET/PATH, or a path on this machine"
+BUCKET_SCHEME: Final = "gs://"
+
+#: Two letters or more, so that no drive letter is taken for one; one slash is a typing mistake.
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+#: One letter is enough: the contracts print gs://b/j (contracts/vertex-sdk.md 7).
+_BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
+
+
+def job_dir_is_a_path(question: Question) -> Iterator[Violation]:
+    """The directory of either dialect is a gs:// URI or a local path (R2)."""
+    yield from violations(question.asked)
+
+
+def violations(spec: JobSpec) -> Iterator[Violation]:
+    """What is wrong with a spec's directories, also for a job that no catalog judges."""
+    for place in (spec.job_dir, spec.base_output_dir):
+        fault = None if place is None else _fault(place)
+        if fault:
+            path = FieldPath(Field.JOB_DIR)
+            yield Violation(field=path, rule="job-dir", message=fault, accepted=ACCEPTED)
+
+
+def _fault(place: str) -> str | None:
+    if not place.strip():
+        return "the directory is empty"
+    if any(unicodedata.category(letter) == "Cc" for letter in place):
+        return f"{place!r} has control characters"
+    if place.startswith(BUCKET_SCHEME):
+        return _fault_of_uri(place)
+    scheme = _SCHEME.match(place)
+    if scheme:
+        return f"{place!r} is neither in a bucket nor on this machine: {scheme[1]}: is not gs://"
+    return None
+
+
+def _fault_of_uri(uri: str) -> str | None:
+    bucket, _, name = uri.removeprefix(BUCKET_SCHEME).partition("/")
+    if not bucket:
+        return f"{uri!r} names no bucket"
+    if not _BUCKET.fullmatch(bucket):
+        return f"{uri!r}: {bucket!r} is no bucket name"
+    if {".", ".."}.intersection(name.split("/")):
+        return f"{uri!r}: a path in a bucket has no '.' or '..' of its own"
+    return None

@@ -1,0 +1,95 @@
+"""Rules about a tuning study as a whole: its metrics, its algorithm and its trials (R19).
+
+What one parameter must be is asked in ``parameters``.  A study of which a part could not be read
+is not judged: the caller has been told of that part, and what it left behind is not the caller's.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from trainshed.admission.question import Question
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.roles import Dialect
+from trainshed.model.study import Algorithm, Metric, ParameterKind, StudySpec, parameters_of
+
+#: Keys of a line of the metric file: a metric of that name is lost, or replaces the line's own
+#: value (contracts/vertex-sdk.md 10.1).
+TAKEN_METRICS: Final = ("trial", "timestamp", "global_step", "checkpoint_path")
+
+#: What the dialects call the counts of trials: all, at once, and those that may fail.
+TRIAL_WORDS: Final[Mapping[Dialect, tuple[str, str, str]]] = {
+    Dialect.ML_V1: ("maxTrials", "maxParallelTrials", "maxFailedTrials"),
+    Dialect.AIPLATFORM_V1: ("maxTrialCount", "parallelTrialCount", "maxFailedTrialCount"),
+}
+
+
+def judged_study(question: Question) -> StudySpec | None:
+    """The study that the rules may judge; None where there is none, or not all of it."""
+    study = question.asked.study
+    return study if study and study.is_whole else None
+
+
+def study_has_metrics(question: Question) -> Iterator[Violation]:
+    """At least one metric, each under a name that reaches us (contracts/vertex-sdk.md 8, 10.1)."""
+    study = judged_study(question)
+    if study is None:
+        return
+    if not study.metrics:
+        yield broken_study("study-metrics", "a study needs a metric", "at least one metric")
+    for metric in study.metrics:
+        yield from _metric(metric, question.asked.dialect)
+    for name, count in Counter(metric.metric_id for metric in study.metrics).items():
+        if count > 1:
+            message = f"metric {name!r} is given {count} times"
+            yield broken_study("study-metrics", message, "each metric once")
+
+
+def _metric(metric: Metric, dialect: Dialect) -> Iterator[Violation]:
+    name = metric.metric_id
+    if not name:
+        yield broken_study("study-metrics", "a metric needs a name", "accuracy, for example")
+    elif dialect is Dialect.AIPLATFORM_V1 and any(letter.isspace() for letter in name):
+        message = f"metric {name!r}: the name of a metric has no blanks"
+        yield broken_study("study-metrics", message, "a name without blanks")
+    elif name in TAKEN_METRICS:
+        message = f"metric {name!r}: reports of metrics have a key of that name already"
+        accepted = f"any name but {', '.join(TAKEN_METRICS)}"
+        yield broken_study("study-metrics", message, accepted)
+
+
+def study_algorithm_fits(question: Question) -> Iterator[Violation]:
+    """A grid has no DOUBLE parameters (contracts/vertex-sdk.md 7.1, 8)."""
+    study = judged_study(question)
+    if study is None or study.algorithm is not Algorithm.GRID_SEARCH:
+        return
+    for parameter in parameters_of(study):
+        if parameter.kind is ParameterKind.DOUBLE:
+            message = f"parameter {parameter.parameter_id}: GRID_SEARCH takes no DOUBLE parameter"
+            accepted = "INTEGER, CATEGORICAL or DISCRETE, or another algorithm"
+            yield broken_study("study-algorithm", message, accepted)
+
+
+def study_trials_are_possible(question: Question) -> Iterator[Violation]:
+    """Counts of trials are from 1, and no more run at once than there are."""
+    study = judged_study(question)
+    if study is None:
+        return
+    most, at_once, failed = TRIAL_WORDS[question.asked.dialect]
+    total, parallel = study.trial_count_max, study.trial_count_parallel
+    for name, count in ((most, total), (at_once, parallel)):
+        if count < 1:
+            message = f"{name} is at least 1, not {count}"
+            yield broken_study("study-trials", message, "a whole number from 1")
+    if parallel > total >= 1:
+        message = f"{at_once} is {parallel}, which is more than {most}, {total}"
+        yield broken_study("study-trials", message, f"at most {total}, or a larger {most}")
+    if study.trial_count_failed_max < 0:
+        message = f"{failed} is at least 0, not {study.trial_count_failed_max}"
+        yield broken_study("study-trials", message, "a whole number; 0 leaves it to the service")
+
+
+def broken_study(rule: str, message: str, accepted: str) -> Violation:
+    """A violation of the study.  The message says of which parameter or metric."""
+    path = FieldPath(Field.STUDY)
+    return Violation(field=path, rule=rule, message=message, accepted=accepted)
