@@ -157,7 +157,7 @@ def test_a_refusal_names_fields_where_the_pools_came_from_a_file(trainshed, writ
         (("--worker-pool-spec", CPU), "--command: The container of the primary group"),
         (("--worker-pool-spec", "gpus=1"), "has no key gpus"),
         (("--script", "task.py", "--", "--worker-pool-spec=x"), "put --worker-pool-spec before"),
-        (("--script", "task.py", "--base-output-dir", "gs://X/y"), "'X' is no bucket name"),
+        (("--script", "task.py", "--base-output-dir", "gs://X/y"), "'X' is not a bucket name"),
         (("--scrip", "task.py"), "did you mean --script"),
         (("--config", "ml.json"), "trainshed ai-platform local train --config ml.json"),
     ],

@@ -170,7 +170,7 @@ def test_flags_that_trainers_have_too_reach_them(trainshed, trainer, flag):
         ),
         (("--worker-count", "two", "--distributed"), "--worker-count takes a whole number"),
         (("--start-port", "x"), "--start-port"),
-        (("--package-path", "absent"), "--package-path absent is no folder"),
+        (("--package-path", "absent"), "--package-path absent is not a folder"),
         (("--packages", "absent.whl"), "the package absent.whl does not exist"),
         (("--config", "absent.yaml"), "cannot read absent.yaml: No such file"),
         (("JOB", "extra"), "unrecognised argument extra"),
@@ -202,7 +202,7 @@ def test_counts_without_distributed_and_idle_flags_are_said_to_be_ignored(trains
 @pytest.mark.parametrize(
     ("place", "told_of"),
     [
-        ("gs://B/out", "'B' is no bucket name"),
+        ("gs://B/out", "'B' is not a bucket name"),
         ("gs://bucket/../out", "no '.' or '..'"),
         ("s3://bucket/out", "neither in a bucket nor on this machine"),
         ("", "the directory is empty"),

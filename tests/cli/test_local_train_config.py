@@ -142,7 +142,7 @@ def test_a_containers_own_command_runs_on_this_python(trainshed, written):
     [
         (CONFIG, "--module-name is required"),
         ({"workerPoolSpecs": [{}]}, "trainshed ai custom-jobs local-run --config c.json"),
-        ({"something": "else"}, "none of the keys by which a job is known"),
+        ({"something": "else"}, "it has none of the keys that a job begins with"),
         ("trainingInput:\n\tscaleTier: CUSTOM\n", "line 2, column 1"),
         ("a: 1\n---\nb: 2\n", "holds 2 documents"),
     ],

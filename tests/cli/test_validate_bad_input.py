@@ -18,7 +18,7 @@ def job(**fields):
         ),
         (
             job(masterType="n1-standard-4", workerCount=[2]),
-            ("trainingInput.workerCount", "wrong-type", "is a whole number, not a list"),
+            ("trainingInput.workerCount", "wrong-type", "must be a whole number, not a list"),
         ),
         (job(), ("trainingInput.masterType", "master-type-missing", "")),
         (

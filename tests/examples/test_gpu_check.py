@@ -38,4 +38,4 @@ def test_the_command_says_what_it_could_measure():
     check = ("gpu-check", "--module-name", "steps", "--package-path", ".")
     outcome = call("gpu-check", *check, "--", "--steps", 3)
     assert outcome.code == 0, outcome.story()
-    assert "TIMES AS FAST" in outcome.text
+    assert "SPEEDUP" in outcome.text

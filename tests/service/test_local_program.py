@@ -60,7 +60,7 @@ def test_requirements_come_from_the_file_beside_the_code_too(tmp_path):
 def test_what_is_not_there_is_named(tmp_path):
     with pytest.raises(UsageFault, match=r"there is no script absent\.py in"):
         program_of({"script": "absent.py", "local-package-path": str(tmp_path)}, {})
-    with pytest.raises(UsageFault, match="is no folder"):
+    with pytest.raises(UsageFault, match="is not a folder"):
         program_of({"local-package-path": str(tmp_path / "absent")}, {})
     (tmp_path / "a.py").write_text("")
     both = {"script": "a.py", "python-module": "a", "local-package-path": str(tmp_path)}

@@ -94,5 +94,5 @@ def test_a_missing_package_is_named_with_its_place(tmp_path):
     with pytest.raises(UsageFault, match=r"package a\.tar\.gz does not exist"):
         environment(tmp_path, "a.tar.gz")
     source = Source(folder=tmp_path, package_path=tmp_path / "absent")
-    with pytest.raises(UsageFault, match=r"--package-path .*absent is no folder"):
+    with pytest.raises(UsageFault, match=r"--package-path .*absent is not a folder"):
         environment(tmp_path, source=source)

@@ -36,7 +36,7 @@ def test_an_object_lies_in_the_folder_of_its_bucket(uri, path):
 )
 def test_a_name_that_cloud_storage_refuses_is_no_bucket(name):
     assert not is_bucket_name(name)
-    with pytest.raises(UsageFault, match="no bucket name"):
+    with pytest.raises(UsageFault, match="not a bucket name"):
         BUCKETS.path_of(f"gs://{name}/x")
 
 

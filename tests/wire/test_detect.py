@@ -39,7 +39,7 @@ def test_a_document_is_known_by_its_keys(document, kind):
         ({1: 2}, "", "none of the keys"),
         ({}, "", "none of the keys"),
         ([], "", "a list"),
-        ("text", "", "the text 'text'"),
+        ("text", "", "the string 'text'"),
         (None, "", "null"),
     ],
 )

@@ -143,4 +143,4 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day; write YYYY-MM-DD") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day; write YYYY-MM-DD") from None

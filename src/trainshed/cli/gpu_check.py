@@ -38,7 +38,7 @@ def _print(found: Comparison) -> None:
     if found.gpu_seconds is not None and found.speedup is not None:
         rows.append((found.gpu_name or "GPU", f"{found.gpu_seconds:.3g}", f"{found.speedup:.3g}"))
     out("")
-    out(table(("DEVICE", "SECONDS", "TIMES AS FAST"), rows))
+    out(table(("DEVICE", "SECONDS", "SPEEDUP"), rows))
     out(found.verdict)
 
 

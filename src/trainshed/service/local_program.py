@@ -121,7 +121,7 @@ def _requirements(path: Path) -> tuple[str, ...]:
 
 def _check(program: LocalProgram) -> None:
     if not program.folder.is_dir():
-        raise UsageFault(f"--local-package-path {program.folder} is no folder")
+        raise UsageFault(f"--local-package-path {program.folder} is not a folder")
     if program.script and program.module:
         raise UsageFault("at most one of --script and --python-module can be given")
     if program.script and not (program.folder / program.script).is_file():

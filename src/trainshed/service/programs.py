@@ -93,7 +93,7 @@ def _buildable(source: Source) -> list[str]:
     if source.package_path is None:
         return []
     if not source.package_path.is_dir():
-        raise UsageFault(f"--package-path {source.package_path} is no folder")
+        raise UsageFault(f"--package-path {source.package_path} is not a folder")
     project = source.package_path.absolute().parent
     return [str(project)] if _is_project(project) else []
 

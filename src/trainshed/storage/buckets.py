@@ -53,7 +53,7 @@ def split(uri: str) -> tuple[str, str]:
         raise UsageFault(f"{uri!r} is no gs:// URI")
     bucket, _, name = uri.removeprefix(SCHEME).partition("/")
     if not is_bucket_name(bucket):
-        raise UsageFault(f"{uri}: {bucket!r} is no bucket name; it has {BUCKET_RULE}")
+        raise UsageFault(f"{uri}: {bucket!r} is not a bucket name; it has {BUCKET_RULE}")
     if {".", ".."}.intersection(name.split("/")) or "\0" in name:
         raise UsageFault(f"{uri}: a path in a bucket has no '.' or '..' of its own")
     return bucket, name

@@ -54,7 +54,7 @@ def parse(document: Any) -> Parsed:
 def kind_of(document: Any) -> Kind | Violation:
     """What a document is, or why it is nothing that is known here."""
     if not isinstance(document, Mapping):
-        message = f"a job is an object of fields, not {told(document)}"
+        message = f"a job must be an object of fields, not {told(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):
@@ -67,7 +67,7 @@ def _no_job(document: Mapping[Any, Any]) -> Violation:
     known = [key for keys in KEYS.values() for key in keys]
     near = ((str(key), nearest(str(key), known)) for key in document)
     key, meant = next(((key, meant) for key, meant in near if meant), ("", None))
-    message = "none of the keys by which a job is known is there"
+    message = "this is no job: it has none of the keys that a job begins with"
     message += f"; did you mean {meant} instead of {key}?" if meant else ""
     return Violation(field=key, rule="not-a-job", message=message, accepted=ACCEPTED)
 

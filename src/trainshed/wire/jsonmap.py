@@ -112,8 +112,8 @@ class _Reader:
         for key, each in item.items():
             where = f"{path}.{key}"
             if not isinstance(key, str):
-                accepted = f'a text: "{key}", in quotes'
-                self._add(where, "wrong-type", f"a key is a text, not {told(key)}", accepted)
+                accepted = f'a string: "{key}", in quotes'
+                self._add(where, "wrong-type", f"a key must be a string, not {told(key)}", accepted)
             else:
                 value = self._one(values, each, where, depth)
                 if value is not WRONG:
@@ -161,7 +161,7 @@ class _Reader:
         self, field: FieldInfo, item: Any, where: str, noun: str = "", accepted: str = ""
     ) -> Any:
         wanted = WANTED[field.kind]
-        message = f"{_last_word(where)} is {noun or wanted[0]}, not {told(item)}"
+        message = f"{_last_word(where)} must be {noun or wanted[0]}, not {told(item)}"
         self._add(where, "wrong-type", message, accepted or wanted[1])
         return WRONG
 
@@ -176,7 +176,7 @@ def _last_word(path: str) -> str:
 def told(item: Any) -> str:
     """A value as a sentence names it."""
     if isinstance(item, str):
-        return f"the text {item[:TOLD_MAX]!r}" + ("..." if len(item) > TOLD_MAX else "")
+        return f"the string {item[:TOLD_MAX]!r}" + ("..." if len(item) > TOLD_MAX else "")
     if isinstance(item, bool):
         return "true" if item else "false"
     if item is None:

@@ -131,9 +131,9 @@ READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 #: What a kind takes: a noun for the message, and an example of what would be accepted.
 WANTED: Final[Mapping[str, tuple[str, str]]] = {
-    "string": ("a text", 'a text; a number needs quotes, such as "2.11"'),
-    "loose text": ("a text", 'a text, such as "--epochs=3"'),
-    "bytes": ("a text", "bytes as base64"),
+    "string": ("a string", 'a string; a number needs quotes, such as "2.11"'),
+    "loose text": ("a string", 'a string, such as "--epochs=3"'),
+    "bytes": ("a string", "bytes as base64"),
     "bool": ("true or false", "true or false, without quotes"),
     "int32": ("a whole number", "a whole number of 32 bits, such as 4"),
     "int64": ("a whole number", "a whole number of 64 bits, such as 4"),
@@ -146,6 +146,6 @@ WANTED: Final[Mapping[str, tuple[str, str]]] = {
     "value": ("any value", "any value"),
     "message": ("an object", "an object of fields"),
     "map": ("an object", "an object of names and values"),
-    "enum": ("the name of a value", "the name of a value, as a text"),
-    "open enum": ("the name of a value", "the name of a value, as a text"),
+    "enum": ("one of its names", "one of its names, as a string"),
+    "open enum": ("one of its names", "one of its names, as a string"),
 }

@@ -55,7 +55,7 @@ def _fault_of_uri(uri: str) -> str | None:
     if not bucket:
         return f"{uri!r} names no bucket"
     if not _BUCKET.fullmatch(bucket):
-        return f"{uri!r}: {bucket!r} is no bucket name"
+        return f"{uri!r}: {bucket!r} is not a bucket name"
     if {".", ".."}.intersection(name.split("/")):
         return f"{uri!r}: a path in a bucket has no '.' or '..' of its own"
     return None
