@@ -33,6 +33,7 @@ def main() -> None:
         run.train_one_epoch()
     if world.rank == 0:
         run.finish()
+    del run  # its replicated model holds the process group
     world.leave()
 
 

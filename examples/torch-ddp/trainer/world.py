@@ -1,5 +1,6 @@
 """The other replicas: found in the environment, and asked to agree."""
 
+import gc
 import os
 import socket
 from typing import Any
@@ -41,8 +42,13 @@ class World:
         return torch.nn.parallel.DistributedDataParallel(model, process_group=group)
 
     def leave(self) -> None:
-        """Say goodbye, so that nobody waits for us."""
+        """Say goodbye together, when nothing holds the process group any more.
+
+        A group that goes down with the interpreter, while its threads still run, can abort it.
+        """
         if self.size > 1:
+            gc.collect()
+            dist.barrier()
             dist.destroy_process_group()
 
     def _device(self) -> torch.device:
