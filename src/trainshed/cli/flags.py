@@ -67,6 +67,13 @@ def split_user_args(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | N
     return words[:place], tuple(words[place + 1 :])
 
 
+def read_with_user_args(parser: Parser, argv: Sequence[str], own: Iterable[str]) -> Request:
+    """Read a command line whose flags ``own`` must stand before the ``--``.  Raises UsageFault."""
+    words, user_args = split_user_args(argv)
+    refuse_own_flags(user_args, own)
+    return Request(parser.read(words), user_args)
+
+
 def refuse_own_flags(user_args: Iterable[str] | None, own: Iterable[str]) -> None:
     """Refuse a flag of the service among the USER_ARGS: there it would do nothing (R2).
 

@@ -23,9 +23,7 @@ EXAMPLE = """\
 
 def request(prog: str, argv: Sequence[str]) -> flags.Request:
     """Read a command line.  Raises UsageFault."""
-    words, user_args = flags.split_user_args(argv)
-    flags.refuse_own_flags(user_args, NEVER_USER_ARGS)
-    return flags.Request(_parser(prog).read(words), user_args)
+    return flags.read_with_user_args(_parser(prog), argv, NEVER_USER_ARGS)
 
 
 def _parser(prog: str) -> flags.Parser:
