@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     path
     for path in ROOT.rglob("*.md")
-    if not {".venv", ".git", "node_modules"} & set(path.relative_to(ROOT).parts)
+    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
 ]
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
 
