@@ -4,10 +4,13 @@ An engine gets a ``LaunchPlan`` and answers with an ``Outcome``.  What it cannot
 with ``EngineFault``; a program that fails is not a fault of the engine but an outcome.
 """
 
+import enum
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from trainshed.model.launch_plan import ReplicaPlan
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 
 Stream = Literal["stdout", "stderr"]
@@ -55,3 +58,61 @@ class OutputSink(Protocol):
 
     def note(self, text: str) -> None:
         """Take one line of the engine itself."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AttemptKey:
+    """One launch of all replicas of a job: names derive from it, so effects are safe to repeat."""
+
+    uid: int
+    attempt: int
+
+    def __str__(self) -> str:
+        """``1234567890/2``, as messages and folders have it."""
+        return f"{self.uid}/{self.attempt}"
+
+
+class Phase(enum.Enum):
+    """How far an attempt has come, as an engine can prove it."""
+
+    STARTING = "STARTING"
+    """Asked for; packages are installed, replicas are started."""
+    READY = "READY"
+    """Every replica has been started."""
+    ENDED = "ENDED"
+    """There is an outcome, no process of the attempt lives, and its log is complete."""
+    LOST = "LOST"
+    """Proven gone without an outcome (DESIGN 5.6); no process of it lives."""
+    UNKNOWN = "UNKNOWN"
+    """The engine cannot say now; never a reason to do anything (DESIGN 5.6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What an engine knows of one attempt.  ``outcome`` is there iff the phase is ENDED."""
+
+    key: AttemptKey
+    phase: Phase
+    outcome: Outcome | None = None
+    fault: str | None = None
+    """Why it could not be started at all, for people; with phase ENDED or LOST."""
+    task_names: tuple[str, ...] = ()
+    """Replicas that have been started."""
+
+
+class Engine(Protocol):
+    """What the controller asks of an engine.  Every call is safe to repeat and thread-safe."""
+
+    name: str
+
+    def nodes(self) -> Sequence[Node]:
+        """The fleet as it is now."""
+
+    def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
+        """Start an attempt and return at once.  Raises EngineFault when that is impossible."""
+
+    def stop(self, key: AttemptKey, grace_s: float) -> None:
+        """End an attempt and return at once; one that never started will not start any more."""
+
+    def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
+        """What is known of these attempts; reading only, cheap, and never blocking for long."""

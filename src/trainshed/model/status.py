@@ -1,9 +1,11 @@
 """What was observed of a job: written by the controller only, read by everybody."""
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from trainshed.model.explanation import Explanation
 from trainshed.model.job import JobSpec
 
 
@@ -58,3 +60,7 @@ class Job:
     spec: JobSpec
     status: JobStatus = field(default_factory=JobStatus)
     etag: bytes = b""
+    labels: Mapping[str, str] | None = None
+    """The labels of today, which a patch may change; None are still those of the spec."""
+    explanation: Explanation | None = None
+    """Why a waiting job waits."""

@@ -1,0 +1,1 @@
+"""The one place that knows everything and wires it."""

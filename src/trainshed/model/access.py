@@ -1,0 +1,32 @@
+"""Who calls, and what a caller may do in which project."""
+
+import enum
+from dataclasses import dataclass
+
+#: A grant for every project.
+ALL_PROJECTS = "*"
+
+
+class AccessRole(enum.IntEnum):
+    """What a token may do; each role may do what the one before it may."""
+
+    VIEWER = 1
+    """Read jobs, logs and objects."""
+    SUBMITTER = 2
+    """Submit, cancel, label and delete jobs; write and delete objects."""
+    ADMIN = 3
+    """Manage tokens, keys, nodes and quotas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Somebody who was recognised.  ``name`` is for logs and events, never secret."""
+
+    name: str
+    project: str
+    """A project id, or ``ALL_PROJECTS``."""
+    role: AccessRole
+
+    def may(self, role: AccessRole, project: str | None) -> bool:
+        """Whether the caller has a role in a project; None is the whole installation."""
+        return self.role >= role and self.project in (ALL_PROJECTS, project)

@@ -1,0 +1,53 @@
+"""Why a job is where it is: a reason from a closed set, what blocks it, what would admit it."""
+
+import enum
+from dataclasses import dataclass
+
+
+class Reason(enum.Enum):
+    """Why a job waits.  The set is closed: scripts may rely on the names."""
+
+    NOT_LOOKED_AT = "NOT_LOOKED_AT"
+    """The scheduler has not come to it yet; never longer than two seconds."""
+    QUOTA = "QUOTA"
+    """The project's quota of an accelerator in the region is in use."""
+    CAPACITY = "CAPACITY"
+    """The nodes that could hold it are in use."""
+    RESERVED = "RESERVED"
+    """It would fit, and would delay an older job's reserved start."""
+    BEHIND_QUEUE = "BEHIND_QUEUE"
+    """An older or more urgent job of the same demand waits already."""
+    DRAINED = "DRAINED"
+    """The nodes that could hold it take no new replicas."""
+    NO_SUCH_NODE = "NO_SUCH_NODE"
+    """No node of the fleet, even empty, can hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of the request that would admit the job at once.
+
+    ``field`` is a model field's value (``accelerator_count``, ``replica_count``, ``region``);
+    ``role`` the group's role name, empty for the whole job.
+    """
+
+    field: str
+    role: str = ""
+    asked: str
+    accepted: str
+    text: str
+    """``would start now with 2 instead of 4 NVIDIA_TESLA_T4``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What a waiting job is told within two seconds (DESIGN 6).
+
+    ``message`` is one sentence.  ``blockers`` name what stands in the way: jobs
+    (``projects/P/jobs/J``), quotas, nodes; at most ten, the rest counted in the last one.
+    """
+
+    reason: Reason
+    message: str
+    blockers: tuple[str, ...] = ()
+    change: Change | None = None

@@ -1,0 +1,46 @@
+"""One line of a job's log, and the bytes in which it is kept.
+
+A log file holds one JSON array a line, its fields in the order of ``encode``.  Stamps are
+nanoseconds since 1970, given at ingestion, and strictly ascend within a job
+(contracts/gcloud.md 7.3).  A last line without its newline is torn and does not count.
+"""
+
+import json
+from dataclasses import dataclass
+
+#: The severities of Cloud Logging that are told apart here.
+SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+#: The task that the service's own words come from (contracts/gcloud.md 7.5).
+SERVICE_TASK = "service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line as it was written, with when, by whom, and how grave it is."""
+
+    stamp_ns: int
+    task_name: str
+    text: str
+    severity: str = "INFO"
+    stream: str = "stdout"
+    trial: str = ""
+
+
+def encode(line: LogLine) -> bytes:
+    """The line as it is kept, with its newline."""
+    fields = [line.stamp_ns, line.task_name, line.severity, line.stream, line.text, line.trial]
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def decode(data: bytes) -> LogLine:
+    """The line of some bytes.  Raises ValueError for what ``encode`` did not write."""
+    stamp_ns, task_name, severity, stream, text, trial = json.loads(data)
+    return LogLine(
+        stamp_ns=stamp_ns,
+        task_name=task_name,
+        severity=severity,
+        stream=stream,
+        text=text,
+        trial=trial,
+    )

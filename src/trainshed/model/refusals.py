@@ -1,0 +1,49 @@
+"""Why a call is refused, in the canonical codes of google.rpc that all of Google's clients read."""
+
+import enum
+from collections.abc import Iterable
+
+from trainshed.model.faults import Violation
+
+
+class Code(enum.Enum):
+    """The canonical codes that are answered here: (google.rpc number, HTTP status)."""
+
+    CANCELLED = (1, 499)
+    INVALID_ARGUMENT = (3, 400)
+    NOT_FOUND = (5, 404)
+    ALREADY_EXISTS = (6, 409)
+    PERMISSION_DENIED = (7, 403)
+    RESOURCE_EXHAUSTED = (8, 429)
+    FAILED_PRECONDITION = (9, 400)
+    ABORTED = (10, 409)
+    OUT_OF_RANGE = (11, 400)
+    UNIMPLEMENTED = (12, 501)
+    INTERNAL = (13, 500)
+    UNAVAILABLE = (14, 503)
+    UNAUTHENTICATED = (16, 401)
+
+    @property
+    def number(self) -> int:
+        """The google.rpc.Code number, which is gRPC's too."""
+        return self.value[0]
+
+    @property
+    def http(self) -> int:
+        """The HTTP status (contracts/vertex-sdk.md 4.6: FAILED_PRECONDITION is 400)."""
+        return self.value[1]
+
+
+class Refusal(Exception):
+    """A call that is answered with an error.
+
+    ``message`` is the one thing that every client shows, so it must stand alone.  The fields of
+    ``violations`` are in the caller's own words.
+    """
+
+    def __init__(self, code: Code, message: str, violations: Iterable[Violation] = ()) -> None:
+        """Keep what the answer is made of."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.violations = tuple(violations)

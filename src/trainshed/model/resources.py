@@ -1,0 +1,103 @@
+"""What replicas need and what machines have: the words of placement.
+
+A ``Demand`` is what one replica asks of one node; a ``Node`` is what one machine offers.  Whether
+CPU and memory count is the node's own policy (DESIGN 5.9).
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trainshed.model.roles import Role
+
+#: In ``Node.gpu_alias``: GPUs of whatever type stand in for the type that was asked.
+ANY_GPU = "any"
+
+
+class FleetPolicy(enum.Enum):
+    """What a replica reserves on a node (DESIGN 5.9)."""
+
+    EXACT = "exact"
+    """The machine type's vCPUs, memory and GPUs."""
+    BEST_EFFORT = "best-effort"
+    """GPUs only; CPU and memory are advice."""
+    EMULATE = "emulate"
+    """Nothing: the job runs without GPUs and its log says so."""
+
+
+class NodeState(enum.Enum):
+    """Whether a node takes new replicas."""
+
+    READY = "READY"
+    DRAINED = "DRAINED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one replica of a group asks of its node.  0 and None are "not said"."""
+
+    vcpus: int = 0
+    memory_gb: float = 0.0
+    gpu_type: str | None = None
+    gpu_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDemand:
+    """The demand of all replicas of one group."""
+
+    role: Role
+    count: int
+    each: Demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDemand:
+    """What a whole job asks: all of it is placed at once, or nothing (R11, DESIGN 6)."""
+
+    region: str | None
+    groups: tuple[GroupDemand, ...]
+
+    @property
+    def replica_count(self) -> int:
+        """How many replicas the job has."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def gpus(self) -> Mapping[str, int]:
+        """GPUs of the whole job by type; quota counts them (R9)."""
+        found: Counter[str] = Counter()
+        for group in self.groups:
+            if group.each.gpu_type and group.each.gpu_count:
+                found[group.each.gpu_type] += group.count * group.each.gpu_count
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One machine of the fleet.
+
+    ``gpus`` is how many it has by type.  ``gpu_alias`` maps a type that is asked for to one that
+    the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once, under every policy.
+    ``region`` None serves all regions: one's own machines need not be where Google's are.
+    """
+
+    name: str
+    region: str | None = None
+    vcpus: int = 0
+    memory_gb: float = 0.0
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    gpu_alias: Mapping[str, str] = field(default_factory=dict)
+    slots: int = 64
+    policy: FleetPolicy = FleetPolicy.BEST_EFFORT
+    state: NodeState = NodeState.READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """The place of one replica."""
+
+    role: Role
+    index: int
+    node: str

@@ -1,0 +1,1 @@
+"""Where a job goes, all of it or nothing; and why it waits."""

@@ -1,0 +1,57 @@
+"""What the planner is asked, and what it answers: values only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainshed.model.explanation import Explanation
+from trainshed.model.resources import JobDemand, Node, Seat
+
+#: How long a job may run that does not say (contracts/vertex-sdk.md 7.1 and 8: seven days).
+RUNNING_S_DEFAULT = 604_800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedJob:
+    """A job that waits.  Order: higher ``priority``, then smaller ``order`` (age)."""
+
+    uid: int
+    project: str
+    name: str
+    """``projects/P/jobs/J``, for other jobs' explanations."""
+    priority: int
+    order: int
+    demand: JobDemand
+    running_s_max: float = RUNNING_S_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldJob:
+    """A job that holds its places until ``ends_at_s`` at the latest (seconds of any one clock)."""
+
+    uid: int
+    project: str
+    name: str
+    demand: JobDemand
+    seats: tuple[Seat, ...]
+    ends_at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaRule:
+    """At most ``limit`` GPUs of a type at once.  ``*`` in project or region counts each apart."""
+
+    accelerator: str
+    limit: int
+    project: str = "*"
+    region: str = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which jobs start now, with all their seats, and why each other one waits."""
+
+    placed: Mapping[int, tuple[Seat, ...]] = field(default_factory=dict)
+    waiting: Mapping[int, Explanation] = field(default_factory=dict)
+
+
+__all__ = ["HeldJob", "Node", "Plan", "QueuedJob", "QuotaRule", "Sequence"]

@@ -1,0 +1,1 @@
+"""What is remembered: jobs, their story, and who works on them (SQLite or PostgreSQL)."""

@@ -1,0 +1,1 @@
+"""What a third party inherits: contract kits and a fake engine."""
