@@ -29,12 +29,13 @@ check: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
+	$(BIN)/python benchmarks/service.py
 
 golden: $(VENV)/.test
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -m "not slow"
 
 clean:
-	rm -rf $(VENV) .venv-google build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-google .venv-google-old build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -51,8 +52,14 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constrai
 	.venv-google/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+# an older SDK that many scripts are pinned to
+.venv-google-old/.done: scripts/google-clients-old.txt
+	$(PYTHON) -m venv .venv-google-old
+	.venv-google-old/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 # tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here
-$(VENV)/.test: $(VENV)/.demo .venv-google/.done
-	$(PIP) -e '.[torch,jax,dev]' tensorflow-cpu
+$(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done
+	$(PIP) -e '.[server,postgres,torch,jax,dev]' tensorflow-cpu
 	$(PIP) --no-deps tf_keras
 	@touch $@

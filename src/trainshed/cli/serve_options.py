@@ -1,0 +1,46 @@
+"""The command line of ``trainshed serve``."""
+
+from collections.abc import Sequence
+
+from trainshed.cli import flags
+
+EXAMPLE = """\
+  trainshed serve
+  trainshed serve --port 0 --data-dir /srv/trainshed
+  trainshed serve --database postgresql+psycopg://trainshed@db/trainshed --host 0.0.0.0"""
+
+
+def request(prog: str, argv: Sequence[str]) -> flags.Request:
+    """Read a command line.  Raises UsageFault."""
+    return flags.Request(_parser(prog).read(argv))
+
+
+def _parser(prog: str) -> flags.Parser:
+    parser = flags.Parser(
+        prog,
+        summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the local "
+        "engine in one process. It is ready when /healthz answers; trainshed env prints how to "
+        "point clients at it.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]",
+    )
+    parser.add_argument("--host", help="Address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="Port for HTTP (8080); 0 picks a free one")
+    parser.add_argument(
+        "--grpc-port",
+        help="Port for gRPC with TLS (8081); 0 picks a free one, none leaves gRPC out",
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="Where everything is kept")
+    parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL (SQLite in DIR)")
+    parser.add_argument("--config", metavar="FILE", help="Settings (config.toml in DIR)")
+    parser.add_argument(
+        "--anonymous", action="store_true", help="Ask nobody for a token; on loopback only"
+    )
+    parser.add_argument(
+        "--fleet-policy",
+        choices=["exact", "best-effort", "emulate"],
+        help="What a replica reserves on this machine (best-effort with GPUs, else emulate)",
+    )
+    parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
+    flags.add_format(parser)
+    return parser

@@ -1,0 +1,102 @@
+"""One server for all conformance tests, and the real clients pointed at it."""
+
+import sys
+
+import pytest
+
+from conformance import gcloud as real
+from server_process import ServerProcess
+
+#: An administrator's table: what stands in for the images that the tests name.
+CONFIG = f"""\
+[[environment]]
+name = "tests"
+python = "{sys.executable}"
+
+[[image]]
+image = "registry.test/*"
+environment = "tests"
+
+[[image]]
+image = "gcr.io/x/*"
+environment = "tests"
+"""
+
+PROJECT = "demo-proj"
+BUCKETS = ("stage-bkt", "out-bkt")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    data = tmp_path_factory.mktemp("service")
+    (data / "config.toml").write_text(CONFIG)
+    server = ServerProcess(data, environ={"TRAINSHED_CACHE_DIR": str(data / "cache")})
+    server.start()
+    for bucket in BUCKETS:
+        status, answer = server.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": bucket})
+        assert status == 200, answer
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def gcloud_env(server, tmp_path_factory):
+    """What ``trainshed env`` would print, as variables."""
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text(server.token)
+    base = f"{server.url}/"
+    return {
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(token),
+        "CLOUDSDK_CORE_PROJECT": PROJECT,
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": base,
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": base,
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{base}storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": base,
+        "CLOUDSDK_COMPUTE_REGION": "us-central1",
+        "CLOUDSDK_AI_REGION": "us-central1",
+        "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
+    }
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory):
+    found = real.Warm(tmp_path_factory.mktemp("gcloud"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def gcloud(warm, gcloud_env, tmp_path):
+    """gcloud in a warm process: many commands in little time."""
+    return lambda *argv, **env: warm(argv, {**gcloud_env, **env}, tmp_path)
+
+
+@pytest.fixture
+def real_gcloud(gcloud_env, tmp_path):
+    """The command itself, as a user starts it."""
+    config = tmp_path / "gcloud-config"
+    return lambda *argv, **env: real.once(argv, {**gcloud_env, **env}, tmp_path, config_dir=config)
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """A small trainer package that says what it was told."""
+    package = tmp_path / "proj" / "trainer"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "task.py").write_text(TASK)
+    return package
+
+
+TASK = """\
+import json, os, sys, time
+config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+print("argv", json.dumps(sys.argv[1:]), flush=True)
+print("task", json.dumps(config.get("task", {})), flush=True)
+print(json.dumps({"severity": "WARNING", "message": "from a json line"}), flush=True)
+if "--sleep" in sys.argv:
+    time.sleep(float(sys.argv[sys.argv.index("--sleep") + 1]))
+if "--fail" in sys.argv:
+    sys.exit(3)
+print("trained", flush=True)
+"""

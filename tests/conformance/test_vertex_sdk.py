@@ -1,0 +1,105 @@
+"""The unmodified Vertex SDK, newest and 1.60.0, over REST and gRPC with TLS (contract 4, 6)."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+SDKS = {"newest": ROOT / ".venv-google", "1.60.0": ROOT / ".venv-google-old"}
+WAYS = [(sdk, transport) for sdk in SDKS for transport in ("rest", "grpc")]
+
+
+@pytest.fixture(scope="module", params=WAYS, ids="-".join)
+def results(request, server):
+    """What every scenario came to, by its name."""
+    sdk, transport = request.param
+    python = SDKS[sdk] / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
+    ca = server.data_dir / "tls" / "ca.pem"
+    endpoint = server.url if transport == "rest" else server.grpc
+    done = subprocess.run(
+        [python, "-W", "ignore", HERE / "vertex_calls.py", "--endpoint", endpoint,
+         "--token", server.token, *(["--transport", "rest"] if transport == "rest" else [])],
+        env={
+            **os.environ,
+            "STORAGE_EMULATOR_HOST": f"{server.url}/as/{server.token}",
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(ca),
+        },
+        text=True,
+        capture_output=True,
+        timeout=400,
+        check=False,
+    )  # fmt: skip
+    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
+    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-3000:]}"
+    found = json.loads(line.removeprefix("RESULTS "))
+    for name, result in found.items():
+        assert "crashed" not in result, f"{name}: {result['crashed']}"
+    return found
+
+
+def test_run_returns_when_the_job_has_succeeded(results):
+    assert results["run_succeeds"] == {
+        "state": "JOB_STATE_SUCCEEDED",
+        "ended": True,
+        "labels": {"team": "a"},
+        "error": False,
+    }
+    assert results["in_the_background"] == {"state": "JOB_STATE_SUCCEEDED"}
+
+
+def test_run_raises_what_the_replica_came_to(results):
+    failed = results["run_fails"]
+    assert failed["state"] == "JOB_STATE_FAILED"
+    assert "workerpool0-0 exited with a non-zero status of 3" in failed["raised"]
+
+
+def test_a_job_is_cancelled_and_deleted(results):
+    ended = results["cancel_and_delete"]
+    assert ended["state"] == "JOB_STATE_CANCELLED"
+    assert ended["code"] == 1
+    assert ended["gone"]
+
+
+def test_lists_are_filtered_by_the_server(results):
+    assert results["lists"]["one"][:1] == ["cj-listed-1"]
+    assert set(results["lists"]["all"]) == {f"cj-listed-{place}" for place in range(3)}
+
+
+def test_a_local_script_is_packed_uploaded_and_run(results):
+    assert results["from_local_script"]["state"] == "JOB_STATE_SUCCEEDED"
+
+
+@pytest.mark.parametrize("name", ["training_job", "container_training_job", "package_training_job"])
+def test_training_pipelines_run_to_the_end(results, name):
+    assert results[name]["state"] == "PIPELINE_STATE_SUCCEEDED"
+
+
+def test_a_pipeline_names_the_job_that_does_its_work(results):
+    assert results["training_job"]["backing"]
+    assert results["training_job"]["model"] is None
+
+
+def test_a_failing_pipeline_raises(results):
+    failed = results["failing_pipeline"]
+    assert failed["state"] == "PIPELINE_STATE_FAILED"
+    assert "workerpool0-0 exited with a non-zero status of 4" in failed["raised"]
+
+
+def test_a_refusal_reaches_the_user_with_the_field(results):
+    assert results["refused"]["kind"] in {"BadRequest", "InvalidArgument"}
+    assert (
+        "machineType" in results["refused"]["text"] or "machine_type" in results["refused"]["text"]
+    )
+    assert "n9-huge" in results["refused"]["text"]
+
+
+def test_tuning_says_that_it_comes_later(results):
+    assert results["tuning_is_for_later"]["kind"] == "MethodNotImplemented"

@@ -1,0 +1,237 @@
+"""Calls of the unmodified Vertex SDK, run by a Python that has it; prints one JSON object.
+
+Every scenario is what a user's script does (contracts/vertex-sdk.md 4).  They run side by side,
+for the SDK looks at a job only every five seconds.  Nothing of Trainshed is imported here.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import traceback
+
+from google.api_core import exceptions
+from google.cloud import aiplatform
+from google.oauth2.credentials import Credentials
+
+PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.1-13.py310:latest"
+OWN_IMAGE = "registry.test/p/img:1"
+SCRIPT = "import sys; print('script was told', sys.argv[1:])\n"
+
+
+def pool(code="print('trained')", count=1):
+    return {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": count,
+        "container_spec": {"image_uri": OWN_IMAGE, "command": ["python", "-c"], "args": [code]},
+    }
+
+
+def run_succeeds(_):
+    job = aiplatform.CustomJob("cj-run", [pool(), pool(count=2)], labels={"team": "a"})
+    job.run(timeout=3600, restart_job_on_worker_restart=True)
+    found = aiplatform.CustomJob.get(job.resource_name)
+    return {
+        "state": found.state.name,
+        "ended": found.end_time is not None and found.start_time is not None,
+        "labels": dict(found.labels),
+        "error": found.error is not None and found.error.code != 0,
+    }
+
+
+def run_fails(_):
+    job = aiplatform.CustomJob("cj-fail", [pool("import sys; sys.exit(3)")])
+    try:
+        job.run()
+    except RuntimeError as error:
+        return {"raised": str(error), "state": job.state.name}
+    return {"raised": None}
+
+
+def in_the_background(_):
+    job = aiplatform.CustomJob("cj-async", [pool()])
+    job.run(sync=False)
+    job.wait_for_resource_creation()
+    job.wait()
+    return {"state": job.state.name}
+
+
+def cancel_and_delete(_):
+    job = aiplatform.CustomJob("cj-cancel", [pool("import time; time.sleep(600)")])
+    job.submit(disable_retries=True)
+    job.cancel()
+    try:
+        job._block_until_complete()
+    except RuntimeError as error:
+        raised = str(error)
+    state = job.state.name
+    code = job.error.code
+    name = job.resource_name
+    job.delete()
+    try:
+        aiplatform.CustomJob.get(name)
+    except exceptions.NotFound:
+        return {"state": state, "code": code, "raised": raised, "gone": True}
+    return {"gone": False}
+
+
+def lists(_):
+    for place in range(3):
+        aiplatform.CustomJob(f"cj-listed-{place}", [pool()]).submit()
+    found = aiplatform.CustomJob.list(filter='display_name="cj-listed-1"')
+    ordered = aiplatform.CustomJob.list(
+        filter='display_name:"cj-listed-*"', order_by="create_time desc"
+    )
+    return {
+        "one": [job.display_name for job in found],
+        "all": [job.display_name for job in ordered],
+    }
+
+
+def from_local_script(folder):
+    script = folder / "task.py"
+    script.write_text(SCRIPT)
+    job = aiplatform.CustomJob.from_local_script(
+        "cj-script",
+        script_path=str(script),
+        container_uri=PREBUILT,
+        args=["--x", "1"],
+        environment_variables={"K": "V"},
+        replica_count=2,
+    )
+    job.run()
+    return {"state": job.state.name, "id": job.name}
+
+
+def training_job(folder):
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    job = aiplatform.CustomTrainingJob(
+        "ctj", script_path=str(script), container_uri=PREBUILT, labels={"l": "1"}
+    )
+    model = job.run(args=["--e", "2"], environment_variables={"Q": "1"})
+    return {
+        "state": job.state.name,
+        "model": model,
+        "backing": job._gca_resource.training_task_metadata is not None,
+    }
+
+
+def container_training_job(_):
+    job = aiplatform.CustomContainerTrainingJob(
+        "cctj", container_uri=OWN_IMAGE, command=["python", "-c", "import sys; print(sys.argv)"]
+    )
+    job.run(args=["--x", 3, 0.5], environment_variables={"A": "b"})
+    return {"state": job.state.name}
+
+
+def package_training_job(folder):
+    """The package of another scenario's upload is run as a pipeline of its own."""
+    source = folder / "pkg"
+    (source / "trainer").mkdir(parents=True)
+    (source / "trainer" / "__init__.py").touch()
+    (source / "trainer" / "task.py").write_text(SCRIPT)
+    (source / "setup.py").write_text(
+        "import setuptools\nsetuptools.setup(name='trainer', version='0.1', packages=['trainer'])\n"
+    )
+    subprocess.run([sys.executable, "setup.py", "-q", "sdist"], cwd=source, check=True, timeout=120)
+    from google.cloud import storage  # noqa: PLC0415  # only here
+
+    archive = next((source / "dist").iterdir())
+    storage.Client(project="demo-proj", credentials=ARGS.credentials).bucket("stage-bkt").blob(
+        f"sdk/{archive.name}"
+    ).upload_from_filename(str(archive))
+    job = aiplatform.CustomPythonPackageTrainingJob(
+        "cpptj",
+        python_package_gcs_uri=f"gs://stage-bkt/sdk/{archive.name}",
+        python_module_name="trainer.task",
+        container_uri=PREBUILT,
+    )
+    job.run(args=["--y"])
+    return {"state": job.state.name}
+
+
+def failing_pipeline(_):
+    job = aiplatform.CustomContainerTrainingJob(
+        "cctj-fail", container_uri=OWN_IMAGE, command=["python", "-c", "import sys; sys.exit(4)"]
+    )
+    try:
+        job.run()
+    except RuntimeError as error:
+        return {"raised": str(error), "state": job.state.name}
+    return {"raised": None}
+
+
+def refused(_):
+    bad = pool()
+    bad["machine_spec"] = {"machine_type": "n9-huge"}
+    try:
+        aiplatform.CustomJob("cj-bad", [bad]).submit()
+    except exceptions.GoogleAPICallError as error:
+        return {"kind": type(error).__name__, "text": str(error)}
+    return {"kind": None}
+
+
+def tuning_is_for_later(_):
+    job = aiplatform.HyperparameterTuningJob(
+        "hpt",
+        aiplatform.CustomJob("inner", [pool()]),
+        metric_spec={"accuracy": "maximize"},
+        parameter_spec={
+            "lr": aiplatform.hyperparameter_tuning.DoubleParameterSpec(0.001, 0.1, "log")
+        },
+        max_trial_count=2,
+        parallel_trial_count=1,
+    )
+    try:
+        job.run()
+    except (exceptions.GoogleAPICallError, RuntimeError) as error:
+        return {"kind": type(error).__name__, "text": str(error)}
+    return {"kind": None}
+
+
+SCENARIOS = {
+    name: found
+    for name, found in list(globals().items())
+    if callable(found) and getattr(found, "__module__", "") == __name__ and name != "pool"
+}
+
+
+def tried(scenario, folder):
+    try:
+        folder.mkdir()
+        return scenario(folder)
+    except Exception:  # noqa: BLE001  # what a user would see is the result
+        return {"crashed": traceback.format_exc()[-3000:]}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as temporary:
+        with concurrent.futures.ThreadPoolExecutor(len(SCENARIOS)) as pool_of_threads:
+            running = {
+                name: pool_of_threads.submit(tried, scenario, pathlib.Path(temporary) / name)
+                for name, scenario in SCENARIOS.items()
+            }
+        results = {name: future.result() for name, future in running.items()}
+    sys.stdout.write("RESULTS " + json.dumps(results) + "\n")
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--endpoint", required=True)
+parser.add_argument("--transport")
+parser.add_argument("--token", required=True)
+ARGS = parser.parse_args()
+ARGS.credentials = Credentials(ARGS.token)
+aiplatform.init(
+    project="demo-proj",
+    location="us-central1",
+    api_endpoint=ARGS.endpoint,
+    api_transport=ARGS.transport,
+    credentials=ARGS.credentials,
+    staging_bucket="gs://stage-bkt",
+)
+if __name__ == "__main__":
+    main()

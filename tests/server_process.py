@@ -1,0 +1,118 @@
+"""A real ``trainshed serve`` for tests: its own process, data directory and free ports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+TRAINSHED = Path(sys.executable).parent / "trainshed"
+READY_S_MAX = 60
+
+
+class ServerProcess:
+    """Start it, talk to it, kill it; a second one may be started on the same data directory."""
+
+    def __init__(self, data_dir, *flags, environ=None):
+        self.data_dir = Path(data_dir)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._flags = flags
+        self._environ = {**os.environ, **(environ or {})}
+        self._process = None
+
+    def start(self):
+        (self.data_dir / "server.json").unlink(missing_ok=True)
+        self.log = (self.data_dir / "serve.log").open("a+b")
+        self._process = subprocess.Popen(
+            [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0",
+             "--data-dir", self.data_dir, *self._flags],
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + READY_S_MAX
+        while not self._is_ready():
+            assert self._process.poll() is None, self.output()
+            assert time.monotonic() < deadline, self.output()
+            time.sleep(0.05)
+        return self
+
+    def _is_ready(self):
+        try:
+            self.address = json.loads((self.data_dir / "server.json").read_text())
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
+                return answer.status == 200
+        except (OSError, ValueError, KeyError):
+            return False
+
+    @property
+    def url(self):
+        return self.address["url"]
+
+    @property
+    def grpc(self):
+        return self.address["grpc"]
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    @property
+    def token(self):
+        return (self.data_dir / "admin-token").read_text().strip()
+
+    def output(self):
+        return (self.data_dir / "serve.log").read_text(errors="replace")
+
+    def call(self, verb, path, document=None, *, token=None, headers=None):
+        """One request; the status and the JSON of the answer."""
+        request = urllib.request.Request(
+            self.url + path,
+            method=verb,
+            data=None if document is None else json.dumps(document).encode(),
+            headers={
+                "Authorization": f"Bearer {token or self.token}",
+                "Content-Type": "application/json",
+                **(headers or {}),
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read() or b"{}")
+
+    def wait_for(self, path, states, *, timeout_s=90):
+        """Poll a resource until it is in one of the states."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            status, found = self.call("GET", path)
+            assert status == 200, found
+            if found.get("state") in states:
+                return found
+            assert time.monotonic() < deadline, f"{found}\n{self.output()[-3000:]}"
+            time.sleep(0.1)
+
+    def kill(self):
+        """SIGKILL: the server has no last word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self):
+        """SIGTERM, as a service manager stops it."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, signum):
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signum)
+        self._process.wait(timeout=60)
+        self._process = None
+        self.log.close()
