@@ -10,7 +10,7 @@ from typing import Protocol
 
 from trainshed.model.explanation import Explanation
 from trainshed.model.job import JobSpec
-from trainshed.model.resources import Node
+from trainshed.model.resources import Node, NodeState
 from trainshed.store.records import (
     Active,
     Holding,
@@ -38,6 +38,10 @@ class AlreadyThere(Exception):
 
 class StaleEtag(Exception):
     """The row has changed since the caller read it."""
+
+
+class StoreFault(Exception):
+    """The database cannot be used now; the message is for the user."""
 
 
 class Jobs(Protocol):
@@ -95,6 +99,9 @@ class Work(Protocol):
     def join(self, server: str, ttl_s: float) -> None:
         """Take or renew a server's lease."""
 
+    def servers(self) -> Sequence[str]:
+        """The servers whose lease is valid, in the order of their names."""
+
     def leave(self, server: str) -> None:
         """Give the lease back; what the server owned is free at once."""
 
@@ -108,6 +115,9 @@ class Work(Protocol):
         self, *, limit: int, after: tuple[int, int, int] | None = None
     ) -> Sequence[Waiting]:
         """Queued jobs by priority, then age; ``after`` is (priority, create ns, uid)."""
+
+    def unexplained(self, *, limit: int) -> Sequence[tuple[int, int, int]]:
+        """Queued jobs that have no explanation yet, oldest first: (priority, create ns, uid)."""
 
     def waiting_count(self) -> int:
         """How many jobs are queued."""
@@ -132,6 +142,9 @@ class Work(Protocol):
 
     def see_nodes(self, engine: str, nodes: Sequence[Node]) -> None:
         """Remember an engine's fleet as it is now; a state set by ``set_node_state`` wins."""
+
+    def set_node_state(self, name: str, state: NodeState) -> bool:
+        """Drain a node, or take it back; False where there is none of this name."""
 
     def nodes(self) -> Sequence[NodeRow]:
         """All nodes that were seen."""

@@ -69,6 +69,9 @@ class Waiting:
     running_s_max: float | None
     version: int
     attempt: int
+    name: str = ""
+    """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
+    kind: Kind = Kind.CUSTOM_JOB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,9 @@ class Holding:
     seats: tuple[Seat, ...]
     since: datetime
     running_s_max: float | None
+    name: str = ""
+    """Its resource name, for other jobs' explanations."""
+    kind: Kind = Kind.CUSTOM_JOB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,204 @@
+"""New jobs: their rows, and how a client's repetition of one create is recognised.
+
+Jobs that come at the same time are written by the same few statements.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Row, bindparam, delete, select
+from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
+
+from trainshed.model.job import JobSpec
+from trainshed.model.status import Job, JobState, JobStatus
+from trainshed.store import codec
+from trainshed.store.base import AlreadyThere
+from trainshed.store.bulk import add_rows
+from trainshed.store.names import etag
+from trainshed.store.records import JobRecord, NewEvent, NewJob
+from trainshed.store.story import event_rows
+from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
+from trainshed.store.writer import Transaction
+
+#: How long a retry key is remembered (contracts/gcloud.md 8.3: for a few minutes).
+RETRY_NS: Final = 600 * 1_000_000_000
+
+_ADD_JOB = insert(JOBS).on_conflict_do_nothing().returning(JOBS.c.uid)
+_UID_TAKEN = select(JOBS.c.uid).where(JOBS.c.uid == bindparam("of_uid"))
+_new_key = insert(RETRY_KEYS)
+_ADD_KEY = _new_key.on_conflict_do_update(
+    index_elements=["key"],
+    set_={"uid": _new_key.excluded.uid, "create_ns": _new_key.excluded.create_ns},
+    where=RETRY_KEYS.c.create_ns < _new_key.excluded.create_ns - RETRY_NS,
+).returning(RETRY_KEYS.c.key)
+_UID_OF_KEY = select(RETRY_KEYS.c.uid).where(RETRY_KEYS.c.key == bindparam("of_key"))
+_DROP_KEY = delete(RETRY_KEYS).where(RETRY_KEYS.c.key == bindparam("of_key"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """A new job with its rows, but for the times."""
+
+    uid: int
+    new: NewJob
+    key: str | None
+    job: Mapping[str, Any]
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """The uid of a job: its own, or that of the first one with its retry key."""
+
+    uid: int
+    is_new: bool
+    time_ns: int
+
+
+def prepare(new: NewJob, uid: int) -> Addition:
+    """All of the work that needs no database."""
+    return Addition(
+        uid=uid,
+        new=new,
+        key=codec.plain(new.retry_key) if new.retry_key else None,
+        job={"uid": uid, **_job_row(new), "job_id": codec.plain(new.job_id) or str(uid)},
+        spec={
+            "uid": uid,
+            "spec": codec.SPEC.encode(new.spec),
+            "expanded": codec.SPEC.encode(_without_request(new)),
+            "notes": codec.TEXTS.encode(new.notes),
+        },
+    )
+
+
+def queued_record(addition: Addition, create_time: datetime) -> JobRecord:
+    """The record of a job that has just been added, as reading it would give."""
+    new, row = addition.new, addition.job
+    return JobRecord(
+        uid=addition.uid,
+        kind=new.kind,
+        job=Job(
+            project=row["project"],
+            location=row["location"],
+            job_id=row["job_id"],
+            spec=new.spec,
+            status=JobStatus(create_time=create_time, update_time=create_time),
+            etag=etag(addition.uid, row["version"]),
+            labels=new.spec.labels,
+        ),
+        version=row["version"],
+        attempt=row["attempt"],
+        creator=row["creator"],
+        owner=None,
+    )
+
+
+def expanded_of(row: Row[Any]) -> JobSpec:
+    """The spec to launch, from a row of ``specs``."""
+    expanded = codec.SPEC.decode(row.expanded)
+    if expanded.request:
+        return expanded
+    spec = codec.SPEC.decode(row.spec)
+    return replace(expanded, request=spec.request, envelope=spec.envelope)
+
+
+def add_all(tx: Transaction, additions: Sequence[Addition]) -> Sequence[Added | AlreadyThere]:
+    """What became of each one, or why it was refused."""
+    firsts = _firsts_of_known_keys(tx, additions)
+    fresh = [a for place, a in enumerate(additions) if place not in firsts]
+    added = _insert(tx, fresh)
+    _insert_rest(tx, [a for a in fresh if a.uid in added])
+    refused = {a.uid: _refuse(tx, a) for a in fresh if a.uid not in added}
+    return [
+        refused.get(uid) or Added(uid=uid, is_new=place not in firsts, time_ns=tx.now_ns)
+        for place, a in enumerate(additions)
+        for uid in [firsts.get(place, a.uid)]
+    ]
+
+
+def add_labels(tx: Transaction, of: Mapping[int, Mapping[str, str]]) -> None:
+    """Add the rows that filters look at, for labels by uid."""
+    # two keys may become one when what cannot be stored is replaced
+    plain = {
+        (uid, codec.plain(key)): codec.plain(value)
+        for uid, labels in of.items()
+        for key, value in labels.items()
+    }
+    rows = [{"uid": uid, "key": key, "value": value} for (uid, key), value in plain.items()]
+    add_rows(tx, LABELS, rows)
+
+
+def _firsts_of_known_keys(tx: Transaction, additions: Sequence[Addition]) -> dict[int, int]:
+    """The uid that a key stands for, by the place of each addition that repeats one."""
+    keyed = {a.key: a for a in reversed(additions) if a.key}
+    if not keyed:
+        return {}
+    rows = [{"key": k, "uid": a.uid, "create_ns": tx.now_ns} for k, a in keyed.items()]
+    taken = set(tx.connection.execute(_ADD_KEY, rows).scalars())
+    return {
+        place: tx.connection.execute(_UID_OF_KEY, {"of_key": a.key}).scalar_one()
+        for place, a in enumerate(additions)
+        if a.key and not (a.key in taken and keyed[a.key] is a)
+    }
+
+
+def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
+    if not additions:
+        return set()
+    now_ns = tx.now_ns // codec.NS_PER_US * codec.NS_PER_US  # what a datetime can hold
+    times = {"create_ns": now_ns, "update_ns": now_ns, "last_stamp_ns": tx.now_ns}
+    return set(tx.connection.execute(_ADD_JOB, [{**a.job, **times} for a in additions]).scalars())
+
+
+def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
+    add_rows(tx, SPECS, [a.spec for a in additions])
+    add_rows(tx, EVENTS, [row for a in additions for row in _accepted(a, tx.now_ns)])
+    add_labels(tx, {a.uid: a.new.spec.labels for a in additions})
+
+
+def _accepted(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
+    creator = addition.new.creator
+    accepted = NewEvent(
+        kind="ACCEPTED", message=f"accepted from {creator}", data={"creator": creator}
+    )
+    return event_rows(addition.uid, 0, now_ns, [accepted])
+
+
+def _refuse(tx: Transaction, addition: Addition) -> AlreadyThere:
+    if tx.connection.execute(_UID_TAKEN, {"of_uid": addition.uid}).first() is not None:
+        raise UidTaken(addition.uid)
+    if addition.key:
+        tx.connection.execute(_DROP_KEY, {"of_key": addition.key})
+    return AlreadyThere(addition.new.job_id)
+
+
+class UidTaken(Exception):
+    """Another server made the same uid in the same millisecond: take a new one."""
+
+
+def _job_row(new: NewJob) -> dict[str, Any]:
+    scheduling = new.expanded.scheduling
+    return {
+        "project": codec.plain(new.project),
+        "location": codec.plain(new.location),
+        "kind": new.kind.value,
+        "display_name": codec.plain(new.spec.display_name),
+        "creator": codec.plain(new.creator),
+        "rank": -(scheduling.priority or 0),
+        "running_s_max": scheduling.running_s_max,
+        "demand": codec.DEMAND.encode(new.demand),
+        "labels": codec.LABELS.encode(new.spec.labels),
+        "state": JobState.QUEUED.value,
+        "version": 1,
+        "attempt": 0,
+    }
+
+
+def _without_request(new: NewJob) -> JobSpec:
+    """The expanded spec; a request that is the spec's own is left out (JSON is never empty)."""
+    expanded, spec = new.expanded, new.spec
+    if (expanded.request, expanded.envelope) != (spec.request, spec.envelope):
+        return expanded
+    return replace(expanded, request="")

@@ -1,0 +1,81 @@
+"""Values of the model as JSON text, and back, exactly.
+
+Texts of users may hold what databases cannot: lone surrogates and zero bytes.  JSON escapes both,
+so nothing is lost in what is kept as JSON; ``plain`` is for columns that are compared or shown.
+"""
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic import TypeAdapter
+
+from trainshed.model.explanation import Explanation
+from trainshed.model.job import JobSpec
+from trainshed.model.resources import JobDemand, Node, Seat
+from trainshed.model.status import JobError
+
+T = TypeVar("T")
+
+NS_PER_US: Final = 1000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def _word(value: enum.Enum) -> Any:
+    return value.value
+
+
+#: Pydantic's own JSON refuses lone surrogates in texts, and replaces them in keys.
+_COMPACT: Final = json.JSONEncoder(
+    separators=(",", ":"), check_circular=False, default=_word
+).encode
+
+
+class Codec(Generic[T]):
+    """One type's way to JSON text and back."""
+
+    def __init__(self, kind: Any) -> None:
+        """Prepare for a type: a dataclass of the model, or a tuple or mapping of such."""
+        self._adapter: TypeAdapter[T] = TypeAdapter(kind)
+
+    def encode(self, value: T) -> str:
+        """The value as JSON text in ASCII."""
+        return _COMPACT(self._adapter.dump_python(value))
+
+    def decode(self, text: str) -> T:
+        """The value that ``encode`` wrote."""
+        return self._adapter.validate_python(json.loads(text))
+
+
+SPEC: Final[Codec[JobSpec]] = Codec(JobSpec)
+DEMAND: Final[Codec[JobDemand]] = Codec(JobDemand)
+EXPLANATION: Final[Codec[Explanation]] = Codec(Explanation)
+ERROR: Final[Codec[JobError]] = Codec(JobError)
+NODE: Final[Codec[Node]] = Codec(Node)
+SEATS: Final[Codec[tuple[Seat, ...]]] = Codec(tuple[Seat, ...])
+LABELS: Final[Codec[Mapping[str, str]]] = Codec(dict[str, str])
+TEXTS: Final[Codec[tuple[str, ...]]] = Codec(tuple[str, ...])
+
+
+def plain(text: str) -> str:
+    """The text with what a database cannot hold replaced by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def to_ns(time: datetime) -> int:
+    """An aware datetime as nanoseconds since 1970."""
+    return (time - _EPOCH) // timedelta(microseconds=1) * NS_PER_US
+
+
+def to_time(ns: int) -> datetime:
+    """Nanoseconds since 1970 as a datetime in UTC; what is below a microsecond is cut off."""
+    return _EPOCH + timedelta(microseconds=ns // NS_PER_US)
+
+
+def to_time_or_none(ns: int | None) -> datetime | None:
+    """The same for a time that may not have come."""
+    return None if ns is None else to_time(ns)

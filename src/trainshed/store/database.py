@@ -1,0 +1,101 @@
+"""A database as the parts of the store use it: many readers, one writer, one clock."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from trainshed.store.names import UidMaker
+from trainshed.store.writer import Perform, Transaction, Writer, as_fault
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+_READERS = 16
+_BUSY_MS = 10_000
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
+#: LIKE of SQLite otherwise takes A for a, which PostgreSQL does not.
+_READER_PRAGMAS = ("case_sensitive_like=ON", "query_only=ON")
+
+
+class Database:
+    """Reads run at once on connections of their own; writes go through the one writer."""
+
+    def __init__(self, url: URL, clock: Callable[[], int]) -> None:
+        """Connect; the tables must be there."""
+        self.clock = clock
+        self.new_uid = UidMaker(clock)
+        self._write_engine = write_engine(url)
+        self._read_engine = _read_engine(url)
+        self._writer = Writer(self._write_engine, clock)
+
+    def read(self, look: Callable[[Connection], T]) -> T:
+        """Look something up.  Raises StoreFault where the database cannot be reached."""
+        try:
+            return self._look(look)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise as_fault(error) from error
+        try:  # the pool has let go of all dead connections by now
+            return self._look(look)
+        except DBAPIError as error:
+            raise as_fault(error) from error
+
+    def write(self, perform: Callable[[Transaction], T]) -> T:
+        """Write something; see ``Writer.write``."""
+        return self._writer.write(perform)
+
+    def write_with_others(self, perform: Perform[A, T], item: A, *, marked: bool = False) -> T:
+        """Write something together with others of its kind; see there."""
+        return self._writer.write_with_others(perform, item, marked=marked)
+
+    def close(self) -> None:
+        """Finish what was handed in and close every connection."""
+        self._writer.close()
+        self._read_engine.dispose()
+        self._write_engine.dispose()
+
+    def _look(self, look: Callable[[Connection], T]) -> T:
+        with self._read_engine.connect() as connection:
+            return look(connection)
+
+
+def write_engine(url: URL) -> Engine:
+    """The engine of the writer: one connection, whose transactions begin as writing ones."""
+    engine = create_engine(url, pool_size=1, max_overflow=0)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_writer)
+        event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
+    else:
+        event.listen(engine, "connect", _go_by_keys)
+    return engine
+
+
+def _read_engine(url: URL) -> Engine:
+    engine = create_engine(url, pool_size=_READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_reader)
+    return engine
+
+
+def _prepare_writer(connection: sqlite3.Connection, _: Any) -> None:
+    connection.isolation_level = None  # the driver's own BEGIN would come too late
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _go_by_keys(connection: Any, _: Any) -> None:
+    """Every write finds its rows by key; the planner, not knowing how few, would read them all.
+
+    Where it must all the same, it takes that for dear and would compile the query for seconds.
+    """
+    connection.execute("SET enable_seqscan = off")
+    connection.execute("SET jit = off")
+    connection.commit()
+
+
+def _prepare_reader(connection: sqlite3.Connection, _: Any) -> None:
+    for pragma in (*_PRAGMAS, *_READER_PRAGMAS):
+        connection.execute(f"PRAGMA {pragma}").close()

@@ -1,0 +1,48 @@
+"""From the lifecycle's decisions to steps: the API cancels jobs, and so does the controller."""
+
+from typing import Final
+
+from trainshed.lifecycle import decide
+from trainshed.lifecycle.decide import Decision
+from trainshed.lifecycle.events import CancelRequested
+from trainshed.model.status import JobError, JobState
+from trainshed.store.records import CommandKind, JobRecord, NewEvent, Step
+
+#: Without a code the SDK takes a cancelled pipeline for a good one (contracts/vertex-sdk.md 1.7).
+CANCELLED: Final = JobError(code=1, message="The job was cancelled.")
+
+_CANCELLED_EVENT: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
+_CANCELLING_EVENT: Final = NewEvent(kind="CANCELLING", message="Job is being cancelled.")
+
+
+def cancel_step(record: JobRecord) -> Step | None:
+    """What a request to cancel means for a job now; None where there is nothing to do.
+
+    A step that the store refuses met a job that has moved on: read it again and ask again.
+    """
+    state = record.job.status.state
+    decision = decide(state, CancelRequested())
+    if decision.state is state:
+        return None
+    at_once = decision.state is JobState.CANCELLED
+    return Step(
+        uid=record.uid,
+        version=record.version,
+        state=decision.state,
+        error=CANCELLED if at_once else None,
+        events=(_CANCELLED_EVENT if at_once else _CANCELLING_EVENT,),
+        commands=commands_of(state, decision),
+    )
+
+
+def commands_of(before: JobState, decision: Decision) -> tuple[CommandKind, ...]:
+    """A decision's commands as the store keeps them.
+
+    A job that waits has no attempt to stop: it never had one, or its last one was proven gone and
+    was told to stop when the job came back.
+    """
+    return tuple(
+        CommandKind[command.name]
+        for command in decision.commands
+        if before is not JobState.QUEUED or command.name != CommandKind.STOP.name
+    )

@@ -1,0 +1,102 @@
+"""Filters of lists as SQL conditions."""
+
+import operator
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, exists, not_, or_, true
+
+from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
+from trainshed.store import codec
+from trainshed.store.tables import JOBS, LABELS, PIPELINES
+
+Condition = ColumnElement[bool]
+Column = ColumnElement[Any]
+
+_LABEL_PREFIX: Final = "labels."
+_ESCAPE: Final = "\\"
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    ":": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+JOB_FIELDS: Final[Mapping[str, Column]] = {
+    "uid": JOBS.c.uid,
+    "job_id": JOBS.c.job_id,
+    "display_name": JOBS.c.display_name,
+    "state": JOBS.c.state,
+    "create_time": JOBS.c.create_ns,
+}
+#: A pipeline's state is its child's.
+PIPELINE_FIELDS: Final[Mapping[str, Column]] = {
+    "uid": PIPELINES.c.uid,
+    "display_name": PIPELINES.c.display_name,
+    "state": JOBS.c.state,
+    "create_time": PIPELINES.c.create_ns,
+    "training_task_definition": PIPELINES.c.task_definition,
+}
+
+
+def condition(item: Filter, fields: Mapping[str, Column]) -> Condition:
+    """What a row must fulfil.  A field that the rows do not have is never equal to anything."""
+    match item:
+        case Not(item=inner):
+            return not_(condition(inner, fields))
+        case AllOf(items=items):
+            return and_(true(), *(condition(i, fields) for i in items))
+        case AnyOf(items=items):
+            return or_(*(condition(i, fields) for i in items))
+        case Compare():
+            return _compare(item, fields)
+
+
+def _compare(item: Compare, fields: Mapping[str, Column]) -> Condition:
+    if item.operator == "!=":
+        return not_(_equal(item, fields, wildcards=False))
+    if item.operator in ("=", ":"):
+        return _equal(item, fields, wildcards=True)
+    return _of_field(item, fields, partial(_ordered, item))
+
+
+def _equal(item: Compare, fields: Mapping[str, Column], *, wildcards: bool) -> Condition:
+    return _of_field(item, fields, partial(_matches, item.value, wildcards=wildcards))
+
+
+def _of_field(
+    item: Compare, fields: Mapping[str, Column], test: Callable[[Column], Condition]
+) -> Condition:
+    if item.field.startswith(_LABEL_PREFIX):
+        key = item.field.removeprefix(_LABEL_PREFIX)
+        row = and_(LABELS.c.uid == fields["uid"], LABELS.c.key == codec.plain(key))
+        return exists().where(row, test(LABELS.c.value))
+    column = fields.get(item.field)
+    return ~true() if column is None else test(column)
+
+
+def _matches(value: str | datetime, column: Column, *, wildcards: bool) -> Condition:
+    if isinstance(value, str) and wildcards and "*" in value:
+        return column.like(_pattern(codec.plain(value)), escape=_ESCAPE)
+    return _typed(operator.eq, column, value)
+
+
+def _ordered(item: Compare, column: Column) -> Condition:
+    return _typed(_OPERATORS[item.operator], column, item.value)
+
+
+def _typed(compare: Callable[[Any, Any], Any], column: Column, value: str | datetime) -> Condition:
+    known = codec.to_ns(value) if isinstance(value, datetime) else codec.plain(value)
+    result: Condition = compare(column, known)
+    return result
+
+
+def _pattern(value: str) -> str:
+    for special in (_ESCAPE, "%", "_"):
+        value = value.replace(special, _ESCAPE + special)
+    return value.replace("*", "%")

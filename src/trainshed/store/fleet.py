@@ -1,0 +1,92 @@
+"""The nodes that engines report, and what administrators say of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
+
+from trainshed.model.resources import Node, NodeState
+from trainshed.store import codec
+from trainshed.store.database import Database
+from trainshed.store.records import NodeRow
+from trainshed.store.tables import JOBS, NODE_STATES, NODES, REPLICAS
+from trainshed.store.writer import Transaction
+
+_new = insert(NODES)
+_PUT = _new.on_conflict_do_update(
+    index_elements=["engine", "name"],
+    set_={"node": _new.excluded.node, "seen_ns": _new.excluded.seen_ns},
+)
+_new_state = insert(NODE_STATES)
+_PUT_STATE = _new_state.on_conflict_do_update(
+    index_elements=["name"], set_={"state": _new_state.excluded.state}
+)
+_KNOWN = select(NODES.c.name, NODES.c.node).where(NODES.c.engine == bindparam("of_engine"))
+_SEEN = update(NODES).where(NODES.c.engine == bindparam("of_engine"))
+_GONE = delete(NODES).where(
+    NODES.c.engine == bindparam("of_engine"), NODES.c.name == bindparam("of_name")
+)
+_ALL = (
+    select(NODES, NODE_STATES.c.state)
+    .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
+    .order_by(NODES.c.engine, NODES.c.name)
+)
+_PLACES = (
+    select(REPLICAS.c.node, func.count().label("places"))
+    .join(JOBS, (JOBS.c.uid == REPLICAS.c.uid) & (JOBS.c.attempt == REPLICAS.c.attempt))
+    .where(JOBS.c.held_ns.is_not(None))
+    .group_by(REPLICAS.c.node)
+)
+
+
+class Fleet:
+    """Nodes."""
+
+    _db: Database
+
+    def see_nodes(self, engine: str, nodes: Sequence[Node]) -> None:
+        """Remember an engine's fleet as it is now; a state set by ``set_node_state`` wins."""
+        now = {node.name: codec.NODE.encode(node) for node in nodes}
+
+        def see(tx: Transaction) -> None:
+            of = {"of_engine": engine}
+            before = {row.name: row.node for row in tx.connection.execute(_KNOWN, of)}
+            put = [
+                {"engine": engine, "name": name, "node": text, "seen_ns": tx.now_ns}
+                for name, text in now.items()
+                if before.get(name) != text
+            ]
+            gone = [{**of, "of_name": name} for name in before.keys() - now.keys()]
+            tx.connection.execute(_SEEN.values(seen_ns=tx.now_ns), of)
+            if put:
+                tx.connection.execute(_PUT, put)
+            if gone:
+                tx.connection.execute(_GONE, gone)
+
+        self._db.write(see)
+
+    def set_node_state(self, name: str, state: NodeState) -> bool:
+        """Drain a node, or take it back; False where there is none of this name."""
+
+        def put(tx: Transaction) -> bool:
+            of_name = select(NODES.c.name).where(NODES.c.name == name)
+            if tx.connection.execute(of_name).first() is None:
+                return False
+            tx.connection.execute(_PUT_STATE, {"name": name, "state": state.value})
+            return True
+
+        return self._db.write(put)
+
+    def nodes(self) -> Sequence[NodeRow]:
+        """All nodes that were seen."""
+        places = {r.node: r.places for r in self._db.read(lambda c: c.execute(_PLACES).all())}
+        found = []
+        for row in self._db.read(lambda c: c.execute(_ALL).all()):
+            node = codec.NODE.decode(row.node)
+            if row.state is not None:
+                node = replace(node, state=NodeState(row.state))
+            seen = codec.to_time(row.seen_ns)
+            count = places.get(row.name, 0)
+            found.append(NodeRow(engine=row.engine, node=node, seen=seen, replicas=count))
+        return found

@@ -1,0 +1,190 @@
+"""Jobs as use cases see them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, bindparam, delete, desc, func, select, tuple_, update
+
+from trainshed.model.job import JobSpec
+from trainshed.store import codec
+from trainshed.store.adding import (
+    RETRY_NS,
+    Added,
+    Addition,
+    UidTaken,
+    add_all,
+    add_labels,
+    expanded_of,
+    prepare,
+    queued_record,
+)
+from trainshed.store.base import AlreadyThere, StaleEtag
+from trainshed.store.database import Database
+from trainshed.store.filtering import JOB_FIELDS, condition
+from trainshed.store.names import etag as etag_of
+from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
+from trainshed.store.rows import JOB, job_record
+from trainshed.store.tables import JOBS, LABELS, RETRY_KEYS, SPECS
+from trainshed.store.work import IN_LINE, QUEUED
+from trainshed.store.writer import Transaction
+
+T = TypeVar("T")
+
+_PRUNE_NS = 60 * 1_000_000_000
+
+_LIVES = JOBS.c.deleted_ns.is_(None)
+BY_NAME = JOB.where(
+    JOBS.c.project == bindparam("project"),
+    JOBS.c.kind == bindparam("kind"),
+    JOBS.c.job_id == bindparam("job_id"),
+    _LIVES,
+)
+BY_UID = JOB.where(JOBS.c.uid == bindparam("of_uid"))
+_PLACE = select(JOBS.c.rank, JOBS.c.create_ns).where(JOBS.c.uid == bindparam("of_uid"), QUEUED)
+BEFORE = (
+    select(func.count())
+    .select_from(JOBS)
+    .where(QUEUED, tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid")) > IN_LINE)
+)
+COUNTS = (
+    select(JOBS.c.project, JOBS.c.state, func.count())
+    .where(_LIVES)
+    .group_by(JOBS.c.project, JOBS.c.state)
+)
+_SET_LABELS = (
+    update(JOBS)
+    .where(JOBS.c.uid == bindparam("of_uid"), JOBS.c.version == bindparam("at_version"), _LIVES)
+    .values(
+        labels=bindparam("new_labels"),
+        version=JOBS.c.version + 1,
+        update_ns=bindparam("now_ns"),
+    )
+)
+_DROP_OLD_KEYS = delete(RETRY_KEYS).where(RETRY_KEYS.c.create_ns < bindparam("forgotten_ns"))
+_VERSION = select(JOBS.c.version).where(JOBS.c.uid == bindparam("of_uid"), _LIVES)
+DROP_LABELS = delete(LABELS).where(LABELS.c.uid == bindparam("of_uid"))
+_HIDE = (
+    update(JOBS)
+    .where(JOBS.c.uid == bindparam("of_uid"), JOBS.c.end_ns.is_not(None), _LIVES)
+    .values(deleted_ns=bindparam("now_ns"), version=JOBS.c.version + 1)
+)
+
+
+class Jobs:
+    """Jobs, by name and by uid."""
+
+    _db: Database
+    _pruned_ns = 0
+
+    def add_job(self, new: NewJob) -> tuple[JobRecord, bool]:
+        """Store a queued job.  False with the first one's record for a known ``retry_key``.
+
+        Raises AlreadyThere.  Retry keys are remembered for ten minutes.
+        """
+        while True:
+            addition = prepare(new, self._db.new_uid())
+            try:
+                added = self._db.write_with_others(self._add_all, addition)
+            except UidTaken:
+                continue
+            if added.is_new:
+                return queued_record(addition, codec.to_time(added.time_ns)), True
+            return _known(self.job_by_uid(added.uid), added.uid), False
+
+    def job(self, project: str, kind: Kind, job_id: str) -> JobRecord | None:
+        """The job of a name, unless there is none or it was deleted."""
+        known = {"project": project, "kind": kind.value, "job_id": codec.plain(job_id)}
+        row = self._db.read(lambda c: c.execute(BY_NAME, known).one_or_none())
+        return job_record(row) if row else None
+
+    def job_by_uid(self, uid: int) -> JobRecord | None:
+        """The job of a uid, also a deleted one."""
+        row = self._db.read(lambda c: c.execute(BY_UID, {"of_uid": uid}).one_or_none())
+        return job_record(row) if row else None
+
+    def expanded(self, uid: int) -> JobSpec:
+        """The spec to launch.  Raises KeyError."""
+        return expanded_of(self._of_spec(uid))
+
+    def notes(self, uid: int) -> tuple[str, ...]:
+        """What the job is to be told in its log.  Raises KeyError."""
+        return codec.TEXTS.decode(self._of_spec(uid).notes)
+
+    def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:
+        """At most ``page_size`` jobs, newest first."""
+        page = page_of(query)
+        return [job_record(row) for row in self._db.read(lambda c: c.execute(page).all())]
+
+    def queue_position(self, uid: int) -> int | None:
+        """How many waiting jobs stand before it, by priority and age; None if it does not wait."""
+        place = self._db.read(lambda c: c.execute(_PLACE, {"of_uid": uid}).one_or_none())
+        if place is None:
+            return None
+        known = {"rank": place.rank, "create_ns": place.create_ns, "uid": uid}
+        return self._db.read(lambda c: c.execute(BEFORE, known).scalar_one())
+
+    def set_labels(self, uid: int, labels: Mapping[str, str], etag: bytes | None) -> JobRecord:
+        """Replace the labels.  Raises StaleEtag where an etag is given and is not the row's.
+
+        Raises KeyError for a job that is not there or was deleted.
+        """
+        text = codec.LABELS.encode(labels)
+
+        def put(tx: Transaction) -> None:
+            while True:
+                version = tx.connection.execute(_VERSION, {"of_uid": uid}).scalar_one_or_none()
+                if version is None:
+                    raise KeyError(uid)
+                if etag is not None and etag != etag_of(uid, version):
+                    raise StaleEtag(uid)
+                known = {"of_uid": uid, "at_version": version, "now_ns": tx.now_ns}
+                if tx.connection.execute(_SET_LABELS, known | {"new_labels": text}).rowcount:
+                    break
+            tx.connection.execute(DROP_LABELS, {"of_uid": uid})
+            add_labels(tx, {uid: labels})
+
+        self._db.write(put)
+        return _known(self.job_by_uid(uid), uid)
+
+    def delete_job(self, uid: int) -> None:
+        """Hide a final job from names and lists; its story stays."""
+        self._db.write(
+            lambda tx: tx.connection.execute(_HIDE, {"of_uid": uid, "now_ns": tx.now_ns}) and None
+        )
+
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many jobs there are by (project, state)."""
+        found = self._db.read(lambda c: c.execute(COUNTS).all())
+        return {(project, state): count for project, state, count in found}
+
+    def _of_spec(self, uid: int) -> Any:
+        row = select(SPECS).where(SPECS.c.uid == uid)
+        return _known(self._db.read(lambda c: c.execute(row).one_or_none()), uid)
+
+    def _add_all(
+        self, tx: Transaction, additions: Sequence[Addition]
+    ) -> Sequence[Added | AlreadyThere]:
+        if tx.now_ns - self._pruned_ns > _PRUNE_NS:
+            self._pruned_ns = tx.now_ns
+            tx.connection.execute(_DROP_OLD_KEYS, {"forgotten_ns": tx.now_ns - RETRY_NS})
+        return add_all(tx, additions)
+
+
+def page_of(query: JobQuery) -> Select[Any]:
+    """The statement of one page of a list."""
+    page = JOB.where(JOBS.c.project == query.project, JOBS.c.kind == query.kind.value, _LIVES)
+    if query.location is not None:
+        page = page.where(JOBS.c.location == query.location)
+    if query.after is not None:
+        page = page.where(tuple_(JOBS.c.create_ns, JOBS.c.uid) < tuple_(*query.after))
+    return (
+        page.where(condition(query.filter, JOB_FIELDS))
+        .order_by(desc(JOBS.c.create_ns), desc(JOBS.c.uid))
+        .limit(query.page_size)
+    )
+
+
+def _known(found: T | None, uid: int) -> T:
+    if found is None:
+        raise KeyError(uid)
+    return found

@@ -1,0 +1,8 @@
+"""What Alembic runs: the migrations, on the connection of ``store.migrate``."""
+
+from alembic import context
+
+from trainshed.store.tables import METADATA
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
+context.run_migrations()

@@ -1,0 +1,1 @@
+"""One file a change of the tables, in order; a released file is never edited."""

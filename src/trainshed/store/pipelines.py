@@ -1,0 +1,174 @@
+"""Training pipelines: a document around a real job, and operations."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, Select, bindparam, delete, desc, insert, select, tuple_
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from trainshed.store import codec, rows
+from trainshed.store.adding import UidTaken, add_all, add_labels, prepare
+from trainshed.store.base import AlreadyThere
+from trainshed.store.database import Database
+from trainshed.store.filtering import PIPELINE_FIELDS, condition
+from trainshed.store.jobs import DROP_LABELS
+from trainshed.store.records import JobQuery, JobRecord, NewJob, Operation, Pipeline
+from trainshed.store.tables import JOBS, OPERATIONS, PIPELINES, SPECS
+from trainshed.store.writer import Transaction
+
+_OF_PIPELINE = {
+    "pipeline_uid": PIPELINES.c.uid,
+    "pipeline_project": PIPELINES.c.project,
+    "pipeline_location": PIPELINES.c.location,
+    "pipeline_display_name": PIPELINES.c.display_name,
+    "pipeline_labels": PIPELINES.c.labels,
+    "pipeline_create_ns": PIPELINES.c.create_ns,
+}
+PIPELINE: Select[Any] = (
+    select(
+        JOBS,
+        SPECS.c.spec,
+        PIPELINES.c.document,
+        PIPELINES.c.task_definition,
+        *(column.label(name) for name, column in _OF_PIPELINE.items()),
+    )
+    .select_from(PIPELINES)
+    .join(JOBS, JOBS.c.uid == PIPELINES.c.child_uid)
+    .join(SPECS, SPECS.c.uid == PIPELINES.c.child_uid)
+)
+_BY_UID = PIPELINE.where(PIPELINES.c.uid == bindparam("of_uid"))
+_BY_CHILD = PIPELINE.where(PIPELINES.c.child_uid == bindparam("of_uid"))
+_ADD = insert(PIPELINES)
+_DELETE = delete(PIPELINES).where(PIPELINES.c.uid == bindparam("of_uid"))
+_new = upsert(OPERATIONS)
+_PUT_OPERATION = _new.on_conflict_do_update(
+    index_elements=["name"],
+    set_={"done": _new.excluded.done, "metadata": _new.excluded.metadata}
+    | {"response": _new.excluded.response},
+)
+
+
+class Pipelines:
+    """Pipelines and operations."""
+
+    _db: Database
+
+    def add_pipeline(self, new: NewJob, document: str, task_definition: str) -> Pipeline:
+        """Store a pipeline and its child job in one write; honours the child's ``retry_key``."""
+        while True:
+            try:
+                child_uid = self._db.write(self._adding(new, document, task_definition))
+            except UidTaken:
+                continue
+            return self._pipeline_of_child(child_uid)
+
+    def pipeline(self, project: str, uid: int) -> tuple[Pipeline, JobRecord] | None:
+        """A pipeline and its child."""
+        one = _BY_UID.where(PIPELINES.c.project == project)
+        row = self._db.read(lambda c: c.execute(one, {"of_uid": uid}).one_or_none())
+        return (_pipeline(row), rows.job_record(row)) if row else None
+
+    def list_pipelines(self, query: JobQuery) -> Sequence[tuple[Pipeline, JobRecord]]:
+        """Newest first; ``query.kind`` is not looked at, states are the child's."""
+        page = page_of(query)
+        found = self._db.read(lambda c: c.execute(page).all())
+        return [(_pipeline(row), rows.job_record(row)) for row in found]
+
+    def delete_pipeline(self, uid: int) -> None:
+        """Forget a pipeline; its child stays."""
+
+        def drop(tx: Transaction) -> None:
+            if tx.connection.execute(_DELETE, {"of_uid": uid}).rowcount:
+                tx.connection.execute(DROP_LABELS, {"of_uid": uid})
+
+        self._db.write(drop)
+
+    def add_operation(self, operation: Operation) -> None:
+        """Remember an operation; one of the same name is what it was, with a new outcome."""
+        row = {
+            "name": operation.name,
+            "project": operation.project,
+            "done": int(operation.done),
+            "create_ns": codec.to_ns(operation.create_time),
+            "metadata": codec.plain(operation.metadata),
+            "response": codec.plain(operation.response),
+        }
+        self._db.write(lambda tx: tx.connection.execute(_PUT_OPERATION, row) and None)
+
+    def operation(self, name: str) -> Operation | None:
+        """An operation by its full name."""
+        one = select(OPERATIONS).where(OPERATIONS.c.name == codec.plain(name))
+        row = self._db.read(lambda c: c.execute(one).one_or_none())
+        if row is None:
+            return None
+        return Operation(
+            name=row.name,
+            project=row.project,
+            done=bool(row.done),
+            create_time=codec.to_time(row.create_ns),
+            metadata=row.metadata,
+            response=row.response,
+        )
+
+    def _pipeline_of_child(self, uid: int) -> Pipeline:
+        return _pipeline(self._db.read(lambda c: c.execute(_BY_CHILD, {"of_uid": uid}).one()))
+
+    def _adding(
+        self, new: NewJob, document: str, task_definition: str
+    ) -> Callable[[Transaction], int]:
+        addition = prepare(new, self._db.new_uid())
+        uid = self._db.new_uid()
+        row = {"uid": uid, **_pipeline_row(new, document), "task_definition": task_definition}
+
+        def add(tx: Transaction) -> int:
+            [outcome] = add_all(tx, [addition])
+            if isinstance(outcome, AlreadyThere):
+                raise outcome
+            if outcome.is_new:
+                create_ns = tx.now_ns // codec.NS_PER_US * codec.NS_PER_US
+                times = {"child_uid": outcome.uid, "create_ns": create_ns}
+                tx.connection.execute(_ADD, row | times)
+                add_labels(tx, {uid: codec.LABELS.decode(row["labels"])})
+            return outcome.uid
+
+        return add
+
+
+def _pipeline_row(new: NewJob, document: str) -> dict[str, Any]:
+    content: Mapping[str, Any] = json.loads(document)
+    return {
+        "project": codec.plain(new.project),
+        "location": codec.plain(new.location),
+        "display_name": codec.plain(content.get("displayName", new.spec.display_name)),
+        "document": codec.TEXTS.encode((document,)),
+        "labels": codec.LABELS.encode(content.get("labels") or {}),
+    }
+
+
+def page_of(query: JobQuery) -> Select[Any]:
+    """The statement of one page of a list."""
+    page = PIPELINE.where(PIPELINES.c.project == query.project)
+    if query.location is not None:
+        page = page.where(PIPELINES.c.location == query.location)
+    if query.after is not None:
+        page = page.where(tuple_(PIPELINES.c.create_ns, PIPELINES.c.uid) < tuple_(*query.after))
+    return (
+        page.where(condition(query.filter, PIPELINE_FIELDS))
+        .order_by(desc(PIPELINES.c.create_ns), desc(PIPELINES.c.uid))
+        .limit(query.page_size)
+    )
+
+
+def _pipeline(row: Row[Any]) -> Pipeline:
+    return Pipeline(
+        uid=row.pipeline_uid,
+        project=row.pipeline_project,
+        location=row.pipeline_location,
+        display_name=row.pipeline_display_name,
+        document=codec.TEXTS.decode(row.document)[0],
+        labels=codec.LABELS.decode(row.pipeline_labels),
+        task_definition=row.task_definition,
+        child_uid=row.uid,
+        create_time=codec.to_time(row.pipeline_create_ns),
+    )

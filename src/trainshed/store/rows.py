@@ -1,0 +1,116 @@
+"""Rows of the tables as the records of ``store.records``."""
+
+from typing import Any
+
+from sqlalchemy import Row, Select, select
+
+from trainshed.model.status import Job, JobState, JobStatus
+from trainshed.store import codec
+from trainshed.store.names import etag
+from trainshed.store.records import Holding, JobRecord, Kind, Waiting
+from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
+
+#: A job with its spec, for ``job_record``.
+JOB: Select[Any] = select(JOBS, SPECS.c.spec).join(SPECS, SPECS.c.uid == JOBS.c.uid)
+
+WAITING: Select[Any] = select(
+    JOBS.c.uid,
+    JOBS.c.project,
+    JOBS.c.location,
+    JOBS.c.kind,
+    JOBS.c.job_id,
+    JOBS.c.rank,
+    JOBS.c.create_ns,
+    JOBS.c.demand,
+    JOBS.c.running_s_max,
+    JOBS.c.version,
+    JOBS.c.attempt,
+)
+
+#: What holds places, for ``holding``.
+HOLDING: Select[Any] = (
+    select(
+        JOBS.c.uid,
+        JOBS.c.project,
+        JOBS.c.location,
+        JOBS.c.kind,
+        JOBS.c.job_id,
+        JOBS.c.attempt,
+        JOBS.c.demand,
+        JOBS.c.held_ns,
+        JOBS.c.running_s_max,
+        ATTEMPTS.c.seats,
+    )
+    .join(ATTEMPTS, (ATTEMPTS.c.uid == JOBS.c.uid) & (ATTEMPTS.c.attempt == JOBS.c.attempt))
+    .where(JOBS.c.held_ns.is_not(None))
+)
+
+
+def job_record(row: Row[Any]) -> JobRecord:
+    """A row of ``JOB``."""
+    return JobRecord(
+        uid=row.uid,
+        kind=Kind(row.kind),
+        job=Job(
+            project=row.project,
+            location=row.location,
+            job_id=row.job_id,
+            spec=codec.SPEC.decode(row.spec),
+            status=_status(row),
+            etag=etag(row.uid, row.version),
+            labels=codec.LABELS.decode(row.labels),
+            explanation=codec.EXPLANATION.decode(row.explanation) if row.explanation else None,
+        ),
+        version=row.version,
+        attempt=row.attempt,
+        creator=row.creator,
+        owner=row.owner if row.held_ns is not None else None,
+    )
+
+
+def _status(row: Row[Any]) -> JobStatus:
+    return JobStatus(
+        state=JobState(row.state),
+        create_time=codec.to_time(row.create_ns),
+        start_time=codec.to_time_or_none(row.start_ns),
+        end_time=codec.to_time_or_none(row.end_ns),
+        update_time=codec.to_time(row.update_ns),
+        error=codec.ERROR.decode(row.error) if row.error else None,
+    )
+
+
+def waiting(row: Row[Any]) -> Waiting:
+    """A row of ``WAITING``."""
+    return Waiting(
+        uid=row.uid,
+        project=row.project,
+        priority=-row.rank,
+        create_time=codec.to_time(row.create_ns),
+        demand=codec.DEMAND.decode(row.demand),
+        running_s_max=row.running_s_max,
+        version=row.version,
+        attempt=row.attempt,
+        name=_resource_name(row),
+        kind=Kind(row.kind),
+    )
+
+
+def holding(row: Row[Any]) -> Holding:
+    """A row of ``HOLDING``."""
+    return Holding(
+        uid=row.uid,
+        project=row.project,
+        attempt=row.attempt,
+        demand=codec.DEMAND.decode(row.demand),
+        seats=codec.SEATS.decode(row.seats),
+        since=codec.to_time(row.held_ns),
+        running_s_max=row.running_s_max,
+        name=_resource_name(row),
+        kind=Kind(row.kind),
+    )
+
+
+def _resource_name(row: Row[Any]) -> str:
+    if row.kind == Kind.ML_JOB.value:
+        return f"projects/{row.project}/jobs/{row.job_id}"
+    return f"projects/{row.project}/locations/{row.location}/{row.kind}/{row.job_id}"

@@ -1,0 +1,28 @@
+"""The store on a SQL database: its parts in one object."""
+
+import contextlib
+
+from trainshed.store.database import Database
+from trainshed.store.fleet import Fleet
+from trainshed.store.grants import Grants
+from trainshed.store.jobs import Jobs
+from trainshed.store.leases import Leases
+from trainshed.store.pipelines import Pipelines
+from trainshed.store.places import Places
+from trainshed.store.steps import Steps
+from trainshed.store.story import Story
+from trainshed.store.work import Work
+
+
+class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Pipelines, Places, Grants):
+    """All of ``store.base.StoreBase``."""
+
+    def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
+        """Serve a database whose tables are there; ``held`` is let go of at the end."""
+        self._db = db
+        self._held = held
+
+    def close(self) -> None:
+        """Finish what was begun, then let go of the database."""
+        self._db.close()
+        self._held.close()

@@ -1,0 +1,125 @@
+"""What happened to a job, and how its replicas are: written with the job's row, read back here."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    bindparam,
+    case,
+    func,
+    literal,
+    select,
+    update,
+)
+
+from trainshed.store import codec
+from trainshed.store.bulk import add_rows
+from trainshed.store.database import Database
+from trainshed.store.records import NewEvent, ReplicaRow, StoredEvent
+from trainshed.store.tables import EVENTS, JOBS, REPLICAS
+from trainshed.store.writer import Transaction
+
+
+def next_stamp(count: ColumnElement[int]) -> ColumnElement[int]:
+    """The stamp of the last of some new events, each later than whatever was before."""
+    now_ns: BindParameter[int] = bindparam("now_ns", type_=BigInteger)
+    first = case((JOBS.c.last_stamp_ns >= now_ns, JOBS.c.last_stamp_ns + 1), else_=now_ns)
+    return first + count - 1
+
+
+_ADD_EVENT = (
+    update(JOBS)
+    .where(JOBS.c.uid == bindparam("of_uid"))
+    .values(last_stamp_ns=next_stamp(literal(1)))
+    .returning(JOBS.c.attempt, JOBS.c.last_stamp_ns)
+)
+EVENTS_OF_JOB = (
+    select(EVENTS)
+    .where(EVENTS.c.uid == bindparam("of_uid"), EVENTS.c.seq > bindparam("after"))
+    .order_by(EVENTS.c.seq)
+    .limit(bindparam("most"))
+)
+_REPLICAS = (
+    select(REPLICAS)
+    .where(
+        REPLICAS.c.uid == bindparam("of_uid"),
+        REPLICAS.c.attempt
+        == func.coalesce(
+            bindparam("of_attempt"),
+            select(JOBS.c.attempt).where(JOBS.c.uid == bindparam("of_uid")).scalar_subquery(),
+        ),
+    )
+    .order_by(REPLICAS.c.role, REPLICAS.c.number)
+)
+
+
+def event_rows(
+    uid: int, attempt: int, last_stamp_ns: int, events: Sequence[NewEvent]
+) -> Sequence[dict[str, Any]]:
+    """Rows of new events, of which the last one has a stamp."""
+    return [
+        {
+            "uid": uid,
+            "attempt": attempt,
+            "stamp_ns": stamp_ns,
+            "kind": codec.plain(event.kind),
+            "message": codec.plain(event.message),
+            "data": json.dumps(dict(event.data), default=str),
+        }
+        for stamp_ns, event in enumerate(events, last_stamp_ns - len(events) + 1)
+    ]
+
+
+class Story:
+    """Events and replicas."""
+
+    _db: Database
+
+    def add_event(self, uid: int, event: NewEvent) -> None:
+        """Add a sentence to a job's story without changing its state."""
+
+        def add(tx: Transaction) -> None:
+            row = tx.connection.execute(
+                _ADD_EVENT, {"of_uid": uid, "now_ns": tx.now_ns}
+            ).one_or_none()
+            if row is None:
+                raise KeyError(uid)
+            add_rows(tx, EVENTS, event_rows(uid, row.attempt, row.last_stamp_ns, [event]))
+
+        self._db.write(add)
+
+    def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        """The job's story in order, from behind ``after`` (a seq)."""
+        known = {"of_uid": uid, "after": after, "most": limit}
+        return [
+            StoredEvent(
+                seq=row.seq,
+                uid=row.uid,
+                attempt=row.attempt,
+                stamp_ns=row.stamp_ns,
+                kind=row.kind,
+                message=row.message,
+                data=json.loads(row.data),
+            )
+            for row in self._db.read(lambda c: c.execute(EVENTS_OF_JOB, known).all())
+        ]
+
+    def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
+        """The replicas of an attempt, by default the newest one's."""
+        known = {"of_uid": uid, "of_attempt": attempt}
+        return [
+            ReplicaRow(
+                role=row.role,
+                index=row.number,
+                task_name=row.task_name,
+                node=row.node,
+                state=row.state,
+                exit_code=row.exit_code,
+                signal=row.signal,
+            )
+            for row in self._db.read(lambda c: c.execute(_REPLICAS, known).all())
+        ]

@@ -1,0 +1,239 @@
+"""The tables.  What changes often stands in narrow rows; what never changes stands beside them.
+
+Texts that only we read are JSON.  Times are nanoseconds since 1970.  Partial indexes hold what is
+looked for in every pass: their size is that of the queue, not that of history.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+#: SQLite keeps rows in the order of an INTEGER key, and only of that word.
+NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+
+METADATA = MetaData()
+
+
+def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    only = text(where)
+    return Index(name, *columns, unique=unique, sqlite_where=only, postgresql_where=only)
+
+
+def _number(name: str, *, null: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=null)
+
+
+def _text(name: str, *, null: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=null)
+
+
+def _job(name: str = "uid", *, key: bool = True) -> Column[int]:
+    return Column(name, NUMBER, ForeignKey("jobs.uid"), primary_key=key, autoincrement=False)
+
+
+JOBS = Table(
+    "jobs",
+    METADATA,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
+    _text("project"),
+    _text("location"),
+    _text("kind"),
+    _text("job_id"),
+    _text("display_name"),
+    _text("creator"),
+    Column("rank", Integer, nullable=False),  # priority, negated: one direction serves the queue
+    Column("running_s_max", Float),
+    _text("demand"),
+    _text("labels"),
+    _text("state"),
+    Column("version", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    _text("owner", null=True),
+    _text("error", null=True),
+    _text("explanation", null=True),
+    _number("create_ns"),
+    _number("start_ns", null=True),
+    _number("end_ns", null=True),
+    _number("update_ns"),
+    _number("deleted_ns", null=True),
+    _number("held_ns", null=True),  # since when the newest attempt holds places; null: it does not
+    _number("changed", null=True),  # the mark under which held_ns last changed
+    _number("last_stamp_ns"),
+    _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
+    _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
+    _partial("jobs_by_state", "project", "state", where="deleted_ns IS NULL"),
+    _partial("jobs_queued", "rank", "create_ns", "uid", where="state = 'QUEUED'"),
+    _partial(
+        "jobs_unexplained",
+        "create_ns",
+        "uid",
+        where="state = 'QUEUED' AND explanation IS NULL",
+    ),
+    _partial("jobs_held", "owner", where="held_ns IS NOT NULL"),
+    _partial("jobs_changed", "changed", where="changed IS NOT NULL"),
+)
+
+#: What was asked for; written once, so that an update of a job need not carry it along.
+SPECS = Table("specs", METADATA, _job(), _text("spec"), _text("expanded"), _text("notes"))
+
+#: Labels of jobs and pipelines once more, a row each, for filters.
+LABELS = Table(
+    "labels",
+    METADATA,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
+    Column("key", Text, primary_key=True),
+    _text("value"),
+)
+
+ATTEMPTS = Table(
+    "attempts",
+    METADATA,
+    _job(),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    _text("seats"),
+    _number("create_ns"),
+)
+
+REPLICAS = Table(
+    "replicas",
+    METADATA,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("role", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    _text("task_name"),
+    _text("node"),
+    _text("state"),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+)
+
+EVENTS = Table(
+    "events",
+    METADATA,
+    Column("seq", NUMBER, primary_key=True),
+    _number("uid"),
+    Column("attempt", Integer, nullable=False),
+    _number("stamp_ns"),
+    _text("kind"),
+    _text("message"),
+    _text("data"),
+    Index("events_of_job", "uid", "seq"),
+)
+
+#: What is still to be performed; a confirmed command is deleted.
+COMMANDS = Table(
+    "commands",
+    METADATA,
+    Column("seq", NUMBER, primary_key=True),
+    _job(key=False),
+    Column("attempt", Integer, nullable=False),
+    _text("kind"),
+    Index("commands_of_job", "uid"),
+)
+
+#: ``server:NAME`` for each live server, and ``scheduler``.
+LEASES = Table(
+    "leases", METADATA, Column("name", Text, primary_key=True), _text("holder"), _number("until_ns")
+)
+
+#: Marks that ascend in the order of commits: whoever takes one holds its row until it commits.
+MARKS = Table("marks", METADATA, Column("name", Text, primary_key=True), _number("value"))
+
+RETRY_KEYS = Table(
+    "retry_keys",
+    METADATA,
+    Column("key", Text, primary_key=True),
+    _number("uid"),
+    _number("create_ns"),
+    Index("retry_keys_by_age", "create_ns"),
+)
+
+PIPELINES = Table(
+    "pipelines",
+    METADATA,
+    Column("uid", NUMBER, primary_key=True, autoincrement=False),
+    _text("project"),
+    _text("location"),
+    _text("display_name"),
+    _text("document"),
+    _text("labels"),
+    _text("task_definition"),
+    Column("child_uid", NUMBER, ForeignKey("jobs.uid"), nullable=False),
+    _number("create_ns"),
+    Index("pipelines_by_age", "project", "create_ns", "uid"),
+    Index("pipelines_by_child", "child_uid"),
+)
+
+OPERATIONS = Table(
+    "operations",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    _text("project"),
+    Column("done", Integer, nullable=False),
+    _number("create_ns"),
+    _text("metadata"),
+    _text("response"),
+)
+
+PROJECTS = Table(
+    "projects",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    _text("number"),
+    Index("projects_by_number", "number"),
+)
+
+BUCKETS = Table(
+    "buckets",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    _text("project"),
+    _number("create_ns"),
+    Index("buckets_of_project", "project"),
+)
+
+TOKENS = Table(
+    "tokens",
+    METADATA,
+    Column("token_id", Text, primary_key=True),
+    Column("digest", Text, nullable=False, unique=True),
+    _text("name"),
+    _text("project"),
+    _text("role"),
+    _number("create_ns"),
+    Column("revoked", Integer, nullable=False),
+)
+
+KEYS = Table(
+    "keys",
+    METADATA,
+    Column("key_id", Text, primary_key=True),
+    _text("email"),
+    _text("public_key"),
+    _text("project"),
+    _text("role"),
+    _number("create_ns"),
+    Index("keys_by_email", "email"),
+)
+
+NODES = Table(
+    "nodes",
+    METADATA,
+    Column("engine", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    _text("node"),
+    _number("seen_ns"),
+)
+
+#: States that an administrator gave; they outlive what engines report.
+NODE_STATES = Table("node_states", METADATA, Column("name", Text, primary_key=True), _text("state"))

@@ -1,0 +1,166 @@
+"""What the controller asks: what waits, what holds places, what is to be done."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import (
+    BigInteger,
+    Text,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from trainshed.model.explanation import Explanation
+from trainshed.model.status import JobState
+from trainshed.store import codec, rows
+from trainshed.store.bulk import given
+from trainshed.store.database import Database
+from trainshed.store.leases import ALIVE, has_lease
+from trainshed.store.records import Active, CommandKind, Holding, StoredCommand, Waiting
+from trainshed.store.tables import COMMANDS, JOBS, MARKS
+from trainshed.store.writer import HOLDING_MARK, Transaction
+
+#: Written out, not bound: a partial index is used only where its condition stands in the query.
+QUEUED = JOBS.c.state == literal_column("'QUEUED'")
+IN_LINE = tuple_(JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
+
+WAITING = (
+    rows.WAITING.where(QUEUED)
+    .order_by(JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
+    .limit(bindparam("most"))
+)
+WAITING_AFTER = WAITING.where(
+    IN_LINE > tuple_(bindparam("rank"), bindparam("create_ns"), bindparam("uid"))  # noqa: SIM300 - columns first
+)
+UNEXPLAINED = (
+    select(JOBS.c.rank, JOBS.c.create_ns, JOBS.c.uid)
+    .where(QUEUED, JOBS.c.explanation.is_(None))
+    .order_by(JOBS.c.create_ns, JOBS.c.uid)
+    .limit(bindparam("most"))
+)
+WAITING_COUNT = select(func.count()).select_from(JOBS).where(QUEUED)
+CHANGED = select(JOBS.c.uid).where(JOBS.c.changed > bindparam("after"), JOBS.c.held_ns.is_(None))
+CAME = rows.HOLDING.where(JOBS.c.changed > bindparam("after"))
+_MARK = select(MARKS.c.value).where(MARKS.c.name == HOLDING_MARK)
+ACTIVE = select(JOBS.c.uid, JOBS.c.state, JOBS.c.version, JOBS.c.attempt).where(
+    JOBS.c.held_ns.is_not(None), JOBS.c.owner == bindparam("server")
+)
+_OWNERLESS = or_(JOBS.c.owner.is_(None), JOBS.c.owner.not_in(ALIVE))
+_OWN = {"owner": bindparam("server"), "version": JOBS.c.version + 1}
+TAKE_OVER = (
+    update(JOBS).where(JOBS.c.held_ns.is_not(None), _OWNERLESS).values(_OWN).returning(JOBS.c.uid)
+)
+#: Jobs that are over, whose last commands nobody performed.
+TAKE_OVER_REST = (
+    update(JOBS)
+    .where(JOBS.c.uid.in_(select(COMMANDS.c.uid)), _OWNERLESS)
+    .values(owner=bindparam("server"))
+)
+COMMANDS_OF_SERVER = (
+    select(COMMANDS)
+    .join(JOBS, JOBS.c.uid == COMMANDS.c.uid)
+    .where(JOBS.c.owner == bindparam("server"))
+    .order_by(COMMANDS.c.seq)
+    .limit(bindparam("most"))
+)
+_CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq == bindparam("of_seq"))
+_FOUND = given("found", uid=BigInteger, explanation=Text)
+EXPLAIN = (
+    update(JOBS).where(JOBS.c.uid == _FOUND.c.uid, QUEUED).values(explanation=_FOUND.c.explanation)
+)
+
+
+class Work:
+    """The controller's questions and answers."""
+
+    _db: Database
+
+    def take_over(self, server: str) -> Sequence[int]:
+        """Own every active job whose owner is dead or nobody; their uids."""
+        return self._db.write_with_others(_take_over_all, server, marked=True)
+
+    def waiting(
+        self, *, limit: int, after: tuple[int, int, int] | None = None
+    ) -> Sequence[Waiting]:
+        """Queued jobs by priority, then age; ``after`` is (priority, create ns, uid)."""
+        known = {"most": limit}
+        query = WAITING
+        if after is not None:
+            priority, create_ns, uid = after
+            known |= {"rank": -priority, "create_ns": create_ns, "uid": uid}
+            query = WAITING_AFTER
+        return [rows.waiting(r) for r in self._db.read(lambda c: c.execute(query, known).all())]
+
+    def unexplained(self, *, limit: int) -> Sequence[tuple[int, int, int]]:
+        """Queued jobs that have no explanation yet, oldest first: (priority, create ns, uid)."""
+        found = self._db.read(lambda c: c.execute(UNEXPLAINED, {"most": limit}).all())
+        return [(-row.rank, row.create_ns, row.uid) for row in found]
+
+    def waiting_count(self) -> int:
+        """How many jobs are queued."""
+        return self._db.read(lambda c: c.execute(WAITING_COUNT).scalar_one())
+
+    def holding(self) -> Sequence[Holding]:
+        """Every attempt that holds places, of all servers."""
+        return [rows.holding(r) for r in self._db.read(lambda c: c.execute(rows.HOLDING).all())]
+
+    def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
+        """What changed behind a mark: (new mark, attempts that came, uids that hold no more).
+
+        The mark is read first: what changes meanwhile is told now and told again, never missed.
+        """
+        known = {"after": after}
+        mark = self._db.read(lambda c: c.execute(_MARK).scalar_one())
+        if mark <= after:
+            return mark, (), ()
+        came = self._db.read(lambda c: c.execute(CAME, known).all())
+        gone = self._db.read(lambda c: c.execute(CHANGED, known).scalars().all()) if after else ()
+        return mark, [rows.holding(row) for row in came], gone
+
+    def active(self, server: str) -> Sequence[Active]:
+        """The jobs that this server reconciles."""
+        known = {"server": server}
+        return [
+            Active(uid=r.uid, state=JobState(r.state), version=r.version, attempt=r.attempt)
+            for r in self._db.read(lambda c: c.execute(ACTIVE, known).all())
+        ]
+
+    def commands(self, server: str, *, limit: int = 500) -> Sequence[StoredCommand]:
+        """Unconfirmed commands of the jobs this server owns, oldest first."""
+        known = {"server": server, "most": limit}
+        return [
+            StoredCommand(seq=r.seq, uid=r.uid, attempt=r.attempt, kind=CommandKind(r.kind))
+            for r in self._db.read(lambda c: c.execute(COMMANDS_OF_SERVER, known).all())
+        ]
+
+    def confirm(self, seqs: Collection[int]) -> None:
+        """Mark commands as performed."""
+        done = [{"of_seq": seq} for seq in sorted(seqs)]
+        if done:
+            self._db.write(lambda tx: tx.connection.execute(_CONFIRM, done) and None)
+
+    def explain(self, found: Mapping[int, Explanation]) -> None:
+        """Remember why jobs wait; does not change their versions or etags."""
+        rows = [(uid, codec.EXPLANATION.encode(explanation)) for uid, explanation in found.items()]
+        if rows:
+            known = {"found": json.dumps(rows)}
+            self._db.write(lambda tx: tx.connection.execute(EXPLAIN, known) and None)
+
+
+def _take_over_all(tx: Transaction, servers: Sequence[str]) -> Sequence[Sequence[int]]:
+    return [_take_over(tx, server) for server in servers]
+
+
+def _take_over(tx: Transaction, server: str) -> Sequence[int]:
+    if not has_lease(tx, server):
+        return ()
+    known = {"server": server, "now_ns": tx.now_ns}
+    uids = tx.connection.execute(TAKE_OVER, known).scalars().all()
+    tx.connection.execute(TAKE_OVER_REST, known)
+    return uids

@@ -1,0 +1,190 @@
+"""One thread writes, and commits many callers' writes together.
+
+A durable commit costs a disk flush; a database that flushes for every caller is as slow as its
+disk.  Here writes queue up behind the flush that is under way, and the next one is for all of
+them; writes of one kind are also performed as one.  A batch in which a write fails is rolled back,
+then each is performed alone, so that one failure is nobody else's.  Savepoints would do the same
+at two statements for every write.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, Engine, bindparam, update
+from sqlalchemy.exc import DBAPIError
+
+from trainshed.store.base import AlreadyThere, StaleEtag, StoreFault
+from trainshed.store.tables import MARKS
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+#: Raised by a write before it has changed anything: an answer, not a failure.
+Refused = AlreadyThere | StaleEtag | KeyError
+
+HOLDING_MARK = "holding"
+_BATCH_MAX = 256
+_TRIES = 5
+#: PostgreSQL: serialization failure, deadlock; both ask for another try.
+_PASSING = frozenset({"40001", "40P01"})
+_TAKE_MARK = (
+    update(MARKS)
+    .where(MARKS.c.name == bindparam("mark_name"))
+    .values(value=MARKS.c.value + 1)
+    .returning(MARKS.c.value)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """What a write is given: an open connection, the time, and the mark if it asked for one."""
+
+    connection: Connection
+    now_ns: int
+    mark: int
+
+
+#: Performs several writes of one kind, and answers each with a result or a refusal.
+Perform = Callable[[Transaction, Sequence[A]], Sequence[T | Refused]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    perform: Perform[Any, Any]
+    item: Any
+    marked: bool
+    together: Hashable
+    done: "Future[Any]" = field(default_factory=Future)
+
+
+class Writer:
+    """The queue and its thread."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
+        """Start the thread; ``close`` ends it."""
+        self._engine = engine
+        self._clock = clock
+        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._open = True
+        self._closing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, perform: Callable[[Transaction], T]) -> T:
+        """Perform a write and return its result after the commit.
+
+        It may be performed twice, the first time rolled back.  Raises what ``perform`` raises,
+        which must not have written anything where that is a refusal; and StoreFault.
+        """
+
+        def one(tx: Transaction, _: Sequence[None]) -> Sequence[T | Refused]:
+            try:
+                return (perform(tx),)
+            except (AlreadyThere, StaleEtag, KeyError) as refused:
+                return (refused,)
+
+        write = _Write(perform=one, item=None, marked=False, together=object())
+        return cast("T", self._hand_in(write))
+
+    def write_with_others(self, perform: Perform[A, T], item: A, *, marked: bool = False) -> T:
+        """The same for an item that is written together with others of its kind.
+
+        ``marked`` writes get a mark, and are performed by one server at a time.
+        """
+        write = _Write(perform=perform, item=item, marked=marked, together=perform)
+        return cast("T", self._hand_in(write))
+
+    def close(self) -> None:
+        """Finish what was handed in, then end the thread."""
+        with self._closing:
+            self._open = False
+            self._queue.put(None)
+        self._thread.join()
+
+    def _hand_in(self, item: _Write) -> Any:
+        with self._closing:
+            if not self._open:
+                raise StoreFault("the store is closed")
+            self._queue.put(item)
+        return item.done.result()
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            self._commit(batch)
+
+    def _next_batch(self) -> Sequence[_Write]:
+        batch: list[_Write] = []
+        item = self._queue.get()
+        while item is not None:
+            batch.append(item)
+            if len(batch) == _BATCH_MAX or self._queue.empty():
+                return batch
+            item = self._queue.get()
+        if batch:
+            self._queue.put(None)
+        return batch
+
+    def _commit(self, batch: Sequence[_Write]) -> None:
+        try:
+            outcomes = self._perform(batch)
+        except StoreFault as fault:
+            outcomes = [fault] * len(batch)
+        except Exception:  # noqa: BLE001 - whoever raised it meets it again below, alone
+            outcomes = [self._alone(item) for item in batch]
+        for item, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                item.done.set_exception(outcome)
+            else:
+                item.done.set_result(outcome)
+
+    def _perform(self, batch: Sequence[_Write]) -> list[Any]:
+        with self._engine.connect() as connection:
+            mark = 0
+            if any(item.marked for item in batch):
+                mark = connection.execute(_TAKE_MARK, {"mark_name": HOLDING_MARK}).scalar_one()
+            tx = Transaction(connection=connection, now_ns=self._clock(), mark=mark)
+            outcomes = _in_groups(tx, batch)
+            try:
+                connection.commit()
+            except DBAPIError as error:
+                # It may have been stored all the same: a second try might store it twice.
+                raise StoreFault(f"the database did not confirm a write: {error.orig}") from error
+        return outcomes
+
+    def _alone(self, item: _Write) -> Any:
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._perform([item])[0]
+            except DBAPIError as error:
+                if not (left and _may_pass(error)):
+                    return as_fault(error)
+            except Exception as error:  # noqa: BLE001 - it is the caller's
+                return error
+        raise AssertionError("the last try returns")
+
+
+def _in_groups(tx: Transaction, batch: Sequence[_Write]) -> list[Any]:
+    groups: dict[Hashable, list[int]] = {}
+    for place, item in enumerate(batch):
+        groups.setdefault(item.together, []).append(place)
+    outcomes: list[Any] = [None] * len(batch)
+    for places in groups.values():
+        found = batch[places[0]].perform(tx, [batch[place].item for place in places])
+        for place, outcome in zip(places, found, strict=True):
+            outcomes[place] = outcome
+    return outcomes
+
+
+def _may_pass(error: DBAPIError) -> bool:
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", "") in _PASSING
+
+
+def as_fault(error: DBAPIError) -> StoreFault:
+    """What callers of the store see of a database's failure."""
+    fault = StoreFault(f"the database cannot be used: {error.orig}")
+    fault.__cause__ = error
+    return fault

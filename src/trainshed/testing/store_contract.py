@@ -1,0 +1,14 @@
+"""What every store must do.  Inherit the class and supply two pytest fixtures.
+
+``clock`` is a ``HandClock``; ``store`` is an empty store that takes its time from it.
+"""
+
+from trainshed.testing.store_jobs import JobsContract
+from trainshed.testing.store_lists import ListsContract
+from trainshed.testing.store_rest import RestContract
+from trainshed.testing.store_steps import StepsContract
+from trainshed.testing.store_work import WorkContract
+
+
+class StoreContract(JobsContract, ListsContract, StepsContract, WorkContract, RestContract):
+    """All of it."""

@@ -1,0 +1,169 @@
+"""The store's contract: leases, what holds places, and the fleet."""
+# ruff: noqa: D102, S101 - tests by name, made of asserts and expected numbers
+
+from dataclasses import replace
+
+from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
+from trainshed.model.status import JobState
+from trainshed.store.base import StoreBase
+from trainshed.store.records import Kind
+from trainshed.testing.store_builders import (
+    DEMAND,
+    LEASE_S,
+    PROJECT,
+    SEATS,
+    SERVER,
+    HandClock,
+    add,
+    go,
+    place,
+    read,
+)
+
+OTHER = "server-b"
+
+
+class WorkContract:
+    """What the controller relies on."""
+
+    def test_one_scheduler_leads_until_its_lease_runs_out(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        assert store.lead(SERVER, LEASE_S)
+        assert not store.lead(OTHER, LEASE_S)
+        clock.forward(LEASE_S - 1)
+        assert store.lead(SERVER, LEASE_S), "renewed"
+        clock.forward(LEASE_S - 1)
+        assert not store.lead(OTHER, LEASE_S)
+        clock.forward(1)
+        assert store.lead(OTHER, LEASE_S)
+        assert not store.lead(SERVER, LEASE_S)
+        store.leave(OTHER)
+        assert store.lead(SERVER, LEASE_S)
+
+    def test_servers_are_those_with_a_valid_lease(self, store: StoreBase, clock: HandClock) -> None:
+        store.join(OTHER, LEASE_S)
+        clock.forward(1)
+        store.join(SERVER, LEASE_S)
+        store.lead(SERVER, 10 * LEASE_S)
+        assert list(store.servers()) == [SERVER, OTHER]
+        clock.forward(LEASE_S - 1)
+        assert list(store.servers()) == [SERVER]
+
+    def test_the_jobs_of_a_dead_server_are_taken_over_once(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        waits, runs, ended = (add(store).uid for _ in range(3))
+        store.join(SERVER, LEASE_S)
+        store.join(OTHER, 3 * LEASE_S)
+        for uid in (runs, ended):
+            place(store, uid)
+        go(store, ended, JobState.FAILED)
+        before = read(store, runs)
+        assert list(store.take_over(OTHER)) == []
+        clock.forward(LEASE_S)
+        assert list(store.take_over(OTHER)) == [runs]
+        assert list(store.take_over(OTHER)) == []
+        after = read(store, runs)
+        assert after.owner == OTHER
+        assert after.version > before.version, "what the dead one thought about does not fit now"
+        assert [a.uid for a in store.active(OTHER)] == [runs]
+        assert not store.active(SERVER)
+        assert {c.uid for c in store.commands(OTHER)} == {runs}
+        assert read(store, waits).owner is None
+
+    def test_without_a_lease_nothing_is_taken_over(self, store: StoreBase) -> None:
+        place(store, add(store).uid)
+        assert list(store.take_over(OTHER)) == []
+
+    def test_who_leaves_lets_go_at_once(self, store: StoreBase) -> None:
+        uid = add(store).uid
+        store.join(SERVER, LEASE_S)
+        store.join(OTHER, LEASE_S)
+        place(store, uid)
+        store.leave(SERVER)
+        assert list(store.take_over(OTHER)) == [uid]
+
+    def test_holding_is_what_has_places_now(self, store: StoreBase, clock: HandClock) -> None:
+        record = add(store, kind=Kind.ML_JOB, job_id="j")
+        uid = record.uid
+        waiting = store.waiting(limit=1)[0]
+        assert (waiting.name, waiting.kind) == (f"projects/{PROJECT}/jobs/j", Kind.ML_JOB)
+        clock.forward(1)
+        placed = place(store, uid)
+        [held] = store.holding()
+        assert (held.uid, held.attempt, held.seats) == (uid, 1, SEATS)
+        assert (held.demand, held.project, held.name) == (DEMAND, PROJECT, waiting.name)
+        assert held.since == placed.job.status.update_time
+        go(store, uid, JobState.RUNNING)
+        go(store, uid, JobState.CANCELLING)
+        assert list(store.holding()) == [held]
+        [active] = store.active(SERVER)
+        assert (active.state, active.version) == (JobState.CANCELLING, read(store, uid).version)
+
+    def test_changes_of_holding_are_told_from_a_mark_on(self, store: StoreBase) -> None:
+        uids = [add(store).uid for _ in range(4)]
+        start, came, gone = store.holding_changed(0)
+        assert (list(came), list(gone)) == ([], [])
+        for uid in uids[:3]:
+            place(store, uid)
+        mark, came, gone = store.holding_changed(start)
+        assert {h.uid for h in came} == set(uids[:3])
+        assert list(gone) == []
+        go(store, uids[0], JobState.RUNNING)
+        go(store, uids[1], JobState.QUEUED)
+        go(store, uids[2], JobState.FAILED)
+        place(store, uids[3])
+        place(store, uids[1])
+        last, came, gone = store.holding_changed(mark)
+        assert {(h.uid, h.attempt) for h in came} == {(uids[3], 1), (uids[1], 2)}
+        assert list(gone) == [uids[2]]
+        assert store.holding_changed(last) == (last, (), ())
+
+    def test_unexplained_jobs_are_told_oldest_first(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        uids = []
+        for _ in range(3):
+            uids.append(add(store).uid)
+            clock.forward(1)
+        assert [uid for _, _, uid in store.unexplained(limit=2)] == uids[:2]
+        place(store, uids[0])
+        go(store, uids[0], JobState.QUEUED)
+        assert [uid for _, _, uid in store.unexplained(limit=9)] == uids
+
+    def test_a_fleet_is_what_was_last_reported(self, store: StoreBase, clock: HandClock) -> None:
+        n1 = Node(
+            name="n1",
+            region="us-central1",
+            vcpus=8,
+            memory_gb=30.5,
+            gpus={"H200": 4},
+            gpu_alias={"NVIDIA_TESLA_T4": ANY_GPU},
+            policy=FleetPolicy.EXACT,
+        )
+        n2 = Node(name="n2")
+        store.see_nodes("local", [n1, n2])
+        store.see_nodes("other", [Node(name="n3")])
+        uid = add(store).uid
+        place(store, uid)
+        found = {row.node.name: row for row in store.nodes()}
+        assert (found["n1"].node, found["n1"].engine, found["n1"].replicas) == (n1, "local", 2)
+        clock.forward(1)
+        bigger = replace(n1, vcpus=16)
+        store.see_nodes("local", [bigger])
+        found = {row.node.name: row for row in store.nodes()}
+        assert set(found) == {"n1", "n3"}
+        assert found["n1"].node == bigger
+        assert found["n1"].seen > found["n3"].seen
+        go(store, uid, JobState.FAILED)
+        assert {row.replicas for row in store.nodes()} == {0}
+
+    def test_an_administrators_state_outlives_reports(self, store: StoreBase) -> None:
+        assert not store.set_node_state("n1", NodeState.DRAINED)
+        store.see_nodes("local", [Node(name="n1")])
+        assert store.set_node_state("n1", NodeState.DRAINED)
+        store.see_nodes("local", [Node(name="n1", vcpus=2)])
+        assert [row.node.state for row in store.nodes()] == [NodeState.DRAINED]
+        assert store.set_node_state("n1", NodeState.READY)
+        assert [row.node.state for row in store.nodes()] == [NodeState.READY]

@@ -1,0 +1,107 @@
+"""A real PostgreSQL for tests: Debian's package, a cluster of its own, reached by a Unix socket."""
+
+import contextlib
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+
+START_S_MAX = 60
+POLL_S = 0.05
+TABLES_OF_SHARED = (
+    "SELECT tablename FROM pg_tables WHERE schemaname = 'shared' AND tablename != 'alembic_version'"
+)
+
+
+class PostgresServer:
+    """One running server; every test takes a schema of its own, cheaper than a database."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count(1)
+
+    def new_database(self) -> str:
+        """The SQLAlchemy URL of what looks like an empty database."""
+        name = f"test{next(self._numbers)}"
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
+        return self._url(name)
+
+    def emptied_database(self) -> str:
+        """One that earlier users may have made tables in; only one at a time may use it."""
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            connection.execute("CREATE SCHEMA IF NOT EXISTS shared")
+            connection.execute("SET session_replication_role = replica")  # in any order
+            tables = connection.execute(TABLES_OF_SHARED).fetchall()
+            for (name,) in tables:
+                connection.execute(f"DELETE FROM shared.{name}")
+        return self._url("shared")
+
+    def wait_until_ready(self, process: subprocess.Popen) -> None:
+        deadline = time.monotonic() + START_S_MAX
+        while True:
+            try:
+                psycopg.connect(self._dsn).close()
+            except psycopg.OperationalError:
+                assert process.poll() is None, (self._folder / "log").read_text()
+                assert time.monotonic() < deadline, (self._folder / "log").read_text()
+                time.sleep(POLL_S)
+            else:
+                return
+
+    def _url(self, schema: str) -> str:
+        path = f"options=-csearch_path%3D{schema}"
+        return f"postgresql+psycopg://postgres@/postgres?host={self._folder}&{path}"
+
+    @property
+    def _dsn(self) -> str:
+        return f"host={self._folder} user=postgres dbname=postgres"
+
+
+def bin_folder() -> Path | None:
+    """Where the newest installed server is; None where there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return found[-1].parent if found else None
+
+
+@contextlib.contextmanager
+def running_postgres():
+    """Start a server that syncs to disk, as a real one does; it ends with the block."""
+    programs = bin_folder()
+    assert programs is not None, "apt install postgresql"
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path has 107 bytes at most
+    prefix = _as_postgres(folder)
+    data = folder / "data"
+    initdb = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
+    locale = ["--encoding=UTF8", "--locale=C.UTF-8"]
+    subprocess.run([*prefix, *initdb, *locale], check=True, capture_output=True, cwd=folder)
+    postgres = [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
+    try:
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen([*prefix, *postgres], stdout=log, stderr=log, cwd=folder)
+        try:
+            server = PostgresServer(folder)
+            server.wait_until_ready(process)
+            yield server
+        finally:
+            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is needed any more
+            process.wait()
+    finally:
+        shutil.rmtree(folder)
+
+
+def _as_postgres(folder: Path) -> list[str]:
+    """The words that make a command the package's user's: the server refuses to be root's."""
+    if os.geteuid() != 0:
+        return []
+    user = pwd.getpwnam("postgres")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
+    return ["setpriv", *ids, "--clear-groups", "--"]

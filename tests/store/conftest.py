@@ -1,0 +1,45 @@
+import pytest
+
+from postgres_server import bin_folder, running_postgres
+
+pytest.register_assert_rewrite(
+    *(f"trainshed.testing.store_{part}" for part in ("jobs", "lists", "rest", "steps", "work"))
+)
+
+from trainshed.store.opening import open_store  # noqa: E402 - after the rewriting is asked for
+from trainshed.testing.store_builders import HandClock  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    if bin_folder() is None:
+        pytest.skip("PostgreSQL is not installed (apt install postgresql)")
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def sqlite_url(tmp_path):
+    return f"sqlite:///{tmp_path}/data/trainshed.db"
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    return postgres.emptied_database()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request):
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+def store(url, clock):
+    opened = open_store(url, clock)
+    yield opened
+    opened.close()

@@ -1,0 +1,144 @@
+"""Opening a store: whose file it is, who may read it, and which release wrote it."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, make_url, text
+
+from trainshed.store import migrate
+from trainshed.store.base import StoreFault
+from trainshed.store.database import write_engine
+from trainshed.store.opening import open_store
+from trainshed.store.tables import METADATA
+from trainshed.testing.store_builders import LEASE_S, SERVER, add, place
+
+OPENS = "import sys; from trainshed.store.opening import open_store; open_store(sys.argv[1])"
+
+
+def test_a_database_file_is_for_its_owner_only(sqlite_url, clock):
+    open_store(sqlite_url, clock).close()
+    path = Path(make_url(sqlite_url).database)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_in_use_names_the_process_that_holds_it(sqlite_url, clock):
+    store = open_store(sqlite_url, clock)
+    for opener in (in_this_process, in_another_process):
+        assert f"in use by another server (process {os.getpid()})" in opener(sqlite_url)
+    store.close()
+    open_store(sqlite_url, clock).close()
+
+
+def in_this_process(url):
+    with pytest.raises(StoreFault) as caught:
+        open_store(url)
+    return str(caught.value)
+
+
+def in_another_process(url):
+    command = [sys.executable, "-c", OPENS, url]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def test_a_database_needs_a_file():
+    with pytest.raises(StoreFault, match="sqlite:///PATH"):
+        open_store("sqlite://")
+
+
+def test_a_server_that_is_down_is_told_in_one_line(tmp_path):
+    with pytest.raises(StoreFault, match="cannot be used"):
+        open_store(f"postgresql+psycopg://nobody@/nothing?host={tmp_path}")
+
+
+def test_a_file_that_is_no_database_is_told_in_one_line(tmp_path):
+    (tmp_path / "notes.db").write_text("this is not a database, it is a note to myself\n" * 100)
+    with pytest.raises(StoreFault, match="not a database"):
+        open_store(f"sqlite:///{tmp_path}/notes.db")
+
+
+def test_whoever_opens_the_file_next_need_not_wait_for_leases(sqlite_url, clock):
+    first = open_store(sqlite_url, clock)
+    uid = add(first).uid
+    first.join(SERVER, LEASE_S)
+    first.lead(SERVER, LEASE_S)
+    place(first, uid)
+    first.close()
+    second = open_store(sqlite_url, clock)
+    second.join("server-b", LEASE_S)
+    assert second.lead("server-b", LEASE_S)
+    assert list(second.take_over("server-b")) == [uid]
+    second.close()
+
+
+def test_the_newest_migration_is_the_one_the_release_knows():
+    assert ScriptDirectory(str(migrate._FOLDER)).get_heads() == [migrate.NEWEST]
+
+
+def test_a_database_of_a_newer_release_is_left_alone(url, clock):
+    open_store(url, clock).close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    try:
+        with pytest.raises(StoreFault, match="newer release"):
+            open_store(url, clock)
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text(f"UPDATE alembic_version SET version_num = '{migrate.NEWEST}'"))
+        engine.dispose()
+
+
+SQLITE_SCHEMA = text("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'")
+POSTGRES_COLUMNS = text(
+    "SELECT table_name, column_name, data_type, is_nullable, column_default IS NULL"
+    " FROM information_schema.columns"
+    " WHERE table_schema = current_schema() AND table_name != 'alembic_version'"
+)
+POSTGRES_CONSTRAINTS = text(
+    "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+    " WHERE connamespace = current_schema()::regnamespace AND contype != 'n'"
+    " AND conname NOT LIKE 'alembic%'"
+)
+POSTGRES_INDEXES = text(
+    "SELECT replace(indexdef, current_schema() || '.', '') FROM pg_indexes"
+    " WHERE schemaname = current_schema() AND tablename != 'alembic_version'"
+)
+
+
+def test_migrated_sqlite_is_what_the_tables_say(tmp_path):
+    found = []
+    for name, make in (("a", migrate.migrate), ("b", METADATA.create_all)):
+        engine = write_engine(make_url(f"sqlite:///{tmp_path}/{name}.db"))
+        with engine.begin() as connection:
+            make(connection)
+            rows = connection.execute(SQLITE_SCHEMA).all()
+            found.append(sorted((kind, n, words(sql)) for kind, n, sql in rows))
+        engine.dispose()
+    assert found[0] == found[1]
+
+
+def test_migrated_postgresql_is_what_the_tables_say(postgres):
+    found = []
+    for make in (migrate.migrate, METADATA.create_all):
+        engine = write_engine(make_url(postgres.new_database()))
+        with engine.begin() as connection:
+            make(connection)
+            queries = (POSTGRES_COLUMNS, POSTGRES_CONSTRAINTS, POSTGRES_INDEXES)
+            found.append([sorted(map(tuple, connection.execute(q))) for q in queries])
+        engine.dispose()
+    assert found[0] == found[1]
+
+
+def words(sql):
+    return None if sql is None else " ".join(sql.split())
+
+
+def test_alembic_is_not_imported_for_a_database_of_today(sqlite_url, clock):
+    open_store(sqlite_url, clock).close()
+    code = f"{OPENS}.close(); assert 'alembic.command' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, sqlite_url], check=True)
