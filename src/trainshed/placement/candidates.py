@@ -1,0 +1,108 @@
+"""The nodes that could take replicas of one size, kept in the order in which they are chosen.
+
+Scanning a thousand nodes for each of a thousand jobs is what makes a planner slow.  Here a node is
+looked at again only when its room has changed, so a choice costs what has changed since the last.
+"""
+
+import heapq
+from collections.abc import Sequence
+from copy import copy
+
+from trainshed.model.resources import Demand
+from trainshed.placement.ground import EMULATED, GPUS, MEMORY, SLOTS, VCPUS, Ask, Ground
+
+#: Free GPUs, vCPUs, memory and slots of a node, and the node: smaller is tighter.
+Entry = tuple[int, int, int, int, int]
+
+
+class Candidates:
+    """Nodes by tier and by how many replicas fit, the fullest node first among equals."""
+
+    __slots__ = ("_asks", "_entries", "_levels", "cursor", "fits", "totals")
+
+    def __init__(
+        self, ground: Ground, rooms: Sequence[Sequence[int]], region: str | None, each: Demand
+    ) -> None:
+        """Look at every node that takes new replicas."""
+        eligible = ground.eligible(region, each)
+        self._asks: dict[int, Ask] = {i: ask for i, ask in eligible if ground.ready[i]}
+        self.fits: dict[int, int] = {}
+        self.totals = [0] * (EMULATED + 1)
+        self._entries: dict[int, Entry] = {}
+        self._levels: list[dict[int, list[Entry]]] = [{} for _ in self.totals]
+        self.cursor = 0
+        for node in self._asks:
+            self.look_at(node, rooms[node])
+
+    def copy(self) -> "Candidates":
+        """The same, to be changed apart."""
+        new = copy(self)
+        new.part()
+        return new
+
+    def part(self) -> None:
+        """Stop sharing numbers with the candidates that these were copied from."""
+        self.fits = dict(self.fits)
+        self.totals = list(self.totals)
+        self._entries = dict(self._entries)
+        self._levels = [
+            {fits: list(heap) for fits, heap in levels.items()} for levels in self._levels
+        ]
+
+    def look_at(self, node: int, room: Sequence[int]) -> None:
+        """Take note of a node whose room may have changed."""
+        ask = self._asks.get(node)
+        if ask is None:
+            return
+        fits = max(ask.fits(room), 0)
+        entry = (sum(room[GPUS:]), room[VCPUS], room[MEMORY], room[SLOTS], node)
+        before = self.fits.get(node, 0)
+        if fits == before and self._entries.get(node) == entry:
+            return
+        self.fits[node] = fits
+        self.totals[ask.tier] += fits - before
+        self._entries[node] = entry
+        if fits:
+            heap = self._levels[ask.tier].setdefault(fits, [])
+            heapq.heappush(heap, entry)
+            if len(heap) > 4 * len(self._asks) + 16:
+                self._tidy(heap, ask.tier, fits)
+
+    def best(self, tier: int, wanted: int) -> int | None:
+        """The node to use next for ``wanted`` replicas: few nodes, and the tightest of them.
+
+        That is the least room that is enough, or the most there is where none is enough.
+        """
+        levels = self._levels[tier]
+        largest = None
+        for fits in sorted(levels):
+            top = self._top(levels, fits)
+            if top is not None:
+                largest = top
+                if fits >= wanted:
+                    break
+        return largest
+
+    def __len__(self) -> int:
+        """How many nodes are looked at."""
+        return len(self._asks)
+
+    def _tidy(self, heap: list[Entry], tier: int, fits: int) -> None:
+        """Drop what is no longer so from everywhere in a heap that has grown."""
+        heap[:] = sorted(
+            self._entries[node]
+            for node, here in self.fits.items()
+            if here == fits and self._asks[node].tier == tier
+        )
+
+    def _top(self, levels: dict[int, list[Entry]], fits: int) -> int | None:
+        """The first node of a level, after dropping what is no longer so."""
+        heap = levels[fits]
+        while heap:
+            entry = heap[0]
+            node = entry[-1]
+            if self.fits[node] == fits and self._entries[node] == entry:
+                return node
+            heapq.heappop(heap)
+        del levels[fits]
+        return None

@@ -1,0 +1,158 @@
+"""Finds the one change of a request that would admit it: the least that is enough.
+
+In the order in which people like to give way: fewer replicas of a group (never the primary), fewer
+GPUs on each machine, another region, another GPU type.  Whether a change admits the job is asked of
+the planner itself, so what is offered is true.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
+from trainshed.model.explanation import Change
+from trainshed.model.resources import Demand, GroupDemand, JobDemand
+from trainshed.model.roles import Role
+from trainshed.placement.ground import Ground
+from trainshed.placement.words import PLURAL, gpus
+
+#: Whether a changed demand would be admitted, in the state that the job waits in.
+Admits = Callable[[JobDemand], bool]
+
+#: Counts of types that the catalog does not know: an administrator's own.
+_COUNTS = (1, 2, 4, 8, 16)
+
+
+def admitting_change(demand: JobDemand, ground: Ground, admits: Admits, so: str) -> Change | None:
+    """The first kind of change that admits the job, at its least; None when no single one does.
+
+    ``so`` begins the sentence: ``would start now``.
+    """
+    search = _Search(demand, ground, admits, so)
+    for kind in (search.replicas, search.gpus, search.regions, search.types):
+        found = next(kind(), None)
+        if found is not None:
+            return found
+    return None
+
+
+def valid_counts(gpu_type: str, each: Demand) -> tuple[int, ...]:
+    """The counts of a GPU type that the replica's machine can have (R5), most first.
+
+    None for types that come with their machine: there, another count is another machine type.
+    """
+    known = _known(gpu_type)
+    if known is None:
+        return _COUNTS[::-1]
+    if known.family is None:
+        return ()
+    fitting = (n for n in known.counts if n in _COUNTS and _carries(known, n, each))
+    return tuple(sorted(fitting, reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Each method yields changes of one kind that admit the job, the mildest first."""
+
+    demand: JobDemand
+    ground: Ground
+    admits: Admits
+    so: str
+
+    def replicas(self) -> Iterator[Change]:
+        for group in self.demand.groups:
+            if group.role is Role.PRIMARY:
+                continue
+            count = self._most(group)
+            if count:
+                yield Change(
+                    field="replica_count",
+                    role=group.role.value,
+                    asked=str(group.count),
+                    accepted=str(count),
+                    text=f"{self.so} with {count} instead of {group.count} {PLURAL[group.role]}",
+                )
+
+    def gpus(self) -> Iterator[Change]:
+        for group in self.demand.groups:
+            each = group.each
+            for count in valid_counts(each.gpu_type or "", each):
+                fewer = replace(group, each=replace(each, gpu_count=count))
+                if count < each.gpu_count and self._admits(fewer):
+                    yield Change(
+                        field="accelerator_count",
+                        role=group.role.value,
+                        asked=str(each.gpu_count),
+                        accepted=str(count),
+                        text=f"{self.so} with {count} instead of {gpus(each)}{self._of(group)}",
+                    )
+
+    def regions(self) -> Iterator[Change]:
+        asked = self.demand.region
+        if not asked:
+            return
+        for region in sorted(self.ground.regions - {asked}):
+            if self.admits(replace(self.demand, region=region)):
+                yield Change(
+                    field="region",
+                    asked=asked,
+                    accepted=region,
+                    text=f"{self.so} in {region} instead of {asked}",
+                )
+
+    def types(self) -> Iterator[Change]:
+        for group in self.demand.groups:
+            asked = group.each.gpu_type
+            for name in self._types_for(group.each) if asked else ():
+                other = replace(group, each=replace(group.each, gpu_type=name))
+                if asked and self._admits(other):
+                    yield Change(
+                        field="accelerator_type",
+                        role=group.role.value,
+                        asked=asked,
+                        accepted=name,
+                        text=f"{self.so} with {name} instead of {asked}{self._of(group)}",
+                    )
+
+    def _types_for(self, each: Demand) -> list[str]:
+        """The types of the fleet, known to the catalog, that the same machine can have."""
+        if not each.gpu_count or not valid_counts(each.gpu_type or "", each):
+            return []
+        offered = self.ground.gpu_names - {each.gpu_type or ""}
+        known = (name for name in offered if _known(name))
+        return sorted(name for name in known if each.gpu_count in valid_counts(name, each))
+
+    def _most(self, group: GroupDemand) -> int:
+        """The largest smaller count that is admitted; 0 for none.
+
+        Fewer replicas never need more, so halving finds it.
+        """
+        least, most = 0, group.count - 1
+        while least < most:
+            middle = (least + most + 1) // 2
+            if self._admits(replace(group, count=middle)):
+                least = middle
+            else:
+                most = middle - 1
+        return least
+
+    def _admits(self, changed: GroupDemand) -> bool:
+        groups = tuple(changed if g.role is changed.role else g for g in self.demand.groups)
+        return self.admits(replace(self.demand, groups=groups))
+
+    def _of(self, group: GroupDemand) -> str:
+        """Which group is meant, where more than one has GPUs."""
+        if sum(bool(other.each.gpu_count) for other in self.demand.groups) < 2:  # noqa: PLR2004 - one
+            return ""
+        if group.count > 1:
+            return f" on each of the {PLURAL[group.role]}"
+        return f" on the {group.role.value.replace('_', ' ')}"
+
+
+def _known(gpu_type: str) -> AcceleratorType | None:
+    found = (a for a in known_accelerators() if gpu_type in a.enum_by_product.values())
+    return next(found, None)
+
+
+def _carries(known: AcceleratorType, count: int, each: Demand) -> bool:
+    cap = known.cap(count)
+    return cap is None or (each.vcpus <= cap.vcpus_max and each.memory_gb <= cap.memory_gb_max)

@@ -1,0 +1,172 @@
+"""Puts into words why jobs wait, and what would admit them now.
+
+A job is told the names of jobs of its own project only; those of others are counted.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from trainshed.model.explanation import Change, Explanation, Reason
+from trainshed.model.resources import Demand, NodeState
+from trainshed.placement import words
+from trainshed.placement.change import admitting_change
+from trainshed.placement.ground import MEMORY, SLOTS, VCPUS, Ask
+from trainshed.placement.planning_pass import PlanningPass
+from trainshed.placement.quota import Pot
+from trainshed.placement.request import HeldJob, QueuedJob
+from trainshed.placement.shortage import Shortage
+from trainshed.placement.waiting import Wait
+
+
+class Explainer:
+    """Explains the waits of one pass, before it is closed."""
+
+    def __init__(self, done: PlanningPass, held: Mapping[int, HeldJob]) -> None:
+        """Look at a pass that has run; nothing is worked out before it is asked for."""
+        self._done = done
+        self._names = {uid: (job.project, job.name) for uid, job in held.items()}
+        self._names |= {uid: (job.project, job.name) for uid, job in done.placed_jobs.items()}
+        if done.reservation is not None:
+            first = done.reservation.job
+            self._names[first.uid] = (first.project, first.name)
+        self._of_quota: dict[tuple[Pot, ...], tuple[str, ...]] = {}
+        self._of_nodes: dict[tuple[str | None, str | None], list[int]] = {}
+        self._of_room: dict[tuple[str | None, str | None, str], tuple[str, ...]] = {}
+        self._shortage = Shortage(done.fleet)
+
+    def explain(self, wait: Wait) -> Explanation:
+        """The sentence and the blockers of a wait, without a change."""
+        match wait.reason:
+            case Reason.QUOTA:
+                return self._quota(wait)
+            case Reason.BEHIND_QUEUE:
+                return self._behind(wait)
+            case Reason.RESERVED:
+                return self._reserved(wait)
+            case Reason.DRAINED:
+                return self._drained(wait)
+            case Reason.NO_SUCH_NODE:
+                message = self._done.possible.no_such_node(wait.job.demand)
+                return Explanation(reason=wait.reason, message=message)
+            case _:
+                return self._capacity(wait)
+
+    def _quota(self, wait: Wait) -> Explanation:
+        pots = tuple(over.claim.pot for over in wait.overs)
+        if pots not in self._of_quota:
+            self._of_quota[pots] = words.at_most_ten([*map(str, pots), *self._users(pots)])
+        return Explanation(
+            reason=wait.reason, message=words.over(wait.overs[0]), blockers=self._of_quota[pots]
+        )
+
+    def _users(self, pots: Iterable[Pot]) -> list[str]:
+        """The jobs that hold of a project's quotas: they are all its own."""
+        uids = dict.fromkeys(uid for pot in pots for uid in self._done.quotas.users(pot))
+        return [self._names[uid][1] for uid in uids]
+
+    def _behind(self, wait: Wait) -> Explanation:
+        first = wait.behind
+        assert first is not None, "who waits behind waits behind somebody"  # noqa: S101 - ours
+        name = _name_for(wait.job, first)
+        same = self._done.same_demand(wait.job, first)
+        what = "which asks for the same" if same else "which waits for the same quota"
+        return Explanation(
+            reason=wait.reason, message=f"waits behind {name}, {what}", blockers=(name,)
+        )
+
+    def _reserved(self, wait: Wait) -> Explanation:
+        first = self._done.reservation
+        assert first is not None, "somebody has the reservation"  # noqa: S101 - ours
+        name = _name_for(wait.job, first.job)
+        return Explanation(
+            reason=wait.reason,
+            message=f"would fit now, and would delay {name}, which {self._start(first.start_s)}",
+            blockers=(name,),
+        )
+
+    def _drained(self, wait: Wait) -> Explanation:
+        ground = self._done.fleet.ground
+        shape = ground.shape(wait.job.demand)
+        names = [
+            node.name
+            for i, node in enumerate(ground.nodes)
+            if node.state is NodeState.DRAINED
+            and any(ground.ask(i, shape.region, run.each) for run in shape.runs)
+        ]
+        return Explanation(
+            reason=wait.reason, message=words.drained(names), blockers=words.at_most_ten(names)
+        )
+
+    def _capacity(self, wait: Wait) -> Explanation:
+        shape = self._done.fleet.ground.shape(wait.job.demand)
+        message = self._shortage.of(wait.job.demand)
+        if wait.reserved is not None:
+            message = f"{message}; it {self._start(wait.reserved.start_s)}"
+        blockers = self._in_the_way(wait.job, shape.region, shape.runs[0].each)
+        return Explanation(reason=wait.reason, message=message, blockers=blockers)
+
+    def _start(self, start_s: float) -> str:
+        if start_s == float("inf"):
+            return "has the next free place"
+        return f"starts in {words.duration(start_s - self._done.now_s)} at the latest"
+
+    def _in_the_way(self, job: QueuedJob, region: str | None, each: Demand) -> tuple[str, ...]:
+        """The jobs on the nodes that could hold the largest replicas, soonest end first."""
+        key = (region, each.gpu_type, job.project)
+        if key not in self._of_room:
+            uids = self._holders(region, each)
+            own = [self._names[u][1] for u in uids if self._names[u][0] == job.project]
+            others = len(uids) - len(own)
+            counted = [f"{others} of other projects"] if others else []
+            self._of_room[key] = (*words.at_most_ten(own), *counted)
+        return self._of_room[key]
+
+    def _holders(self, region: str | None, each: Demand) -> list[int]:
+        key = (region, each.gpu_type)
+        if key not in self._of_nodes:
+            found = {
+                rank
+                for node, ask in self._done.fleet.ground.eligible(region, each)
+                for at in _scarce(ask)
+                for rank in self._ranks.get((node, at), ())
+            }
+            self._of_nodes[key] = [self._done.ends[rank][1] for rank in sorted(found)]
+        return self._of_nodes[key]
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[int, int], list[int]]:
+        """Who has taken of each part of each node's room, by their places in the order of ends."""
+        found: dict[tuple[int, int], list[int]] = {}
+        taken = self._done.fleet.holders()
+        for rank, (_, uid) in enumerate(self._done.ends):
+            for node, at, _ in taken.get(uid, ()):
+                found.setdefault((node, at), []).append(rank)
+        return found
+
+
+def _scarce(ask: Ask) -> Iterable[int]:
+    """What of a node's room is in short supply for a replica."""
+    if ask.pools:
+        return ask.pools
+    sizes = [at for at, _ in ask.common if at in (VCPUS, MEMORY)]
+    return sizes or (SLOTS,)
+
+
+def _name_for(job: QueuedJob, other: QueuedJob) -> str:
+    return other.name if other.project == job.project else "a job of another project"
+
+
+def change_for(done: PlanningPass, job: QueuedJob) -> Change | None:
+    """The one change with which the job would start now, behind all who wait."""
+    return admitting_change(
+        job.demand,
+        done.fleet.ground,
+        lambda demand: done.admits(job, demand),
+        words.WOULD_START,
+    )
+
+
+def with_change(explanation: Explanation, change: Change | None) -> Explanation:
+    """The explanation, with the change that it goes with."""
+    return replace(explanation, change=change) if change else explanation

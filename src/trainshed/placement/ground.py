@@ -1,0 +1,207 @@
+"""What the nodes of a fleet are, whoever is on them: sizes, kinds, and what a replica takes there.
+
+A node's room is a list of whole numbers: slots, vCPUs, memory (MiB), then GPUs by type in the order
+of their names.  Whole numbers, so that taking and giving back comes out even.  Nodes that differ in
+size only are of one kind, and what a replica asks is worked out once a kind.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from trainshed.model.resources import (
+    ANY_GPU,
+    Demand,
+    FleetPolicy,
+    GroupDemand,
+    JobDemand,
+    Node,
+    NodeState,
+)
+
+SLOTS, VCPUS, MEMORY, GPUS = 0, 1, 2, 3
+
+#: How faithful a node is to what was asked: the type itself, a stand-in, or no GPU at all.
+OWN_TYPE, STAND_IN, EMULATED = 0, 1, 2
+
+#: Remembered shapes; beyond it they are forgotten all at once, which only costs time.
+_REMEMBERED_MAX = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one replica takes of a node of one kind.
+
+    ``common`` are (place in the room, amount).  ``pools`` are the places of the GPU types that may
+    serve; where they are several, each replica takes ``per_replica`` of one of them, so that
+    hardware is never mixed inside a replica.  A single one is among ``common``.
+    """
+
+    common: tuple[tuple[int, int], ...]
+    pools: tuple[int, ...]
+    per_replica: int
+    tier: int
+
+    def fits(self, room: Sequence[int]) -> int:
+        """How many such replicas a room holds; zero or less for none."""
+        most = room[SLOTS]
+        for place, amount in self.common:
+            fitting = room[place] // amount
+            most = min(most, fitting)
+        if len(self.pools) > 1:
+            most = min(most, sum(max(room[p], 0) // self.per_replica for p in self.pools))
+        return most
+
+    def pool(self, room: Sequence[int]) -> int:
+        """The GPU type for one replica: the scarcest that is enough, else the most plentiful."""
+        enough = [p for p in self.pools if room[p] >= self.per_replica]
+        if enough:
+            return min(enough, key=lambda p: room[p])
+        return max(self.pools, key=lambda p: room[p])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All replicas of a job that ask the same of a node, whatever their groups."""
+
+    each: Demand
+    count: int
+    groups: tuple[GroupDemand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A job's demand as this fleet sees it, largest replicas first.
+
+    ``key`` is equal for jobs that fit exactly where the other fits.
+    """
+
+    region: str | None
+    runs: tuple[Run, ...]
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    region: str | None
+    policy: FleetPolicy
+    types: tuple[str, ...]
+    alias: tuple[tuple[str, str], ...]
+
+
+class Ground:
+    """The nodes in the order of their names; never changed, so that copies of a fleet share it."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        """Look at every node once; of two with one name the later counts."""
+        named = {node.name: node for node in nodes}
+        self.nodes = tuple(named[name] for name in sorted(named))
+        self.index = {node.name: i for i, node in enumerate(self.nodes)}
+        self.ready = [node.state is NodeState.READY for node in self.nodes]
+        kinds: dict[_Kind, int] = {}
+        self._kind_of = [kinds.setdefault(_kind(node), len(kinds)) for node in self.nodes]
+        self._kinds = tuple(kinds)
+        self._of_kind: list[list[int]] = [[] for _ in kinds]
+        for i, kind in enumerate(self._kind_of):
+            self._of_kind[kind].append(i)
+        self.regions = {kind.region for kind in kinds if kind.region is not None}
+        self.gpu_names = {name for kind in kinds for name in (*kind.types, *dict(kind.alias))}
+        self._has_exact = any(n.policy is FleetPolicy.EXACT for n in self.nodes)
+        self._asks: dict[tuple[str | None, Demand], tuple[Ask | None, ...]] = {}
+        self._shapes: dict[JobDemand, Shape] = {}
+
+    def rooms(self) -> list[list[int]]:
+        """What every node has while nobody is on it."""
+        return [
+            [node.slots, node.vcpus, math.floor(node.memory_gb * 1024)]
+            + [node.gpus[kind] for kind in sorted(node.gpus)]
+            for node in self.nodes
+        ]
+
+    def ask(self, node: int, region: str | None, each: Demand) -> Ask | None:
+        """What a replica takes of a node; None where no such node can serve it, even empty."""
+        return self.asks(region, each)[self._kind_of[node]]
+
+    def asks(self, region: str | None, each: Demand) -> tuple[Ask | None, ...]:
+        """What a replica takes of each kind of node."""
+        found = self._asks.get((region, each))
+        if found is None:
+            if len(self._asks) >= _REMEMBERED_MAX:
+                self._asks.clear()
+            found = tuple(_ask(kind, region, each) for kind in self._kinds)
+            self._asks[region, each] = found
+        return found
+
+    def eligible(self, region: str | None, each: Demand) -> list[tuple[int, Ask]]:
+        """The nodes that serve such replicas when there is room, drained ones too."""
+        asks = zip(self.asks(region, each), self._of_kind, strict=True)
+        return [(i, ask) for ask, nodes in asks if ask is not None for i in nodes]
+
+    def shape(self, demand: JobDemand) -> Shape:
+        """The demand as this fleet sees it: what no node looks at is left out."""
+        found = self._shapes.get(demand)
+        if found is None:
+            if len(self._shapes) >= _REMEMBERED_MAX:
+                self._shapes.clear()
+            found = self._shapes[demand] = self._shape(demand)
+        return found
+
+    def _shape(self, demand: JobDemand) -> Shape:
+        members: dict[Demand, list[GroupDemand]] = {}
+        for group in demand.groups:
+            if group.count > 0:
+                members.setdefault(self._seen(group.each), []).append(group)
+        runs = tuple(
+            Run(each, sum(g.count for g in members[each]), tuple(members[each]))
+            for each in sorted(members, key=_size, reverse=True)
+        )
+        region = demand.region if self.regions else None
+        return Shape(region, runs, (region, *((run.each, run.count) for run in runs)))
+
+    def _seen(self, each: Demand) -> Demand:
+        if not each.gpu_count:
+            each = replace(each, gpu_type=None)
+        if self._has_exact:
+            return each
+        return Demand(gpu_type=each.gpu_type, gpu_count=each.gpu_count)
+
+
+def _size(each: Demand) -> tuple[object, ...]:
+    return (each.gpu_count, each.memory_gb, each.vcpus, each.gpu_type or "")
+
+
+def _kind(node: Node) -> _Kind:
+    alias = tuple(sorted(node.gpu_alias.items()))
+    return _Kind(node.region, node.policy, tuple(sorted(node.gpus)), alias)
+
+
+def _ask(kind: _Kind, region: str | None, each: Demand) -> Ask | None:
+    if kind.region is not None and region is not None and kind.region != region:
+        return None
+    common = [(SLOTS, 1)]
+    if kind.policy is FleetPolicy.EMULATE:
+        return Ask(tuple(common), (), 0, EMULATED if each.gpu_count else OWN_TYPE)
+    if kind.policy is FleetPolicy.EXACT:
+        amounts = ((VCPUS, each.vcpus), (MEMORY, math.ceil(each.memory_gb * 1024)))
+        common += [(place, amount) for place, amount in amounts if amount]
+    if not each.gpu_count:
+        return Ask(tuple(common), (), 0, OWN_TYPE)
+    types = _serving(kind, each.gpu_type)
+    if not types:
+        return None
+    pools = tuple(GPUS + kind.types.index(name) for name in types)
+    if len(pools) == 1:
+        common.append((pools[0], each.gpu_count))
+    tier = OWN_TYPE if types[0] == each.gpu_type else STAND_IN
+    return Ask(tuple(common), pools, each.gpu_count, tier)
+
+
+def _serving(kind: _Kind, asked: str | None) -> list[str]:
+    """The GPU types of a kind that serve a type, the type itself first.
+
+    A job that names no type takes any.
+    """
+    stand_in = ANY_GPU if asked is None else dict(kind.alias).get(asked)
+    own = [name for name in kind.types if name == asked]
+    others = [name for name in kind.types if name != asked and stand_in in (ANY_GPU, name)]
+    return own + others

@@ -1,0 +1,128 @@
+"""The planner: which of the queued jobs start now, and why each other one waits.
+
+It keeps the fleet between passes, since building it anew would cost more than a pass.  The rules of
+a pass stand in ``planning_pass``.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Mapping, Sequence
+
+from trainshed.model.explanation import Change, Explanation
+from trainshed.model.resources import Node
+from trainshed.placement.explain import Explainer, change_for, with_change
+from trainshed.placement.fleet import Fleet
+from trainshed.placement.planning_pass import PlanningPass
+from trainshed.placement.possible import Possible
+from trainshed.placement.quota import Quotas
+from trainshed.placement.request import HeldJob, Plan, QueuedJob, QuotaRule
+from trainshed.placement.reservation import Reservation
+from trainshed.placement.waiting import Wait
+
+#: How often a pass is repeated without a job whose leaving would let others start.
+_REPEATS_MAX = 4
+
+
+class Planner:
+    """Keeps the fleet between passes, so that a pass costs what has changed."""
+
+    def __init__(self, quotas: Sequence[QuotaRule] = ()) -> None:
+        """Start with no nodes and no jobs."""
+        self._nodes: tuple[Node, ...] = ()
+        self._fleet = Fleet.of(())
+        self._possible = Possible(())
+        self._quotas = Quotas(quotas)
+        self._held: dict[int, HeldJob] = {}
+        self._ends: list[tuple[float, int]] = []
+        self.reservation: Reservation | None = None
+        """Who has the reserved start since the last pass; None when nobody waits for room."""
+
+    def set_nodes(self, nodes: Sequence[Node]) -> None:
+        """Take these nodes for the fleet; cheap where they are the same as before."""
+        if tuple(nodes) == self._nodes:
+            return
+        self._nodes = tuple(nodes)
+        self._fleet = Fleet.of(self._nodes, self._held.values())
+        self._possible = Possible(self._nodes)
+
+    def hold(self, job: HeldJob) -> None:
+        """Count a job's seats and quota as taken; replaces what the same uid held."""
+        if self._held.get(job.uid) == job:
+            return
+        self.release(job.uid)
+        self._held[job.uid] = job
+        insort(self._ends, (job.ends_at_s, job.uid))
+        self._fleet.take(job.uid, job.demand, job.seats)
+        self._quotas.take(job.uid, job.project, job.demand)
+
+    def release(self, uid: int) -> None:
+        """Free what a job held; an unknown uid is no news."""
+        job = self._held.pop(uid, None)
+        if job is not None:
+            del self._ends[bisect_left(self._ends, (job.ends_at_s, uid))]
+            self._fleet.release(uid)
+            self._quotas.release(uid)
+
+    def plan(
+        self,
+        queue: Sequence[QueuedJob],
+        now_s: float,
+        *,
+        explain_uids: Collection[int] = (),
+        explain_max: int = 50,
+    ) -> Plan:
+        """One pass over the queue, in any order; ``now_s`` is of the clock of ``ends_at_s``.
+
+        Every job of the queue is either placed or explained.  A change that would admit it is
+        sought for the first ``explain_max`` that wait and for ``explain_uids``.  Placed jobs are
+        not held until ``hold`` is called for them.  A job that is held is not planned again.
+
+        Remembered from pass to pass is who has the reservation, and nothing else.
+        """
+        queue = [job for job in queue if job.uid not in self._held]
+        done = self._pass(queue, now_s)
+        explainer = Explainer(done, self._held)
+        waiting = {uid: explainer.explain(wait) for uid, wait in done.waits.items()}
+        wanted = set(list(done.waits)[:explain_max]).union(explain_uids)
+        asked = [wait for uid, wait in done.waits.items() if uid in wanted]
+        alone = [wait for wait in asked if not _frees_others(done, wait)]
+        changes = {wait.job.uid: change_for(done, wait.job) for wait in alone}
+        done.close()
+        self.reservation = done.reservation
+        freeing = [wait for wait in asked if _frees_others(done, wait)]
+        changes |= self._changes_after(freeing, queue, now_s, explain_uids)
+        return Plan(placed=done.placed, waiting=_with_changes(waiting, changes))
+
+    def _pass(self, queue: Sequence[QueuedJob], now_s: float) -> PlanningPass:
+        done = PlanningPass(self._fleet, self._quotas, self._possible, self._ends, now_s)
+        done.run(queue, self.reservation)
+        return done
+
+    def _changes_after(
+        self,
+        freeing: Sequence[Wait],
+        queue: Sequence[QueuedJob],
+        now_s: float,
+        explain_uids: Collection[int],
+    ) -> dict[int, Change | None]:
+        """The changes of jobs that others wait for: who asks anew goes behind those others.
+
+        Each takes a pass of its own, so only the first few get one, and those asked for.
+        """
+        changes = {}
+        for i, wait in enumerate(freeing):
+            if i < _REPEATS_MAX or wait.job.uid in explain_uids:
+                done = self._pass([job for job in queue if job.uid != wait.job.uid], now_s)
+                changes[wait.job.uid] = change_for(done, wait.job)
+                done.close()
+        return changes
+
+
+def _frees_others(done: PlanningPass, wait: Wait) -> bool:
+    """Whether others might start if the job no longer waited."""
+    return wait.reserved is not None or wait.job.uid in done.concerned
+
+
+def _with_changes(
+    waiting: Mapping[int, Explanation], changes: Mapping[int, Change | None]
+) -> dict[int, Explanation]:
+    return {uid: with_change(one, changes.get(uid)) for uid, one in waiting.items()}

@@ -1,0 +1,204 @@
+"""One pass over the queue: who starts now, who waits and for what.
+
+The rules, in the order in which they are asked of each job (more urgent first, then older):
+
+1. Quota.  A job over its quota waits, and reserves no room.  Until it has started, no job after it
+   takes of the quotas that it needs, even if there is some left: a stream of small jobs would keep
+   a large one waiting for ever.  Jobs of other projects, regions or accelerators are not concerned.
+   A job that exceeds a quota all by itself can wait for ever, and so stands in nobody's way.
+2. Room.  The first job that has its quota and does not fit gets a reserved start (``reservation``),
+   and keeps its quota for it.  Jobs after it start if they do not delay that start.
+3. A demand that did not fit is not tried again for the jobs after it in the same pass.
+
+A reservation lasts from pass to pass until the job starts: only a job that is more urgent, or an
+older one that comes (back) into the queue, may go before it.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Sequence
+
+from trainshed.model.explanation import Reason
+from trainshed.model.resources import JobDemand, Seat
+from trainshed.placement.fleet import Fleet
+from trainshed.placement.gang import place
+from trainshed.placement.possible import Possible
+from trainshed.placement.quota import Pot, Quotas
+from trainshed.placement.request import QueuedJob
+from trainshed.placement.reservation import Backfill, Reservation, reserve
+from trainshed.placement.waiting import Wait
+
+
+class PlanningPass:
+    """Works on the planner's own fleet and quotas, and puts them back in ``close``."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        quotas: Quotas,
+        possible: Possible,
+        ends: Iterable[tuple[float, int]],
+        now_s: float,
+    ) -> None:
+        """Begin with what is held; ``ends`` are (latest end, uid), ascending."""
+        self.fleet = fleet
+        self.quotas = quotas
+        self.possible = possible
+        self.now_s = now_s
+        self.placed: dict[int, tuple[Seat, ...]] = {}
+        self.placed_jobs: dict[int, QueuedJob] = {}
+        self.waits: dict[int, Wait] = {}
+        self.reservation: Reservation | None = None
+        self.concerned: set[int] = set()
+        """Jobs that others wait behind only for the quota."""
+        self.ends = list(ends)
+        self._before: Reservation | None = None
+        self._backfill: Backfill | None = None
+        self._closed: dict[Pot, QueuedJob] = {}
+        self._failed: dict[tuple[bool, object], QueuedJob] = {}
+
+    def run(self, queue: Sequence[QueuedJob], before: Reservation | None) -> None:
+        """Decide about every job; ``before`` is the reservation that the last pass ended with."""
+        self._before = before
+        for job in in_order(queue, before):
+            wait = self._consider(job)
+            if wait is not None:
+                self.waits[job.uid] = wait
+
+    def close(self) -> None:
+        """Put fleet and quotas back as they were."""
+        for uid in self.placed:
+            self.fleet.release(uid)
+            self.quotas.release(uid)
+        if self.reservation is not None:
+            self.quotas.release(self.reservation.job.uid)
+
+    def admits(self, job: QueuedJob, demand: JobDemand) -> bool:
+        """Whether the job would start after this pass, as the last of its queue, if it asked so.
+
+        The quotas that nobody but the job itself keeps closed count as open.
+        """
+        if self.quotas.over(job.project, demand):
+            return False
+        if any(closer.uid != job.uid for closer in self._closers(job.project, demand)):
+            return False
+        seats = self._seat(job, demand)
+        self._unseat(job.uid)
+        return seats is not None
+
+    def same_demand(self, job: QueuedJob, other: QueuedJob) -> bool:
+        """Whether two jobs ask for the same, as the fleet sees it."""
+        shape = self.fleet.ground.shape
+        return shape(job.demand).key == shape(other.demand).key
+
+    def _consider(self, job: QueuedJob) -> Wait | None:
+        """Place a job, or say why not."""
+        wait = self._await_quota(job) or self._await_known(job)
+        if wait is not None:
+            return wait
+        seats = self._seat(job, job.demand)
+        if seats is None:
+            return self._await_room(job)
+        self.placed[job.uid] = seats
+        self.placed_jobs[job.uid] = job
+        self.quotas.take(job.uid, job.project, job.demand)
+        insort(self.ends, (self._end_s(job), job.uid))
+        return None
+
+    def _await_quota(self, job: QueuedJob) -> Wait | None:
+        overs = self.quotas.over(job.project, job.demand)
+        closers = self._closers(job.project, job.demand)
+        if not overs and not closers:
+            return None
+        if (hindrance := self.possible.hindrance(job.demand)) is not None:
+            return Wait(job=job, reason=hindrance)
+        self.concerned.update(closer.uid for closer in closers)
+        if not overs:
+            return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=closers[0])
+        if not self.quotas.beyond(job.project, job.demand):
+            for claim in self.quotas.claims(job.project, job.demand):
+                self._closed.setdefault(claim.pot, job)
+        return Wait(job=job, reason=Reason.QUOTA, overs=overs)
+
+    def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
+        """The jobs that wait for a quota that this one needs too."""
+        claims = self.quotas.claims(project, demand) if self._closed else ()
+        return [self._closed[claim.pot] for claim in claims if claim.pot in self._closed]
+
+    def _await_known(self, job: QueuedJob) -> Wait | None:
+        """The wait of a job whose demand has failed in this pass already."""
+        free, key = self._attempt(job)
+        first = self._failed.get((True, key)) or self._failed.get((free, key))
+        return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=first) if first else None
+
+    def _attempt(self, job: QueuedJob) -> tuple[bool, object]:
+        """What the answer to "does it fit" depends on: free of the reservation, and the demand."""
+        free = self._backfill is None or self._backfill.in_time(self._end_s(job))
+        return free, self.fleet.ground.shape(job.demand).key
+
+    def _await_room(self, job: QueuedJob) -> Wait:
+        if (hindrance := self.possible.hindrance(job.demand)) is not None:
+            return Wait(job=job, reason=hindrance)
+        free, key = self._attempt(job)
+        self._failed[free, key] = job
+        if self._backfill is None:
+            return Wait(job=job, reason=Reason.CAPACITY, reserved=self._reserve(job))
+        if not free and self._fits_now(job):
+            return Wait(job=job, reason=Reason.RESERVED)
+        self._failed[True, key] = job
+        return Wait(job=job, reason=Reason.CAPACITY)
+
+    def _fits_now(self, job: QueuedJob) -> bool:
+        found = place(self.fleet, job.uid, job.demand)
+        self.fleet.release(job.uid)
+        return found is not None
+
+    def _reserve(self, job: QueuedJob) -> Reservation | None:
+        before = self._before if self._before and self._before.job.uid == job.uid else None
+        found = reserve(self.fleet, job, self.ends, self.now_s, before)
+        if found is None:
+            return None
+        granted, then = found
+        passed_over = before.passed_over if before else self._older_waiting(job)
+        self.reservation = Reservation(
+            job=job, start_s=granted.start_s, seats=granted.seats, passed_over=passed_over
+        )
+        self._backfill = Backfill(self.fleet, then, granted.start_s)
+        self.quotas.take(job.uid, job.project, job.demand)
+        return self.reservation
+
+    def _older_waiting(self, job: QueuedJob) -> frozenset[int]:
+        return frozenset(
+            uid for uid, wait in self.waits.items() if wait.job.priority == job.priority
+        )
+
+    def _seat(self, job: QueuedJob, demand: JobDemand) -> tuple[Seat, ...] | None:
+        if self._backfill is None:
+            return place(self.fleet, job.uid, demand)
+        return self._backfill.place(job.uid, demand, self._end_s(job))
+
+    def _unseat(self, uid: int) -> None:
+        if self._backfill is None:
+            self.fleet.release(uid)
+        else:
+            self._backfill.release(uid)
+
+    def _end_s(self, job: QueuedJob) -> float:
+        return self.now_s + job.running_s_max
+
+
+def in_order(queue: Sequence[QueuedJob], before: Reservation | None) -> list[QueuedJob]:
+    """More urgent first, then older; those that a reservation has passed over come after it."""
+    passed_over = before.passed_over if before else frozenset[int]()
+    reserved = {job.uid: job for job in queue}.get(before.job.uid) if before else None
+
+    def rank(job: QueuedJob) -> tuple[int, int, bool, int, int]:
+        passed = (
+            reserved is not None
+            and job.uid in passed_over
+            and job.priority == reserved.priority
+            and job.order < reserved.order
+        )
+        order = reserved.order if passed and reserved else job.order
+        return (-job.priority, order, passed, job.order, job.uid)
+
+    return sorted(queue, key=rank)

@@ -1,0 +1,127 @@
+"""Quotas: how many GPUs of a type may be in use at once (R9).
+
+A rule with ``*`` for its project or region is counted for each project or region apart.  Of several
+rules that match a job, the most special counts: one that names the project before one that names
+the region before one that names neither.  So an administrator writes the usual limit once and the
+exceptions beside it.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from trainshed.model.resources import JobDemand
+from trainshed.placement.request import QuotaRule
+
+EACH = "*"
+
+#: Remembered claims; beyond it they are forgotten all at once, which only costs time.
+_REMEMBERED_MAX = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Pot:
+    """What is counted together: an accelerator's GPUs in one project and region."""
+
+    project: str
+    region: str
+    accelerator: str
+
+    def __str__(self) -> str:
+        """``quota of NVIDIA_TESLA_T4 of project p in us-central1``."""
+        where = f" in {self.region}" if self.region else ""
+        return f"quota of {self.accelerator} of project {self.project}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a job takes of a pot, and how much the pot holds."""
+
+    pot: Pot
+    amount: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A claim that does not fit beside what is in use."""
+
+    claim: Claim
+    in_use: int
+
+
+class Quotas:
+    """The rules, and what is in use by which job."""
+
+    def __init__(self, rules: Sequence[QuotaRule] = ()) -> None:
+        """Nothing is in use yet."""
+        self._rules: dict[str, list[QuotaRule]] = {}
+        for rule in rules:
+            self._rules.setdefault(rule.accelerator, []).append(rule)
+        self._in_use: dict[Pot, int] = {}
+        self._users: dict[Pot, dict[int, None]] = {}
+        self._claims: dict[int, tuple[Claim, ...]] = {}
+        self._found: dict[tuple[str, JobDemand], tuple[Claim, ...]] = {}
+
+    def claims(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
+        """What the job takes of each pot; empty where no rule counts it.
+
+        A job without a region is counted by the rules that name none.
+        """
+        if not self._rules:
+            return ()
+        found = self._found.get((project, demand))
+        if found is None:
+            if len(self._found) >= _REMEMBERED_MAX:
+                self._found.clear()
+            found = self._found[project, demand] = tuple(self._claimed(project, demand))
+        return found
+
+    def over(self, project: str, demand: JobDemand) -> tuple[Over, ...]:
+        """The claims that do not fit now; empty when quota is no hindrance."""
+        found = []
+        for claim in self.claims(project, demand):
+            in_use = self._in_use.get(claim.pot, 0)
+            if in_use + claim.amount > claim.limit:
+                found.append(Over(claim, in_use))
+        return tuple(found)
+
+    def beyond(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
+        """The claims that exceed their limit by themselves: no waiting helps."""
+        return tuple(c for c in self.claims(project, demand) if c.amount > c.limit)
+
+    def take(self, uid: int, project: str, demand: JobDemand) -> None:
+        """Count a job's GPUs as in use, whether or not they fit: they are.  Replaces the job's."""
+        self.release(uid)
+        claims = self.claims(project, demand)
+        for claim in claims:
+            self._in_use[claim.pot] = self._in_use.get(claim.pot, 0) + claim.amount
+            self._users.setdefault(claim.pot, {})[uid] = None
+        if claims:
+            self._claims[uid] = claims
+
+    def release(self, uid: int) -> None:
+        """Give back what a job has in use; nothing for an unknown one."""
+        for claim in self._claims.pop(uid, ()):
+            self._in_use[claim.pot] -= claim.amount
+            del self._users[claim.pot][uid]
+
+    def users(self, pot: Pot) -> Collection[int]:
+        """The jobs that have taken of a pot, the first first."""
+        return self._users.get(pot, {})
+
+    def _claimed(self, project: str, demand: JobDemand) -> Iterator[Claim]:
+        region = demand.region or ""
+        for accelerator, amount in sorted(demand.gpus.items()):
+            rules = [
+                rule
+                for rule in self._rules.get(accelerator, ())
+                if rule.project in (EACH, project) and rule.region in (EACH, region)
+            ]
+            if rules:
+                limit = max(rules, key=_special).limit
+                yield Claim(Pot(project, region, accelerator), amount, limit)
+
+
+def _special(rule: QuotaRule) -> tuple[bool, bool, int]:
+    """How special a rule is; of two alike the stricter counts."""
+    return (rule.project != EACH, rule.region != EACH, -rule.limit)

@@ -1,0 +1,177 @@
+"""The reserved start of the first job that waits for room, and what it leaves to others.
+
+EASY backfill: the jobs that hold places end at known times at the latest, so there is an earliest
+time at which the waiting job fits for certain.  Its seats at that time are reserved.  A later job
+may start at once if it ends by then, or if what it takes is free beside the reserved seats.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainshed.model.resources import JobDemand, Seat
+from trainshed.placement.fleet import Fleet
+from trainshed.placement.gang import place, place_at
+from trainshed.placement.request import QueuedJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A job's start at ``start_s`` at the latest, on these seats.
+
+    ``passed_over`` are the older jobs of its priority that waited for something else (a quota, a
+    drained node) when it was granted: they may not take it away once they wait for room.
+    """
+
+    job: QueuedJob
+    start_s: float
+    seats: tuple[Seat, ...]
+    passed_over: frozenset[int] = frozenset()
+
+
+def reserve(
+    fleet: Fleet,
+    job: QueuedJob,
+    ends: Sequence[tuple[float, int]],
+    now_s: float,
+    before: Reservation | None = None,
+) -> tuple[Reservation, Fleet] | None:
+    """The earliest certain start of a job, and the fleet as it will then be, the job on it.
+
+    ``ends`` are (latest end, uid) of every job on the fleet, ascending.  With the reservation that
+    the job had before, the start is never later than that one.  None when the job does not fit even
+    where all others have ended.
+    """
+    ahead = _Ahead(fleet.copy(candidates=False), ends)
+    search = _Search(ahead, job, before)
+    last = len(ahead.times)
+    most = last if before is None else ahead.step_of(before.start_s)
+    if not search.fits(most):
+        most = last
+        if not search.fits(most):
+            return None
+    seats = search.earliest(most)
+    start_s = max(now_s, ahead.times[ahead.step - 1] if ahead.step else now_s)
+    return Reservation(job=job, start_s=start_s, seats=seats), ahead.fleet
+
+
+class _Ahead:
+    """A fleet that can be moved along the ends of its jobs, forth and back.
+
+    ``step`` says how many of the distinct times have passed.
+    """
+
+    def __init__(self, fleet: Fleet, ends: Sequence[tuple[float, int]]) -> None:
+        self.fleet = fleet
+        self.step = 0
+        self._ending: list[list[int]] = []
+        self.times: list[float] = []
+        self._taken = {}
+        for end_s, uid in ends:
+            self._taken[uid] = fleet.taken(uid)
+            if not self.times or end_s > self.times[-1]:
+                self.times.append(end_s)
+                self._ending.append([])
+            self._ending[-1].append(uid)
+
+    def step_of(self, time_s: float) -> int:
+        return sum(end_s <= time_s for end_s in self.times)
+
+    def move(self, step: int) -> None:
+        while self.step < step:
+            for uid in self._ending[self.step]:
+                self.fleet.release(uid)
+            self.step += 1
+        while self.step > step:
+            self.step -= 1
+            for uid in self._ending[self.step]:
+                self.fleet.take_same(uid, self._taken[uid])
+
+
+class _Search:
+    """Looks for the earliest step at which a job fits; at the end the job is on the fleet."""
+
+    def __init__(self, ahead: _Ahead, job: QueuedJob, before: Reservation | None) -> None:
+        self._ahead = ahead
+        self._job = job
+        same = before is not None and before.job.demand == job.demand
+        self._before = before.seats if before and same else ()
+
+    def earliest(self, most: int) -> tuple[Seat, ...]:
+        """The seats at the earliest step up to ``most``, where the job is known to fit.
+
+        Room only grows from step to step, so halving finds it.
+        """
+        least = 0
+        while least < most:
+            middle = (least + most) // 2
+            if self.fits(middle):
+                most = middle
+            else:
+                least = middle + 1
+        self._ahead.move(most)
+        seats = self._seats()
+        assert seats is not None, "it fitted a moment ago"  # noqa: S101 - our mistake, if ever
+        return seats
+
+    def fits(self, step: int) -> bool:
+        self._ahead.move(step)
+        found = self._seats() is not None
+        self._ahead.fleet.release(self._job.uid)
+        return found
+
+    def _seats(self) -> tuple[Seat, ...] | None:
+        """New seats, or those reserved before where packing does not find any."""
+        fleet, job = self._ahead.fleet, self._job
+        seats = place(fleet, job.uid, job.demand)
+        if seats is None and self._before and place_at(fleet, job.uid, job.demand, self._before):
+            seats = self._before
+        return seats
+
+
+class Backfill:
+    """Places jobs beside a reservation: now, and so that the reserved seats stay free.
+
+    ``now`` is the fleet of the pass, ``then`` the fleet at the reserved start with the reserved job
+    on it.  A job that ends later than that must fit both: on every node the lesser room of the two.
+    """
+
+    def __init__(self, now: Fleet, then: Fleet, start_s: float) -> None:
+        """Find the room that is free for long jobs."""
+        self._now = now
+        self._then = then
+        self._start_s = start_s
+        self._both = now.copy()
+        self._refresh(range(len(now.rooms)))
+
+    def in_time(self, end_s: float) -> bool:
+        """Whether a job that ends then at the latest is out of the way of the reserved one."""
+        return end_s <= self._start_s
+
+    def place(self, uid: int, demand: JobDemand, end_s: float) -> tuple[Seat, ...] | None:
+        """Take seats for a job without delaying the reserved start; None when that cannot be."""
+        if self.in_time(end_s):
+            seats = place(self._now, uid, demand)
+            self._refresh({node for node, _, _ in self._now.taken(uid)})
+            return seats
+        seats = place(self._both, uid, demand)
+        if seats is not None:
+            taken = self._both.taken(uid)
+            self._both.release(uid)
+            self._now.take_same(uid, taken)
+            self._then.take_same(uid, taken)
+            self._refresh({node for node, _, _ in taken})
+        return seats
+
+    def release(self, uid: int) -> None:
+        """Undo ``place``."""
+        touched = {node for node, _, _ in self._now.taken(uid)}
+        self._now.release(uid)
+        self._then.release(uid)
+        self._refresh(touched)
+
+    def _refresh(self, nodes: Sequence[int] | set[int] | range) -> None:
+        now, then = self._now.rooms, self._then.rooms
+        for node in nodes:
+            room = list(map(min, now[node], then[node]))
+            if room != self._both.rooms[node]:
+                self._both.set_room(node, room)

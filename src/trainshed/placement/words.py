@@ -1,0 +1,85 @@
+"""The words in which placement speaks of demands, quotas, nodes and times."""
+
+import math
+from collections.abc import Sequence
+
+from trainshed.model.resources import Demand
+from trainshed.model.roles import Role
+from trainshed.placement.quota import Claim, Over
+
+WOULD_START = "would start now"
+COULD_RUN = "could run"
+
+#: How many blockers are named one by one; the rest is counted.
+NAMED_MAX = 10
+
+PLURAL = {
+    Role.PRIMARY: "primaries",
+    Role.WORKER: "workers",
+    Role.PARAMETER_SERVER: "parameter servers",
+    Role.REDUCER: "reducers",
+    Role.EVALUATOR: "evaluators",
+}
+
+_UNITS = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
+
+
+def at_most_ten(names: Sequence[str]) -> tuple[str, ...]:
+    """The first ten names, and how many there are besides."""
+    more = len(names) - NAMED_MAX
+    return (*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else []))
+
+
+def duration(seconds: float) -> str:
+    """``90 s``, ``45 min``, ``3 h``, ``7 d``: rounded up, never less than it is."""
+    for least, unit, name in _UNITS:
+        if seconds >= least:
+            return f"{math.ceil(seconds / unit)} {name}"
+    return f"{math.ceil(max(seconds, 0.0))} s"
+
+
+def of_each(each: Demand) -> str:
+    """``4 NVIDIA_TESLA_T4, 16 vCPUs and 60 GB of memory``: what one replica asks of its node."""
+    parts = []
+    if each.gpu_count:
+        parts.append(gpus(each))
+    if each.vcpus:
+        parts.append(f"{each.vcpus} vCPUs")
+    if each.memory_gb:
+        parts.append(f"{each.memory_gb:g} GB of memory")
+    if not parts:
+        return "a free slot"
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def gpus(each: Demand) -> str:
+    """``4 NVIDIA_TESLA_T4``."""
+    return f"{each.gpu_count} {each.gpu_type or 'GPUs'}"
+
+
+def over(one: Over) -> str:
+    """The quota that is in use, with its numbers."""
+    claim = one.claim
+    return (
+        f"needs {claim.amount} {claim.pot.accelerator}; {one.in_use} of {claim.limit} of project "
+        f"{claim.pot.project}'s quota{within(claim.pot.region)} are in use"
+    )
+
+
+def beyond(claim: Claim) -> str:
+    """The quota that the job exceeds by itself."""
+    return (
+        f"needs {claim.amount} {claim.pot.accelerator}; project {claim.pot.project}'s quota"
+        f"{within(claim.pot.region)} is {claim.limit}"
+    )
+
+
+def within(region: str | None) -> str:
+    """`` in us-central1``, or nothing."""
+    return f" in {region}" if region else ""
+
+
+def drained(names: Sequence[str]) -> str:
+    """The nodes that would serve if they took new replicas."""
+    return f"only drained nodes could hold it: {', '.join(at_most_ten(names))}"
