@@ -1,1 +1,6 @@
-"""Making it true: looks at what should be and what is, and does the next step."""
+"""Makes true what the store says: places jobs, starts and stops attempts, sees how they end."""
+
+from trainshed.controller.loop import Controller
+from trainshed.controller.pace import Pace
+
+__all__ = ["Controller", "Pace"]

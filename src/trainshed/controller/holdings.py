@@ -1,0 +1,44 @@
+"""The attempts that hold places, mirrored in memory: read whole once, then what has changed."""
+
+import threading
+from collections.abc import Mapping
+
+from trainshed.engines.base import AttemptKey
+from trainshed.store.base import Work
+from trainshed.store.records import Holding
+
+
+class Holdings:
+    """Shared by the threads of one controller."""
+
+    def __init__(self, store: Work) -> None:
+        """Nothing is read before the first ``refresh``."""
+        self._store = store
+        self._lock = threading.Lock()
+        self._mark: int | None = None
+        self._by_uid: dict[int, Holding] = {}
+
+    def refresh(self) -> Mapping[int, Holding]:
+        """Read what has changed; a copy of all that hold places, by uid."""
+        with self._lock:
+            self._read()
+            return dict(self._by_uid)
+
+    def of(self, key: AttemptKey) -> Holding | None:
+        """What an attempt holds, read now if it is not known; None if it holds nothing."""
+        with self._lock:
+            found = self._by_uid.get(key.uid)
+            if found is None or found.attempt != key.attempt:
+                self._read()
+                found = self._by_uid.get(key.uid)
+            return found if found is not None and found.attempt == key.attempt else None
+
+    def _read(self) -> None:
+        if self._mark is None:
+            self._mark, _, _ = self._store.holding_changed(0)
+            self._by_uid = {held.uid: held for held in self._store.holding()}
+        mark, came, gone = self._store.holding_changed(self._mark)
+        self._by_uid |= {held.uid: held for held in came}
+        for uid in gone:
+            self._by_uid.pop(uid, None)
+        self._mark = mark

@@ -1,0 +1,177 @@
+"""The controller: four threads that make true what the store says.
+
+Each step can be taken alone and from any state of the store: what a step needs is read anew, what
+it has found is written guarded by version and lease, and what it has done may be done again.  So a
+crash between any two steps, or inside one, loses nothing; tests call the steps one by one.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from trainshed.controller.fleet import Fleet
+from trainshed.controller.holdings import Holdings
+from trainshed.controller.leases import Leases
+from trainshed.controller.observe import Observer
+from trainshed.controller.pace import Pace
+from trainshed.controller.perform import Compose, Performer
+from trainshed.controller.schedule import Scheduler
+from trainshed.controller.worker import Worker
+from trainshed.engines.base import Engine
+from trainshed.placement.request import QuotaRule
+from trainshed.store.base import StoreBase
+
+_LOG = logging.getLogger(__name__)
+
+#: Leases are renewed three times in their life: one late renewal is no lapse.
+_RENEWALS = 3
+#: How much longer than a pass a thread rests after it; with many jobs a pass is not free.
+_SCHEDULE_REST = 1.0
+_OBSERVE_REST = 1.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Controller:
+    """One server's share of the work.
+
+    ``server`` names it among the servers of one store.  A server that was killed and comes back
+    under the same name goes on at once, so the name must belong to one living process;
+    under another name it waits until the old lease has ended.
+    """
+
+    def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name
+        self,
+        store: StoreBase,
+        engine: Engine,
+        *,
+        server: str,
+        compose: Compose,
+        quotas: Sequence[QuotaRule] = (),
+        pace: Pace | None = None,
+        clock: Callable[[], datetime] = _utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is read or started before ``start`` or a step."""
+        pace = pace or Pace()
+        self._store = store
+        self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
+        self._fleet = Fleet(store, engine, monotonic)
+        holdings = Holdings(store)
+        self._scheduler = Scheduler(
+            store,
+            self._leases,
+            holdings,
+            quotas=quotas,
+            clock=clock,
+            monotonic=monotonic,
+            pace=pace,
+        )
+        self._performer = Performer(
+            store,
+            engine,
+            self._leases,
+            holdings,
+            compose=compose,
+            grace_s=pace.grace_s,
+            monotonic=monotonic,
+        )
+        self._observer = Observer(store, engine, self._leases, holdings, batch=pace.batch)
+        self._lease_worker = Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
+        self._fleet_worker = Worker("fleet", self.fleet_once, tick_s=pace.fleet_s)
+        self._schedule_worker = Worker(
+            "schedule", self._schedule_if_due, tick_s=pace.tick_s, rest=_SCHEDULE_REST
+        )
+        self._perform_worker = Worker("perform", self._perform_all, tick_s=pace.tick_s)
+        self._observe_worker = Worker(
+            "observe", self.observe_once, tick_s=pace.observe_s, rest=_OBSERVE_REST
+        )
+
+    # the whole
+
+    def start(self) -> None:
+        """Take the leases, see the nodes, and begin.  Raises StoreFault."""
+        self.lease_once()
+        self.fleet_once()
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self) -> None:
+        """End the threads and give the leases back; jobs run on."""
+        for worker in self._workers:
+            worker.end()
+        for worker in self._workers:
+            worker.join()
+        self._leases.leave()
+
+    def wake(self) -> None:
+        """Something was submitted or cancelled; cheap, for any thread."""
+        self._schedule_worker.wake()
+        self._perform_worker.wake()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this server schedules now."""
+        return self._leases.leading
+
+    # one step each
+
+    def lease_once(self) -> int:
+        """Renew leases, take over what dead servers have left; how many jobs."""
+        name = self._leases.name
+        taken = self._leases.once()
+        if taken or name != self._leases.name:
+            _LOG.info("%s takes over %d jobs", self._leases.name, len(taken))
+            self._observer.reload()
+            self._perform_worker.wake()
+        return len(taken)
+
+    def fleet_once(self) -> bool:
+        """Tell the store what nodes there are; whether they have changed."""
+        changed = self._fleet.once()
+        if changed:
+            self._schedule_worker.wake()
+        return changed
+
+    def schedule_once(self) -> int:
+        """One pass over the queue; how many jobs were placed."""
+        placed = self._scheduler.once()
+        if placed:
+            self._perform_worker.wake()
+        return placed
+
+    def perform_once(self) -> int:
+        """Ask the engine what commands say; how many were performed."""
+        done = self._performer.once()
+        if done:
+            self._observer.reload()
+            self._observe_worker.wake()
+        return done
+
+    def observe_once(self) -> int:
+        """Look at the engine; how many jobs have come a step further."""
+        moved = self._observer.once()
+        if moved:
+            self.wake()
+        return moved
+
+    @property
+    def _workers(self) -> Sequence[Worker]:
+        return (
+            self._lease_worker,
+            self._fleet_worker,
+            self._schedule_worker,
+            self._perform_worker,
+            self._observe_worker,
+        )
+
+    def _schedule_if_due(self) -> None:
+        if self._scheduler.due() and self.schedule_once():
+            self._schedule_worker.wake()
+
+    def _perform_all(self) -> None:
+        while self.perform_once():
+            pass

@@ -1,0 +1,129 @@
+"""From what the engine sees to what is remembered: observations of this server's active jobs.
+
+The jobs are kept in memory as (state, version, attempt) and read again only when something says
+that they are others.  An observation that means nothing new costs a look into a table, so that
+thousands of running jobs are cheap.  A write that is refused is no loss: the row has changed, it is
+read again, and the next pass judges anew.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainshed.controller.applying import apply_all, log_with_story
+from trainshed.controller.holdings import Holdings
+from trainshed.controller.leases import Leases
+from trainshed.controller.verdicts import judge, matters, step_of
+from trainshed.engines.base import AttemptKey, Engine, Observation, Phase
+from trainshed.lifecycle.restart import INFRA_RESTARTS_MAX
+from trainshed.model.status import JobState
+from trainshed.store.base import StoreBase
+from trainshed.store.records import Active, Step
+
+_LOG = logging.getLogger(__name__)
+
+#: Unconfirmed commands read at once; more than these are launched later, and observed later.
+COMMANDS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    active: Active
+    seen: Observation
+    step: Step
+
+
+class Observer:
+    """Looks at the attempts of this server's jobs."""
+
+    def __init__(
+        self,
+        store: StoreBase,
+        engine: Engine,
+        leases: Leases,
+        holdings: Holdings,
+        *,
+        batch: int,
+    ) -> None:
+        """Nothing is read before the first ``once``."""
+        self._store = store
+        self._engine = engine
+        self._leases = leases
+        self._holdings = holdings
+        self._batch = batch
+        self._watched: dict[AttemptKey, Active] = {}
+        self._stale = True
+
+    def reload(self) -> None:
+        """Read the active jobs anew in the next pass; any thread may say so."""
+        self._stale = True
+
+    def once(self) -> int:
+        """Observe, judge, write; how many jobs have come a step further."""
+        server = self._leases.name
+        if self._stale:
+            self._stale = False
+            self._watched = self._load(server)
+        seen: Sequence[Observation] = self._engine.observe(tuple(self._watched))
+        steps = 0
+        while seen:
+            moved = self._write(self._judge_all(seen, server))
+            steps += len(moved)
+            # what ended before it was seen ready takes two steps
+            seen = [o for o in moved if o.phase is Phase.ENDED and o.key in self._watched]
+        return steps
+
+    def _load(self, server: str) -> dict[AttemptKey, Active]:
+        """The jobs of whose attempts nothing is still to be performed.
+
+        Before a LAUNCH is confirmed, an engine that knows nothing of the attempt says nothing by
+        it; before a STOP is, an attempt that was not there may still start.  Jobs are read before
+        commands: both are committed together, so a command not found afterwards was performed.
+        """
+        active = {AttemptKey(job.uid, job.attempt): job for job in self._store.active(server)}
+        for command in self._store.commands(server, limit=COMMANDS_MAX):
+            active.pop(AttemptKey(command.uid, command.attempt), None)
+        return active
+
+    def _judge_all(self, seen: Sequence[Observation], server: str) -> list[_Judged]:
+        found = []
+        for observation in seen:
+            active = self._watched.get(observation.key)
+            if active is None or not matters(active.state, observation):
+                continue
+            try:
+                found.append(_Judged(active, observation, self._judge(active, observation, server)))
+            except Exception:  # noqa: BLE001 - logged with the story; the other jobs go on
+                self._watched.pop(observation.key)
+                log_with_story(self._store, active.uid, f"cannot judge {observation.phase.name} of")
+        return found
+
+    def _judge(self, active: Active, seen: Observation, server: str) -> Step:
+        restarts_max = self._restarts_max(active.uid) if seen.phase is Phase.LOST else 0
+        verdict = judge(active, seen, restarts_max)
+        return step_of(active, seen, verdict, self._holdings.of(seen.key), server)
+
+    def _restarts_max(self, uid: int) -> int:
+        record = self._store.job_by_uid(uid)
+        retries = record is None or not record.job.spec.scheduling.disable_retries
+        return INFRA_RESTARTS_MAX if retries else 0
+
+    def _write(self, judged: Sequence[_Judged]) -> list[Observation]:
+        """Write what was judged; the observations of the jobs that have moved."""
+        applied = apply_all(self._store, [found.step for found in judged], self._batch)
+        fates: Mapping[bool, list[_Judged]] = {True: [], False: []}
+        for found, was_applied in zip(judged, applied, strict=True):
+            fates[was_applied].append(found)
+        if fates[False]:
+            self._stale = True
+        for found in fates[True]:
+            self._moved(found)
+        return [found.seen for found in fates[True]]
+
+    def _moved(self, found: _Judged) -> None:
+        if found.step.state is JobState.RUNNING:
+            self._watched[found.seen.key] = replace(
+                found.active, state=found.step.state, version=found.active.version + 1
+            )
+        else:
+            self._watched.pop(found.seen.key, None)

@@ -1,0 +1,191 @@
+"""Commands become calls of the engine, then are confirmed.
+
+Between the call and the confirmation anything may be killed: the call is then made again, which
+engines promise to bear.  A LAUNCH that a STOP already follows is not performed at all.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainshed.controller import replicas, words
+from trainshed.controller.applying import log_with_story
+from trainshed.controller.holdings import Holdings
+from trainshed.controller.leases import Leases
+from trainshed.controller.verdicts import (
+    FAILED_PRECONDITION,
+    INTERNAL,
+    INVALID_ARGUMENT,
+    Verdict,
+    gave_up,
+)
+from trainshed.engines.base import AttemptKey, Engine
+from trainshed.lifecycle import decide
+from trainshed.model.faults import EngineFault, Fault
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Seat
+from trainshed.model.status import JobState
+from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.decisions import commands_of
+from trainshed.store.records import CommandKind, Holding, JobRecord, Step, StoredCommand
+
+_LOG = logging.getLogger(__name__)
+
+Compose = Callable[[JobRecord, int, Sequence[Seat]], LaunchPlan]
+
+COMMANDS_MAX = 500
+#: How often composing may fail for a reason that nobody foresaw before the job is given up.
+COMPOSE_TRIES_MAX = 5
+_BACKOFF_S_MAX = 60.0
+_CONFIRM_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    tries: int
+    until: float
+
+
+class Performer:
+    """Performs the commands of the jobs that this server owns."""
+
+    def __init__(  # noqa: PLR0913 - the parts that a command touches
+        self,
+        store: StoreBase,
+        engine: Engine,
+        leases: Leases,
+        holdings: Holdings,
+        *,
+        compose: Compose,
+        grace_s: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        """Nothing is read before the first ``once``."""
+        self._store = store
+        self._engine = engine
+        self._leases = leases
+        self._holdings = holdings
+        self._compose = compose
+        self._grace_s = grace_s
+        self._monotonic = monotonic
+        self._delays: dict[AttemptKey, _Delay] = {}
+
+    def once(self) -> int:
+        """Perform what is due; how many commands were confirmed."""
+        server = self._leases.name
+        by_key = _by_key(self._store.commands(server, limit=COMMANDS_MAX))
+        self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
+        done: list[int] = []
+        confirmed, confirmed_at = 0, self._monotonic()
+        for key in sorted(by_key, key=lambda key: not _stops(by_key[key])):
+            if self._perform(key, by_key[key], server):
+                done += [command.seq for command in by_key[key]]
+            if done and self._monotonic() - confirmed_at >= _CONFIRM_EVERY_S:
+                confirmed += self._confirm(done)
+                confirmed_at = self._monotonic()
+        return confirmed + self._confirm(done)
+
+    def _confirm(self, done: list[int]) -> int:
+        count = len(done)
+        if done:
+            self._store.confirm(tuple(done))
+            done.clear()
+        return count
+
+    def _perform(self, key: AttemptKey, commands: Sequence[StoredCommand], server: str) -> bool:
+        """Whether the commands of an attempt have been performed; else they are tried again."""
+        delay = self._delays.get(key)
+        if delay is not None and self._monotonic() < delay.until:
+            return False
+        try:
+            if _stops(commands):
+                return self._stop(key)
+            return self._launch(key, server)
+        except StoreFault:
+            raise
+        except Exception as error:  # noqa: BLE001 - told in the story; the other jobs go on
+            return self._later(key, error)
+
+    def _stop(self, key: AttemptKey) -> bool:
+        if key.attempt > 0:
+            self._engine.stop(key, self._grace_s)
+        return True
+
+    def _launch(self, key: AttemptKey, server: str) -> bool:
+        record = self._store.job_by_uid(key.uid)
+        if (
+            record is None
+            or record.attempt != key.attempt
+            or record.job.status.state is not JobState.PREPARING
+        ):
+            return True  # it has ended or is being cancelled: the STOP has come or will come
+        held = self._holdings.of(key)
+        if held is None:
+            raise AssertionError(f"attempt {key} is to be launched and holds no places")
+        try:
+            plan = self._composed(record, key, held.seats)
+            self._engine.launch(key, plan, held.seats)
+        except (Fault, EngineFault, _CannotCompose) as error:
+            return self._give_up(record, held, error, server)
+        return True
+
+    def _composed(self, record: JobRecord, key: AttemptKey, seats: Sequence[Seat]) -> LaunchPlan:
+        try:
+            return self._compose(record, key.attempt, seats)
+        except (Fault, EngineFault, StoreFault):
+            raise
+        except Exception as error:
+            tries = self._delays[key].tries + 1 if key in self._delays else 1
+            if tries < COMPOSE_TRIES_MAX:
+                raise
+            log_with_story(self._store, key.uid, "cannot compose")
+            raise _CannotCompose(error) from error
+
+    def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
+        """Fail the job: nothing of the attempt was started.  False where its row has changed."""
+        verdict = _verdict(error)
+        before = record.job.status.state
+        decision = decide(before, verdict.event)
+        step = Step(
+            uid=record.uid,
+            version=record.version,
+            state=decision.state,
+            error=verdict.error,
+            events=verdict.story,
+            commands=commands_of(before, decision),
+            replicas=replicas.ended(held, None),
+            server=server,
+        )
+        return self._store.apply([step])[0]
+
+    def _later(self, key: AttemptKey, error: Exception) -> bool:
+        tries = self._delays[key].tries + 1 if key in self._delays else 1
+        pause = min(_BACKOFF_S_MAX, 2.0**tries / 4)
+        if tries == 1:
+            log_with_story(self._store, key.uid, "the engine did not take a command of")
+            self._store.add_event(key.uid, words.not_taken(error))
+        self._delays[key] = _Delay(tries, self._monotonic() + pause)
+        return False
+
+
+class _CannotCompose(Exception):
+    """Composing has failed again and again; our mistake, and the job must not wait for ever."""
+
+
+def _verdict(error: Exception) -> Verdict:
+    if isinstance(error, _CannotCompose):
+        return gave_up(f"The job could not be prepared: {error}", INTERNAL)
+    code = INVALID_ARGUMENT if isinstance(error, Fault) else FAILED_PRECONDITION
+    return gave_up(str(error), code)
+
+
+def _by_key(commands: Sequence[StoredCommand]) -> Mapping[AttemptKey, Sequence[StoredCommand]]:
+    found: defaultdict[AttemptKey, list[StoredCommand]] = defaultdict(list)
+    for command in commands:
+        found[AttemptKey(command.uid, command.attempt)].append(command)
+    return found
+
+
+def _stops(commands: Sequence[StoredCommand]) -> bool:
+    return any(command.kind is CommandKind.STOP for command in commands)

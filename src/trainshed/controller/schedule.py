@@ -1,0 +1,232 @@
+"""Waiting jobs get their places, and each of the others is told why it waits.
+
+One server leads.  It thinks with no transaction open, over the front of the queue; a job's new
+state, all its places and its LAUNCH are one write.  Whoever waits behind the front is told so in a
+few words, which cost the same however long the queue is.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from trainshed.controller import replicas, words
+from trainshed.controller.applying import apply_all
+from trainshed.controller.holdings import Holdings
+from trainshed.controller.leases import Leases
+from trainshed.controller.pace import Pace
+from trainshed.lifecycle import decide
+from trainshed.lifecycle.events import Placed
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.resources import Node, Seat
+from trainshed.model.status import JobState
+from trainshed.placement.plan import Planner
+from trainshed.placement.request import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
+from trainshed.store.base import StoreBase
+from trainshed.store.decisions import commands_of
+from trainshed.store.records import Holding, Step, Waiting
+
+NODES_EVERY_S: Final = 1.0
+NEW_MAX: Final = 1000
+#: New jobs whose admitting change is sought in their first pass, wherever they stand: it costs.
+CHANGES_MAX: Final = 16
+_NS: Final = 1_000_000_000
+
+
+class Scheduler:
+    """Plans and places while this server leads."""
+
+    def __init__(  # noqa: PLR0913 - the parts that a pass touches
+        self,
+        store: StoreBase,
+        leases: Leases,
+        holdings: Holdings,
+        *,
+        quotas: Sequence[QuotaRule],
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        pace: Pace,
+    ) -> None:
+        """Nothing is read before the first pass."""
+        self._store = store
+        self._leases = leases
+        self._holdings = holdings
+        self._quotas = quotas
+        self._clock = clock
+        self._monotonic = monotonic
+        self._pace = pace
+        self._front: Sequence[Waiting] = ()
+        self._told: dict[int, Explanation] = {}
+        self._forget()
+
+    def due(self) -> bool:
+        """Whether a pass could find anything new; tells who waits behind the front on the way."""
+        if not self._leases.leading:
+            self._forget()
+            return False
+        changed = self._sync()
+        new = self._tell_behind(self._store.unexplained(limit=NEW_MAX))
+        slow = self._front and self._monotonic() - self._passed_at >= self._pace.slow_s
+        return bool(changed or new or slow or self._again)
+
+    def once(self) -> int:
+        """One pass; how many jobs were placed.  0 while another server leads."""
+        if not self._leases.leading:
+            self._forget()
+            return 0
+        server = self._leases.name
+        self._sync()
+        self._passed_at = self._monotonic()
+        self._front = self._store.waiting(limit=self._pace.window)
+        new = [uid for *_, uid in self._store.unexplained(limit=CHANGES_MAX)]
+        queue = [_queued(waiting) for waiting in self._front]
+        plan = self._planner.plan(queue, self._clock().timestamp(), explain_uids=new)
+        placed = self._place(plan.placed, server)
+        self._again = len(placed) < len(plan.placed) or (bool(placed) and self._front_is_full)
+        self._tell({uid: why for uid, why in plan.waiting.items() if self._told.get(uid) != why})
+        self._told = {w.uid: self._told[w.uid] for w in self._front if w.uid in self._told}
+        return len(placed)
+
+    # what the planner knows
+
+    def _forget(self) -> None:
+        """Begin anew: whoever has not led for a while knows nothing."""
+        self._planner = Planner(self._quotas)
+        self._held: dict[int, int] = {}
+        self._nodes: Sequence[Node] = ()
+        self._nodes_at = float("-inf")
+        self._passed_at = float("-inf")
+        self._again = True
+        self._told.clear()
+
+    def _sync(self) -> bool:
+        """Bring the planner up to date; whether anything was new to it."""
+        changed = self._sync_nodes()
+        holdings = self._holdings.refresh()
+        for uid in self._held.keys() - holdings.keys():
+            self._planner.release(uid)
+            del self._held[uid]
+            changed = True
+        for uid, holding in holdings.items():
+            if self._held.get(uid) != holding.attempt:
+                self._planner.release(uid)
+                self._hold(holding)
+                changed = True
+        return changed
+
+    def _sync_nodes(self) -> bool:
+        now = self._monotonic()
+        if now - self._nodes_at < NODES_EVERY_S:
+            return False
+        self._nodes_at = now
+        nodes = tuple(row.node for row in self._store.nodes())
+        if nodes == self._nodes:
+            return False
+        self._planner.set_nodes(nodes)
+        self._nodes = nodes
+        return True
+
+    def _hold(self, holding: Holding) -> None:
+        running_s = holding.running_s_max or RUNNING_S_DEFAULT
+        self._held[holding.uid] = holding.attempt
+        self._planner.hold(
+            HeldJob(
+                uid=holding.uid,
+                project=holding.project,
+                name=holding.name,
+                demand=holding.demand,
+                seats=holding.seats,
+                ends_at_s=holding.since.timestamp() + running_s,
+            )
+        )
+
+    # what is written
+
+    def _place(self, placed: Mapping[int, Sequence[Seat]], server: str) -> Collection[int]:
+        """Write the places; the uids of the jobs that have them now."""
+        jobs = [waiting for waiting in self._front if waiting.uid in placed]
+        if not jobs or not self._leases.leading:
+            return ()
+        owners = self._store.servers() or (server,)
+        steps = [_step(job, placed[job.uid], owners[job.uid % len(owners)], server) for job in jobs]
+        applied = apply_all(self._store, steps, self._pace.batch)
+        done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
+        for job in done:
+            self._told.pop(job.uid, None)
+            # the mirror of the holdings would bring it too, as news that make another pass due
+            self._hold(_holding(job, placed[job.uid], self._clock()))
+        return {job.uid for job in done}
+
+    def _tell(self, found: Mapping[int, Explanation]) -> None:
+        rest = iter(found.items())
+        while part := dict(islice(rest, self._pace.batch)):
+            self._store.explain(part)
+        self._told |= found
+
+    def _tell_behind(self, new: Sequence[tuple[int, int, int]]) -> int:
+        """Tell new jobs behind a full front where they are; how many others there are."""
+        if not new or not self._front_is_full:
+            return len(new)
+        last = self._front[-1]
+        edge = (-last.priority, _ns(last.create_time), last.uid)
+        behind = [uid for priority, ns, uid in new if (-priority, ns, uid) > edge]
+        why = Explanation(
+            reason=Reason.BEHIND_QUEUE,
+            message=f"At least {len(self._front)} older or more urgent jobs wait already.",
+            blockers=(f"{len(self._front)} waiting jobs",),
+        )
+        rest = iter(behind)
+        while part := tuple(islice(rest, self._pace.batch)):
+            self._store.explain(dict.fromkeys(part, why))
+        return len(new) - len(behind)
+
+    @property
+    def _front_is_full(self) -> bool:
+        return len(self._front) >= self._pace.window
+
+
+def _step(job: Waiting, seats: Sequence[Seat], owner: str, server: str) -> Step:
+    decision = decide(JobState.QUEUED, Placed())
+    return Step(
+        uid=job.uid,
+        version=job.version,
+        state=decision.state,
+        events=(words.placed(seats), words.PREPARING),
+        commands=commands_of(JobState.QUEUED, decision),
+        seats=tuple(seats),
+        replicas=replicas.placed(job.kind, seats),
+        owner=owner,
+        server=server,
+    )
+
+
+def _queued(job: Waiting) -> QueuedJob:
+    return QueuedJob(
+        uid=job.uid,
+        project=job.project,
+        name=job.name,
+        priority=job.priority,
+        order=_ns(job.create_time),
+        demand=job.demand,
+        running_s_max=job.running_s_max or RUNNING_S_DEFAULT,
+    )
+
+
+def _holding(job: Waiting, seats: Sequence[Seat], now: datetime) -> Holding:
+    return Holding(
+        uid=job.uid,
+        project=job.project,
+        attempt=job.attempt + 1,
+        demand=job.demand,
+        seats=tuple(seats),
+        since=now,
+        running_s_max=job.running_s_max,
+        name=job.name,
+        kind=job.kind,
+    )
+
+
+def _ns(when: datetime) -> int:
+    """Exact to the microsecond that a datetime can hold; floats are not."""
+    whole = when - datetime(1970, 1, 1, tzinfo=UTC)
+    return (whole.days * 86_400 + whole.seconds) * _NS + whole.microseconds * 1000

@@ -1,0 +1,118 @@
+"""The controller as a server runs it: its threads, real time, and steps that fail."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from controller.world import World, compose, nodes
+from trainshed.controller import Controller, Pace
+from trainshed.model.status import JobState
+from trainshed.store.opening import open_store
+from trainshed.testing.fake_engine import FakeEngine, Script
+
+PACE = Pace(tick_s=0.05, observe_s=0.02, lease_ttl_s=5.0, fleet_s=0.5, grace_s=1.0)
+DEADLINE_S = 30.0
+
+
+class RealWorld(World):
+    """The same with the clock on the wall."""
+
+    def __init__(self, folder, fleet, *, script=lambda _key, _plan: Script()):
+        self.engine = FakeEngine(fleet, script=script)
+        self.store = open_store(f"sqlite:///{folder / 'trainshed.db'}")
+        self.submitted = 0
+
+    def controller(self, server="server-a", **more):
+        return Controller(
+            self.store,
+            self.engine,
+            server=server,
+            compose=more.pop("compose", compose),
+            pace=more.pop("pace", PACE),
+            **more,
+        )
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = RealWorld(tmp_path, nodes(8))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(world):
+    started = []
+
+    def start(**more):
+        controller = world.controller(**more)
+        controller.start()
+        started.append(controller)
+        return controller
+
+    yield start
+    for controller in started:
+        controller.stop()
+
+
+def wait_for(what):
+    until = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < until, "it has not come"
+        time.sleep(0.01)
+
+
+def test_jobs_run_to_their_end_by_themselves(world, run):
+    controller = run()
+    uids = []
+    for _ in range(100):
+        uids.append(world.submit())
+        controller.wake()
+    wait_for(lambda: world.states(uids) == {JobState.SUCCEEDED})
+    assert Counter(world.engine.launches.values()) == {1: 100}
+
+
+def test_a_step_that_fails_is_taken_again_and_stops_no_other(world, run, caplog):
+    observe, failures = world.engine.observe, iter(range(3))
+
+    def failing(keys):
+        if next(failures, None) is not None:
+            raise OSError("the engine's socket is gone")
+        return observe(keys)
+
+    world.engine.observe = failing
+    controller = run()
+    uid = world.submit()
+    controller.wake()
+    wait_for(lambda: world.state(uid) is JobState.SUCCEEDED)
+    assert "the engine's socket is gone" in caplog.text
+
+
+def test_one_job_that_nobody_can_judge_does_not_stop_the_others(world, run, caplog):
+    poison = world.submit()
+    launch = world.engine.launch
+
+    def launch_all_but_one(key, plan, seats):
+        if key.uid == poison:
+            raise ZeroDivisionError("of this job alone")
+        launch(key, plan, seats)
+
+    world.engine.launch = launch_all_but_one
+    run()
+    others = [world.submit() for _ in range(20)]
+    wait_for(lambda: world.states(others) == {JobState.SUCCEEDED})
+    assert world.state(poison) is JobState.PREPARING
+    assert "ENGINE_RETRIED" in world.story(poison)
+    assert "of this job alone" in caplog.text
+
+
+def test_a_stopped_controller_leaves_jobs_and_leases_as_they_should_be(world, run):
+    world.engine._script = lambda _key, _plan: Script(runs_s=None)
+    uid = world.submit()
+    run()
+    wait_for(lambda: world.state(uid) is JobState.RUNNING)
+    first = run(server="server-b")
+    first.stop()
+    assert world.state(uid) is JobState.RUNNING
+    assert world.store.servers() == ["server-a"]
