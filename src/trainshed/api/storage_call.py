@@ -1,0 +1,176 @@
+"""One call of the storage API: what its handlers ask of it, and how it is answered and refused.
+
+Handlers that touch the disk or the store run in threads; only bodies are read on the event loop.  A
+refusal is sent after the body has been read: a client in the middle of sending would take the
+closed connection for a broken one and try again, instead of reading what was wrong.
+"""
+
+import errno
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from trainshed.api.call import RawMethod
+from trainshed.api.storage_shelf import Forbidden, NoSuchBucket, Shelf, Taken
+from trainshed.model.access import Caller
+from trainshed.storage.bucket_folders import BucketNotEmpty
+from trainshed.storage.folders import reason
+from trainshed.storage.object_conditions import ConditionFailed
+from trainshed.storage.object_files import NoSuchObject
+from trainshed.storage.object_hashes import HashMismatch
+from trainshed.storage.object_lists import BadPageToken
+from trainshed.storage.object_names import NameRefused
+from trainshed.storage.uploads import NoSuchUpload, Overtaken
+from trainshed.wire.storage_v1.faults import BadStorageRequest, error_json
+
+DOCUMENT_BYTES_MAX = 1 << 20
+#: So much of a body is read to its end before it is refused; the rest is not worth anyone's time.
+DRAINED_BYTES_MAX = 64 << 20
+
+STATUS: Mapping[type[Exception], int] = {
+    BadStorageRequest: 400,
+    NameRefused: 400,
+    HashMismatch: 400,
+    BadPageToken: 400,
+    Forbidden: 403,
+    NoSuchBucket: 404,
+    NoSuchObject: 404,
+    NoSuchUpload: 404,
+    Taken: 409,
+    BucketNotEmpty: 409,
+    ConditionFailed: 412,
+    Overtaken: 503,
+}
+
+#: What the disk says, as a status: 5xx only where trying again can help.
+DISK_STATUS = {
+    errno.ENOSPC: 507,
+    errno.EDQUOT: 507,
+    errno.EFBIG: 507,
+    errno.EACCES: 403,
+    errno.EPERM: 403,
+    errno.EROFS: 403,
+    errno.ENAMETOOLONG: 400,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Ask:
+    """A call of a recognised caller."""
+
+    request: Request
+    caller: Caller
+    shelf: Shelf
+    body_ended: bool = False
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query parameters."""
+        return self.request.query_params
+
+    @property
+    def bucket(self) -> str:
+        """The bucket in the path, which nobody has checked yet."""
+        return str(self.request.path_params["bucket"])
+
+    @property
+    def words(self) -> list[str]:
+        """What stands behind ``/o/``, each part decoded on its own.
+
+        Clients write a name as one part (``a%2Fb``), so that ``compose`` and ``rewriteTo`` behind
+        it cannot be mistaken for a part of it.  The path that Starlette decodes has lost this.
+        """
+        raw: bytes = self.request.scope["raw_path"]
+        _, _, rest = raw.partition(b"/storage/v1/b/")
+        parts = rest.split(b"/")[2:]
+        try:
+            return [unquote_to_bytes(part).decode() for part in parts]
+        except UnicodeDecodeError:
+            raise BadStorageRequest("Invalid object name: it is not UTF-8") from None
+
+    @property
+    def base(self) -> str:
+        """The server as the caller reached it, with the prefix that stands for a token."""
+        scope = self.request.scope
+        host = self.request.headers.get("host", "")
+        return f"{scope['scheme']}://{host}{scope.get('root_path', '')}"
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives.  Raises ClientDisconnect where it was cut off."""
+        if self.body_ended:
+            return
+        async for piece in self.request.stream():
+            if piece:
+                yield piece
+        self.body_ended = True
+
+    async def document(self) -> dict[str, Any]:
+        """The JSON object of the body; empty where there is none."""
+        text = b""
+        async for piece in self.pieces():
+            text += piece
+            if len(text) > DOCUMENT_BYTES_MAX:
+                raise BadStorageRequest(f"The document has over {DOCUMENT_BYTES_MAX} bytes")
+        try:
+            found = json.loads(text) if text.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise BadStorageRequest(f"The body is not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise BadStorageRequest("The body is not a JSON object")
+        return found
+
+    async def drain(self) -> None:
+        """Read the rest of the body, as far as it is worth it."""
+        read = 0
+        async for piece in self.pieces():
+            read += len(piece)
+            if read > DRAINED_BYTES_MAX:
+                return
+
+
+Handler = Callable[[Ask], Awaitable[Response]]
+BlockingHandler = Callable[[Ask, dict[str, Any]], Response]
+
+
+def method(verb: str, path: str, shelf: Shelf, handle: Handler) -> RawMethod:
+    """A row of the route table, whose refusals are told in the storage API's own form."""
+
+    async def answered(request: Request, caller: Caller) -> Response:
+        ask = Ask(request=request, caller=caller, shelf=shelf)
+        try:
+            return await _answer(ask, handle)
+        except ClientDisconnect:
+            return refusal(499, "The client has gone")
+
+    return RawMethod(verb=verb, path=path, handle=answered)
+
+
+def blocking(handle: BlockingHandler) -> Handler:
+    """A handler that gets the body's document and runs in a thread."""
+
+    async def run(ask: Ask) -> Response:
+        return await run_in_threadpool(handle, ask, await ask.document())
+
+    return run
+
+
+async def _answer(ask: Ask, handle: Handler) -> Response:
+    try:
+        return await handle(ask)
+    except tuple(STATUS) as error:
+        answer = refusal(STATUS[type(error)], str(error))
+    except OSError as error:
+        answer = refusal(DISK_STATUS.get(error.errno or 0, 503), f"The disk: {reason(error)}")
+    await ask.drain()
+    return answer
+
+
+def refusal(code: int, message: str) -> Response:
+    """An error as the storage API's clients expect it."""
+    return JSONResponse(error_json(code, message), status_code=code)

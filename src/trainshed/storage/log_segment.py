@@ -1,0 +1,127 @@
+"""One file of a log: the lines of a span are found by halving, and read through the page cache."""
+
+import json
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Self
+
+from trainshed.model.log_line import LogLine, decode, stamp_of
+
+_NEWLINE: Final = b"\n"
+_STAMP_BYTES_MAX: Final = 32
+_FIRST_STAMPS_MAX: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of a log: stamps from ``from_ns`` on, below ``before_ns``; of one task or all."""
+
+    from_ns: int = 0
+    before_ns: int | None = None
+    task: str | None = None
+    newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A file with at least one line, and the stamp of its first."""
+
+    path: Path
+    first_ns: int
+
+    @classmethod
+    def open(cls, path: Path) -> Self | None:
+        """The segment of a path; None while it is empty, or when it is gone."""
+        try:
+            return cls(path, _first_stamp(path))
+        except (ValueError, FileNotFoundError):
+            return None
+
+    def read(self, span: Span) -> Iterator[LogLine]:
+        """The whole lines of a span; a torn last one does not count, nor does a file that went."""
+        with _mapped(self.path) as data:
+            if data is None:
+                return
+            end = data.rfind(_NEWLINE) + 1
+            start = _place(data, end, span.from_ns)
+            if span.before_ns is not None:
+                end = _place(data, end, span.before_ns)
+            lines = _backward if span.newest_first else _forward
+            for first, last in lines(data, start, end, _needle(span.task)):
+                line = _decoded(data[first:last])
+                if line is not None and span.task in (None, line.task_name):
+                    yield line
+
+
+@lru_cache(maxsize=_FIRST_STAMPS_MAX)
+def _first_stamp(path: Path) -> int:
+    """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
+    with path.open("rb") as file:
+        return stamp_of(file.read(_STAMP_BYTES_MAX))
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap | None]:
+    try:
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            yield data
+    except FileNotFoundError:
+        yield None
+
+
+def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
+    """Where the first line begins whose stamp is not below ``stamp_ns``; ``end`` if there is none.
+
+    Both ends of the search are always beginnings of lines.
+    """
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        start = max(low, data.rfind(_NEWLINE, low, middle) + 1)
+        if _stamp_at(data, start) < stamp_ns:
+            low = data.find(_NEWLINE, middle) + 1
+        else:
+            high = start
+    return low
+
+
+def _stamp_at(data: mmap.mmap, start: int) -> int:
+    try:
+        return stamp_of(data[start : start + _STAMP_BYTES_MAX])
+    except ValueError:  # no line of ours
+        return 0
+
+
+def _needle(task: str | None) -> bytes:
+    """What every line of the task holds: a search for it is much faster than decoding."""
+    if task is None:
+        return _NEWLINE
+    return b" " + json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace") + b", "
+
+
+def _forward(data: mmap.mmap, start: int, end: int, needle: bytes) -> Iterator[tuple[int, int]]:
+    while (found := data.find(needle, start, end)) >= 0:
+        first = max(start, data.rfind(_NEWLINE, start, found) + 1)
+        start = data.find(_NEWLINE, found) + 1
+        yield first, start
+
+
+def _backward(data: mmap.mmap, start: int, end: int, needle: bytes) -> Iterator[tuple[int, int]]:
+    while (found := data.rfind(needle, start, end)) >= 0:
+        last = data.find(_NEWLINE, found) + 1
+        end = max(start, data.rfind(_NEWLINE, start, found) + 1)
+        yield end, last
+
+
+def _decoded(data: bytes) -> LogLine | None:
+    try:
+        return decode(data)
+    except (ValueError, TypeError):
+        return None

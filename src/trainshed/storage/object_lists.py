@@ -1,0 +1,88 @@
+"""Pages of a bucket's list: objects, and the prefixes that stand for folders."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainshed.model.stored_objects import StoredObject
+from trainshed.storage.object_walk import Bounds
+from trainshed.storage.objects import Objects
+
+PAGE_MAX = 1000
+
+
+class BadPageToken(Exception):
+    """A page token that no page has ended with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """What is to be listed: from ``start`` on and before ``end``, by name."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    start: str = ""
+    end: str = ""
+    page_token: str = ""
+    page_size: int = PAGE_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page; ``next_token`` is empty on the last one.  Checksums only where they are known."""
+
+    items: tuple[StoredObject, ...]
+    prefixes: tuple[str, ...]
+    next_token: str
+
+
+def list_page(objects: Objects, bucket: str, query: ListQuery) -> Page:
+    """One page of a bucket.  Raises BadPageToken."""
+    items: list[StoredObject] = []
+    prefixes: list[str] = []
+    size = max(1, min(query.page_size, PAGE_MAX))
+    last = ""
+    for name, is_prefix in _results(objects, bucket, query):
+        if len(items) + len(prefixes) == size:
+            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
+        if is_prefix:
+            prefixes.append(name)
+        elif found := objects.seen(bucket, name):
+            items.append(found)
+        last = _token(_behind_all(name) if is_prefix else name.encode() + b"\0")
+    return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+
+
+def _results(objects: Objects, bucket: str, query: ListQuery) -> Iterator[tuple[str, bool]]:
+    """Names, and prefixes in place of the names that have the delimiter behind the prefix."""
+    start = max(query.start.encode(), _start_of(query.page_token))
+    bounds = Bounds(
+        prefix=query.prefix, start=start, end=query.end.encode(), folders=query.delimiter == "/"
+    )
+    last = None
+    for name in objects.buckets.walk(bucket).names(bounds):
+        head, delimiter, _ = name[len(query.prefix) :].partition(query.delimiter or "\0")
+        group = f"{query.prefix}{head}{delimiter}"
+        if not delimiter:
+            yield name, False
+        elif group != last:
+            last = group
+            yield group, True
+
+
+def _behind_all(prefix: str) -> bytes:
+    """The first text that sorts behind everything that begins with the prefix."""
+    raw = prefix.encode()
+    return raw[:-1] + bytes([raw[-1] + 1])  # UTF-8 has no 0xFF
+
+
+def _token(start: bytes) -> str:
+    return base64.urlsafe_b64encode(start).decode("ascii")
+
+
+def _start_of(token: str) -> bytes:
+    try:
+        return base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise BadPageToken(f"Invalid value for pageToken: {token!r}") from None

@@ -1,0 +1,229 @@
+"""The objects of all buckets: files in folders, so that jobs and clients of the API see the same.
+
+What a job has written without the API is an object like any other; what the API has stored is a
+file that ``open`` reads.  All calls block; several threads and several servers may make them.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions, StoredObject
+from trainshed.storage.bucket_folders import BucketFolders
+from trainshed.storage.object_conditions import check_conditions
+from trainshed.storage.object_files import NoSuchObject, find, locked, make_room, place
+from trainshed.storage.object_hashes import crc32c_of
+from trainshed.storage.object_names import NameRefused, check_name
+from trainshed.storage.object_notes import Fingerprint, Note, fingerprint
+
+HASH_BYTES_MAX = 1 << 30
+"""Nobody waits for the checksum of a larger file that a job wrote; it is left out."""
+
+Change = Callable[[Attributes], Attributes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewObject:
+    """An object to be: the finished file, which is moved, and what is said about it."""
+
+    bucket: str
+    name: str
+    file: Path
+    attributes: Attributes = field(default_factory=Attributes)
+    checksums: Checksums = field(default_factory=Checksums)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects:
+    """All objects of one data directory."""
+
+    data_dir: Path
+    clock_ns: Callable[[], int] = time.time_ns
+
+    @property
+    def buckets(self) -> BucketFolders:
+        """The buckets that the objects are in."""
+        return BucketFolders(data_dir=self.data_dir)
+
+    def get(
+        self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
+    ) -> StoredObject:
+        """An object; with ``hashes`` the CRC32C of what a job wrote is found out.
+
+        Raises NoSuchObject and ConditionFailed.
+        """
+        found, file = self.open(bucket, name, conditions, hashes=hashes)
+        if file:
+            file.close()
+        return found
+
+    def open(
+        self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
+    ) -> tuple[StoredObject, BinaryIO | None]:
+        """An object and its bytes, which stay these whatever is stored meanwhile.
+
+        None in place of bytes: a folder's placeholder.
+        """
+        found, file = self._look(bucket, name)
+        with contextlib.ExitStack() as on_error:
+            if file:
+                on_error.enter_context(file)
+            check_conditions(conditions, found)
+            if hashes and file and not found.checksums.crc32c and found.size <= HASH_BYTES_MAX:
+                found = self._with_hash(found, file)
+            on_error.pop_all()
+        return found, file
+
+    def seen(self, bucket: str, name: str) -> StoredObject | None:
+        """What is known of an object without reading it; None where there is none."""
+        with contextlib.suppress(NoSuchObject):
+            return self.get(bucket, name, hashes=False)
+        return None
+
+    def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
+        """Put an object in place, whole or not at all.
+
+        Raises NameRefused, ConditionFailed, and OSError where the disk refuses.
+        """
+        check_name(new.name)
+        with self._locked(new.bucket, new.name):
+            before = self.seen(new.bucket, new.name)
+            check_conditions(conditions, before)
+            return self._commit(new, before)
+
+    def patch(
+        self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
+    ) -> StoredObject:
+        """Change what is said about an object; its bytes and its generation stay."""
+        with self._locked(bucket, name):
+            found = self.get(bucket, name, conditions, hashes=False)
+            note = replace(
+                self._note(found),
+                attributes=change(found.attributes),
+                metageneration=found.metageneration + 1,
+                updated_ns=self.clock_ns(),
+            )
+            self.buckets.notes(bucket).write(note)
+        return self.get(bucket, name)
+
+    def delete(self, bucket: str, name: str, conditions: Conditions = ALWAYS) -> None:
+        """Delete an object.  Raises NoSuchObject, ConditionFailed.
+
+        Folders stay, also empty ones: the job that made them may be about to write there.
+        """
+        with self._locked(bucket, name):
+            self.get(bucket, name, conditions, hashes=False)
+            path = find(self.buckets.path(bucket), name)
+            if name.endswith("/"):
+                with contextlib.suppress(OSError):  # there is something in it
+                    path.rmdir()
+            else:
+                path.unlink()
+            self.buckets.notes(bucket).drop(name)
+
+    def move(
+        self, bucket: str, name: str, to: str, source: Conditions, target: Conditions
+    ) -> StoredObject:
+        """Give a file another name at once; the conditions are on the old and the new name."""
+        check_name(to)
+        with self._locked(bucket, name, to):
+            found = self.get(bucket, name, source, hashes=False)
+            before = self.seen(bucket, to)
+            check_conditions(target, before)
+            path = find(self.buckets.path(bucket), name)
+            if name.endswith("/") or to.endswith("/") or path.is_symlink():
+                raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
+            if name == to:
+                return found
+            attributes, checksums = found.attributes, found.checksums
+            new = NewObject(
+                bucket=bucket, name=to, file=path, attributes=attributes, checksums=checksums
+            )
+            moved = self._commit(new, before)
+            self.buckets.notes(bucket).drop(name)
+        return moved
+
+    def _commit(self, new: NewObject, before: StoredObject | None) -> StoredObject:
+        path = make_room(self.buckets.walk(new.bucket), new.name)
+        mtime_ns = max(self.clock_ns(), (before.generation + 1) * 1000 if before else 0)
+        os.utime(new.file, ns=(mtime_ns, mtime_ns))
+        mark = fingerprint(new.file.stat())
+        if not new.name.endswith("/"):
+            place(new.file, path)
+            mark = fingerprint(path.stat())
+        elif mark.size:
+            raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
+        note = Note(
+            name=new.name,
+            fingerprint=mark,
+            created_ns=mark.mtime_ns,
+            updated_ns=mark.mtime_ns,
+            attributes=new.attributes,
+            checksums=new.checksums,
+        )
+        self.buckets.notes(new.bucket).write(note)
+        return _stored(new.bucket, note)
+
+    def _look(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
+        """An object as it is known now, and its open file."""
+        path = find(self.buckets.path(bucket), name)
+        notes = self.buckets.notes(bucket)
+        if name.endswith("/"):
+            if (note := notes.read(name)) is None:
+                raise NoSuchObject(f"No such object: {bucket}/{name}")
+            return _stored(bucket, note), None
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            raise NoSuchObject(f"No such object: {bucket}/{name}") from None
+        return _stored(bucket, notes.of_file(name, _mark(file))), file
+
+    def _with_hash(self, found: StoredObject, file: BinaryIO) -> StoredObject:
+        """Find out the checksum of a file that a job wrote, and remember it."""
+        mark = _mark(file)
+        checksums = Checksums(crc32c=crc32c_of(file))
+        file.seek(0)
+        if _mark(file) != mark:
+            return found  # it is being written to: a checksum would be of nothing in particular
+        with self._locked(found.bucket, found.name), contextlib.suppress(NoSuchObject, OSError):
+            note = self._note(found)
+            if note.fingerprint == mark and not note.checksums.crc32c:
+                self.buckets.notes(found.bucket).write(replace(note, checksums=checksums))
+        return replace(found, checksums=checksums)
+
+    def _note(self, found: StoredObject) -> Note:
+        """The note of an object under its lock; of the file that is there now."""
+        notes = self.buckets.notes(found.bucket)
+        path = find(self.buckets.path(found.bucket), found.name)
+        placeholder = notes.read(found.name) if found.name.endswith("/") else None
+        return placeholder or notes.of_file(found.name, fingerprint(path.stat()))
+
+    def _locked(self, bucket: str, *names: str) -> contextlib.AbstractContextManager[None]:
+        return locked(self.data_dir / "objects" / ".locks", *(f"{bucket}/{n}" for n in names))
+
+
+def _mark(file: BinaryIO) -> Fingerprint:
+    return fingerprint(os.fstat(file.fileno()))
+
+
+def _stored(bucket: str, note: Note) -> StoredObject:
+    return StoredObject(
+        bucket=bucket,
+        name=note.name,
+        size=note.fingerprint.size,
+        generation=note.fingerprint.generation,
+        metageneration=note.metageneration,
+        created=_time(note.created_ns),
+        updated=_time(note.updated_ns),
+        attributes=note.attributes,
+        checksums=note.checksums,
+    )
+
+
+def _time(stamp_ns: int) -> datetime:
+    return datetime.fromtimestamp(stamp_ns / 1e9, UTC)

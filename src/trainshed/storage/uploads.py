@@ -1,0 +1,191 @@
+"""Resumable uploads: sessions on the disk, so that they outlive a server and any server can go on.
+
+A session is a folder with what is to become of the bytes and the bytes that are there; their number
+is the file's length, and nothing else counts them.  Its id is a secret: who has it may continue.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
+from trainshed.storage.object_files import exclusive
+from trainshed.storage.object_hashes import HashMismatch, check, checksums_of
+from trainshed.storage.object_names import check_name
+from trainshed.storage.objects import NewObject, Objects
+
+SESSION_AGE_S_MAX = 7 * 24 * 3600.0
+"""Cloud Storage keeps a session for a week."""
+PART_AGE_S_MAX = 24 * 3600.0
+"""No single request takes a day: older parts are a killed server's; nobody asks for longer what
+became of a finished session."""
+SWEEP_EVERY_S = 3600.0
+
+_ID = re.compile(r"[\w-]{43}", re.ASCII)
+
+
+class NoSuchUpload(Exception):
+    """The session is unknown, over, or too old."""
+
+
+class Overtaken(Exception):
+    """Another request has written to the session meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What is to become of the bytes.  ``total`` None: the size is not known yet."""
+
+    bucket: str
+    name: str
+    attributes: Attributes = field(default_factory=Attributes)
+    checksums: Checksums = field(default_factory=Checksums)
+    conditions: Conditions = field(default_factory=Conditions)
+    total: int | None = None
+    done: bool = False
+
+
+class Uploads:
+    """All sessions of one data directory."""
+
+    def __init__(self, objects: Objects, clock: Callable[[], float] = time.time) -> None:
+        """Sessions whose bytes become ``objects``; ``clock`` in seconds decides what is old."""
+        self.objects = objects
+        self._root = objects.data_dir / "uploads"
+        self._clock = clock
+        self._swept = float("-inf")
+
+    def begin(self, session: Session) -> str:
+        """Open a session; its id.  Raises NameRefused."""
+        check_name(session.name)
+        self.sweep()
+        upload = secrets.token_urlsafe(32)
+        folder = self._folder(upload)
+        folder.mkdir(parents=True)
+        (folder / "lock").touch()
+        (folder / "data").touch()
+        _write(folder, session)
+        return upload
+
+    def session(self, upload: str) -> Session:
+        """The session of an id.  Raises NoSuchUpload."""
+        try:
+            document = json.loads((self._folder(upload) / "session.json").read_bytes())
+        except FileNotFoundError:
+            raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
+        return Session(
+            **document
+            | {
+                "attributes": Attributes(**document["attributes"]),
+                "checksums": Checksums(**document["checksums"]),
+                "conditions": Conditions(**document["conditions"]),
+            }
+        )
+
+    def received(self, upload: str) -> int:
+        """How many bytes are there for good.  Raises NoSuchUpload."""
+        with self._held(upload) as folder, (folder / "data").open("rb") as data:
+            os.fsync(data.fileno())
+            return os.fstat(data.fileno()).st_size
+
+    def write(self, upload: str, offset: int, piece: bytes) -> None:
+        """Add bytes behind the first ``offset``.  Raises Overtaken, NoSuchUpload."""
+        with self._held(upload) as folder, (folder / "data").open("ab") as data:
+            if data.tell() != offset:
+                raise Overtaken("another request has continued this upload")
+            data.write(piece)
+
+    def finish(self, upload: str, claimed: Checksums) -> StoredObject:
+        """Turn the bytes into the object, or say again what they became.
+
+        Raises HashMismatch (and the bytes are gone), ConditionFailed, NameRefused, NoSuchUpload.
+        """
+        with self._held(upload) as folder:
+            session = self.session(upload)
+            if not session.done:
+                stored = self._commit(folder, session, claimed)
+                _write(folder, dataclasses.replace(session, done=True))
+                return stored
+        return self.objects.get(session.bucket, session.name)
+
+    def cancel(self, upload: str) -> None:
+        """End a session; its bytes are gone.  Raises NoSuchUpload."""
+        with self._held(upload) as folder:
+            shutil.rmtree(folder)
+
+    def sweep(self) -> None:
+        """Remove what nobody has continued for a week; looks at most once an hour."""
+        now = self._clock()
+        if now - self._swept < SWEEP_EVERY_S:
+            return
+        self._swept = now
+        for folder in _entries(self._root / "sessions"):
+            unfinished = (folder / "data").exists()
+            if _newest(folder) < now - (SESSION_AGE_S_MAX if unfinished else PART_AGE_S_MAX):
+                shutil.rmtree(folder, ignore_errors=True)
+        for file in _entries(self._root / "parts"):
+            if _newest(file) < now - PART_AGE_S_MAX:
+                file.unlink(missing_ok=True)
+
+    def _commit(self, folder: Path, session: Session, claimed: Checksums) -> StoredObject:
+        data = folder / "data"
+        try:
+            with data.open("rb") as file:
+                checksums = checksums_of(file)
+            check(session.checksums, checksums)
+            check(claimed, checksums)
+        except HashMismatch:
+            shutil.rmtree(folder)
+            raise
+        new = NewObject(
+            bucket=session.bucket,
+            name=session.name,
+            file=data,
+            attributes=session.attributes,
+            checksums=checksums,
+        )
+        return self.objects.commit(new, session.conditions)
+
+    def _folder(self, upload: str) -> Path:
+        if not _ID.fullmatch(upload):
+            raise NoSuchUpload("The upload session is unknown; start it again")
+        return self._root / "sessions" / upload
+
+    @contextlib.contextmanager
+    def _held(self, upload: str) -> Iterator[Path]:
+        """The folder of a session, while no other request touches it."""
+        folder = self._folder(upload)
+        try:
+            lock = (folder / "lock").open("rb")
+        except FileNotFoundError:
+            raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
+        with exclusive(lock):
+            if not (folder / "session.json").is_file():
+                raise NoSuchUpload("The upload session is over; start it again")
+            yield folder
+
+
+def _write(folder: Path, session: Session) -> None:
+    half = folder / "session.half"
+    half.write_text(json.dumps(dataclasses.asdict(session)), encoding="ascii")
+    half.replace(folder / "session.json")
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _newest(path: Path) -> float:
+    """When something was last written to a file, or to a session's folder; now if it went away."""
+    paths = [path, path / "data"] if path.is_dir() else [path]
+    with contextlib.suppress(FileNotFoundError):
+        return max(each.stat().st_mtime for each in paths if each.exists())
+    return float("inf")

@@ -1,0 +1,138 @@
+"""multipart/related uploads: a JSON document, then the bytes.
+
+gcloud and gcsfs end lines with a bare LF, google-cloud-storage with CRLF; gcloud wraps the boundary
+in single quotes that are no part of it (contracts/gcloud.md 4).  The bytes are the last part, so
+they end at the last delimiter of the body and are never searched: a file that contains the
+delimiter itself (gcsfs always uses the same one) is stored as it is.
+"""
+
+import json
+import re
+from typing import Any
+
+from trainshed.wire.storage_v1.faults import BadStorageRequest
+
+HEAD_BYTES_MAX = 1 << 20
+"""Everything before the bytes: the document and the headers of both parts."""
+
+_BOUNDARY = re.compile(r"""boundary\s*=\s*(?:"([^"]+)"|'([^']+)'|([^\s;,]+))""", re.IGNORECASE)
+_TYPE = re.compile(rb"^content-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_ENCODING = re.compile(
+    rb"^content-transfer-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE
+)
+#: What may stand behind the last delimiter.
+_BLANK = b" \t\r\n"
+_BLANK_MAX = 64
+
+
+def boundary_of(content_type: str) -> bytes:
+    """The boundary that a Content-Type names.  Raises BadStorageRequest where there is none."""
+    found = _BOUNDARY.search(content_type)
+    if not content_type.lower().startswith("multipart/related") or found is None:
+        raise BadStorageRequest(
+            "a multipart upload has the content type multipart/related; boundary=..."
+        )
+    return next(part for part in found.groups() if part).encode("latin-1", "replace")
+
+
+class MultipartReader:
+    """Reads one body in pieces; at most ``HEAD_BYTES_MAX`` and a tail are ever held.
+
+    ``document`` and ``content_type`` (of the bytes) are known as soon as ``feed`` has returned
+    anything, and after ``finish`` in any case.
+    """
+
+    def __init__(self, boundary: bytes) -> None:
+        """Begin a body whose delimiter lines are ``--boundary``."""
+        self._mark = b"--" + boundary
+        self._held = b""
+        self._line_end = b""
+        self.document: dict[str, Any] = {}
+        self.content_type = ""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take a piece of the body; the bytes of the file that are certain by now."""
+        self._held += piece
+        if not self._line_end and not self._read_head():
+            if len(self._held) > HEAD_BYTES_MAX:
+                raise BadStorageRequest("the multipart body's first parts are too large")
+            return b""
+        certain = max(0, len(self._held) - len(self._end) - _BLANK_MAX)
+        out, self._held = self._held[:certain], self._held[certain:]
+        return out
+
+    def finish(self) -> bytes:
+        """The last bytes of the file.  Raises BadStorageRequest where the body was cut off."""
+        at = self._held.rfind(self._end) if self._line_end else -1
+        if at < 0 or self._held[at + len(self._end) :].strip(_BLANK):
+            raise BadStorageRequest("the multipart body ends before its last boundary")
+        return self._held[:at]
+
+    @property
+    def _end(self) -> bytes:
+        return self._line_end + self._mark + b"--"
+
+    def _read_head(self) -> bool:
+        """Read as far as the first byte of the file; False while it is not there yet."""
+        line_end, start = self._first_line()
+        close = line_end + self._mark
+        between = self._held.find(close, start) if start else -1
+        if between < 0:
+            return False
+        second = _line(self._held, between + len(close), line_end)
+        headers, at = _headers(self._held, second, line_end) if second else (b"", 0)
+        if not at:
+            return False
+        _, json_at = _headers(self._held, start, line_end)
+        if not 0 < json_at <= between + len(line_end):
+            raise BadStorageRequest("the first part of the upload has no blank line")
+        self.document = _document(self._held[json_at:between])
+        self.content_type = _only(_TYPE, headers)
+        if _only(_ENCODING, headers).lower() not in ("", "binary", "8bit", "7bit"):
+            raise BadStorageRequest("the second part of the upload is to be binary")
+        self._held, self._line_end = self._held[at:], line_end
+        return True
+
+    def _first_line(self) -> tuple[bytes, int]:
+        """The line end that the body uses, and where the first part begins; 0: not there yet."""
+        text = self._held.lstrip(b"\r\n")
+        skipped = len(self._held) - len(text)
+        end = text.find(b"\n")
+        if not self._mark.startswith(text[: len(self._mark)]):
+            raise BadStorageRequest("the multipart body does not begin with its boundary")
+        if end < 0:
+            return b"", 0
+        if text[len(self._mark) : end].strip(_BLANK):
+            raise BadStorageRequest("the multipart body begins with another boundary")
+        return (b"\r\n" if text[:end].endswith(b"\r") else b"\n"), skipped + end + 1
+
+
+def _line(text: bytes, at: int, line_end: bytes) -> int:
+    """Where the line behind a delimiter begins; 0 while its end is not there yet."""
+    end = text.find(line_end, at)
+    if text[at : max(end, at + 2)].lstrip(b" \t").startswith(b"--"):
+        raise BadStorageRequest("a multipart upload has two parts: a JSON document, then the bytes")
+    return end + len(line_end) if end >= 0 else 0
+
+
+def _headers(text: bytes, start: int, line_end: bytes) -> tuple[bytes, int]:
+    """The headers of a part, and where its content begins; 0 while that is not there yet."""
+    if text.startswith(line_end, start):
+        return b"", start + len(line_end)
+    end = text.find(line_end * 2, start)
+    return (text[start:end], end + 2 * len(line_end)) if end >= 0 else (b"", 0)
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise BadStorageRequest(f"the first part of the upload is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadStorageRequest("the first part of the upload is not a JSON object")
+    return found
+
+
+def _only(pattern: re.Pattern[bytes], headers: bytes) -> str:
+    found = pattern.search(headers)
+    return found[1].decode("latin-1").strip() if found else ""

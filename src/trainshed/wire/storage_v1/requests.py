@@ -1,0 +1,152 @@
+"""What callers say about an object: attributes, checksums, conditions."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from trainshed.model.stored_objects import Attributes, Checksums, Conditions
+from trainshed.wire.storage_v1.faults import BadStorageRequest
+
+#: Field of the object resource, and the attribute that keeps it.
+ATTRIBUTE_KEYS = {
+    "contentType": "content_type",
+    "cacheControl": "cache_control",
+    "contentDisposition": "content_disposition",
+    "contentEncoding": "content_encoding",
+    "contentLanguage": "content_language",
+    "customTime": "custom_time",
+}
+
+#: Query parameter, and the condition that it sets.
+CONDITION_KEYS = {
+    "generation": "revision",
+    "ifGenerationMatch": "generation",
+    "ifGenerationNotMatch": "generation_not",
+    "ifMetagenerationMatch": "metageneration",
+    "ifMetagenerationNotMatch": "metageneration_not",
+}
+
+#: The same for the object that is copied or moved.
+SOURCE_CONDITION_KEYS = {
+    "sourceGeneration": "revision",
+    "ifSourceGenerationMatch": "generation",
+    "ifSourceGenerationNotMatch": "generation_not",
+    "ifSourceMetagenerationMatch": "metageneration",
+    "ifSourceMetagenerationNotMatch": "metageneration_not",
+}
+
+#: Bytes in a CRC32C and in an MD5.
+_HASH_SIZES = {"crc32c": 4, "md5": 16}
+_WHOLE_DIGITS_MAX = 18
+
+
+def patched(before: Attributes, document: Mapping[str, Any]) -> Attributes:
+    """The attributes after a PATCH: null removes, what is not named stays.
+
+    Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are left alone: clients
+    send whole resources back.
+    """
+    said = {
+        name: _line(key, document[key]) for key, name in ATTRIBUTE_KEYS.items() if key in document
+    }
+    metadata = dict(before.metadata)
+    if "metadata" in document:
+        metadata = _metadata(metadata, document["metadata"])
+    return replace(before, metadata=metadata, **said)
+
+
+def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:
+    """The attributes of a new object; ``content_type`` is what the transfer said of the bytes."""
+    found = patched(Attributes(), document)
+    return found if found.content_type else replace(found, content_type=content_type)
+
+
+def checksums_of(document: Mapping[str, Any]) -> Checksums:
+    """The checksums that the caller's document claims for the bytes."""
+    return Checksums(
+        crc32c=_checksum("crc32c", document.get("crc32c")),
+        md5=_checksum("md5", document.get("md5Hash")),
+    )
+
+
+def header_checksums(header: str) -> Checksums:
+    """The checksums of an ``x-goog-hash`` header: ``crc32c=n03x6A==,md5=...``."""
+    claims = [part.strip().partition("=") for part in header.split(",") if part.strip()]
+    found = {key.strip(): _checksum(key.strip(), value) for key, _, value in claims}
+    return Checksums(crc32c=found.get("crc32c", ""), md5=found.get("md5", ""))
+
+
+def conditions_of(
+    query: Mapping[str, str], keys: Mapping[str, str] = MappingProxyType(CONDITION_KEYS)
+) -> Conditions:
+    """The conditions in a query."""
+    return Conditions(**{name: whole(query, key) for key, name in keys.items()})
+
+
+def compose_sources(
+    document: Mapping[str, Any],
+) -> tuple[list[tuple[str, Conditions]], dict[str, Any]]:
+    """The objects to put together, what must be true of each, and what is said of the whole."""
+    sources, destination = document.get("sourceObjects"), document.get("destination") or {}
+    if not isinstance(sources, list) or not sources or not isinstance(destination, dict):
+        raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
+    return [_source(each) for each in sources], destination
+
+
+def _source(each: Any) -> tuple[str, Conditions]:
+    if not isinstance(each, dict) or not isinstance(each.get("name"), str):
+        raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
+    wanted = each.get("objectPreconditions") or {}
+    texts = {"generation": each.get("generation"), **wanted} if isinstance(wanted, dict) else {}
+    return each["name"], conditions_of({k: str(v) for k, v in texts.items() if v is not None})
+
+
+def whole(query: Mapping[str, str], key: str) -> int | None:
+    """A number of a query, or None.  Raises BadStorageRequest for what is no whole number."""
+    text = query.get(key)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _WHOLE_DIGITS_MAX:
+        raise BadStorageRequest(f"Invalid value for {key}: {text!r} is not a whole number")
+    return int(text)
+
+
+def _metadata(before: dict[str, str], changes: Any) -> dict[str, str]:
+    if changes is None:
+        return {}
+    if not isinstance(changes, dict):
+        raise BadStorageRequest("Invalid value for metadata: a map of texts is wanted")
+    texts = {key: _text(f"metadata.{key}", value) for key, value in changes.items()}
+    gone = {key for key, value in changes.items() if value is None}
+    return {key: value for key, value in (before | texts).items() if key not in gone}
+
+
+def _text(key: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadStorageRequest(f"Invalid value for {key}: a text is wanted")
+    return value
+
+
+def _line(key: str, value: Any) -> str:
+    """A text that can become the header of a download."""
+    text = _text(key, value)
+    if not text.isprintable():
+        raise BadStorageRequest(f"Invalid value for {key}: it has characters that do not print")
+    return text
+
+
+def _checksum(kind: str, value: Any) -> str:
+    if value in (None, "") or kind not in _HASH_SIZES:
+        return ""
+    try:
+        right = len(base64.b64decode(_text(kind, value), validate=True)) == _HASH_SIZES[kind]
+    except (binascii.Error, ValueError):
+        right = False
+    if not right:
+        raise BadStorageRequest(f"Invalid value for {kind}: {value!r} is not one in Base64")
+    return str(value)

@@ -1,0 +1,112 @@
+"""The storage API alone, as a real process: ``python storage_app.py DATA_DIR [PORT]``.
+
+Who a caller is is said by a token, in a header or as ``/as/TOKEN`` before the path; nobody in
+particular may do everything.  Prints its port once it listens.
+"""
+
+import json
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from trainshed.api.storage import storage_routes
+from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
+from trainshed.storage.objects import Objects
+from trainshed.storage.uploads import Uploads
+
+ANYBODY = Caller(name="anonymous", project=ALL_PROJECTS, role=AccessRole.ADMIN)
+CALLERS = {
+    f"{project}-{role.name.lower()}": Caller(name=f"{role.name} of {project}",
+                                             project=project, role=role)
+    for project in ("one", "two")
+    for role in AccessRole
+}  # fmt: skip
+
+
+class Owners:
+    """The part of a store that knows whose buckets are whose, in a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def _known(self):
+        return json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def add_bucket(self, name, project):
+        known = self._known()
+        found = known.setdefault(name, [project, datetime.now(UTC).isoformat()])
+        self.path.write_text(json.dumps(known))
+        return found[0]
+
+    def bucket(self, name):
+        found = self._known().get(name)
+        return (found[0], datetime.fromisoformat(found[1])) if found else None
+
+    def buckets(self, project):
+        return [name for name, (owner, _) in self._known().items() if owner == project]
+
+    def project(self, id_or_number):
+        numbers = {"one": "1001", "two": "1002"}
+        ids = {number: each for each, number in numbers.items()}
+        known = ids.get(id_or_number, id_or_number)
+        return known, numbers.get(known, "1999")
+
+
+def caller_of(scope):
+    header = dict(scope["headers"]).get(b"authorization", b"").decode()
+    token = header.removeprefix("Bearer ")
+    if scope["path"].startswith("/as/"):
+        token = scope["path"].split("/")[2]
+        scope["root_path"] = f"/as/{token}"
+    return CALLERS.get(token, ANYBODY)
+
+
+def with_callers(app):
+    async def called(scope, receive, send):
+        if scope["type"] == "http":
+            scope["state"] = {"caller": caller_of(scope)}
+        await app(scope, receive, send)
+
+    return called
+
+
+def route(row):
+    async def endpoint(request: Request):
+        return await row.handle(request, request.state.caller)
+
+    return Route(row.path, endpoint, methods=[row.verb])
+
+
+async def create_job(request: Request):
+    """Stand-in for ml v1: gcloud only wants its own job back."""
+    job = await request.json()
+    return JSONResponse({**job, "state": "QUEUED", "createTime": "2026-11-20T23:53:10Z"})
+
+
+def build(data_dir: Path):
+    objects = Objects(data_dir=data_dir)
+    rows = storage_routes(objects, Uploads(objects), Owners(data_dir / "owners.json"))
+    jobs = Route("/v1/projects/{project}/jobs", create_job, methods=["POST"])
+    return with_callers(Starlette(routes=[*map(route, rows), jobs]))
+
+
+def main():
+    data_dir = Path(sys.argv[1])
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    listener = socket.create_server(("127.0.0.1", port))
+    listener.set_inheritable(True)
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    config = uvicorn.Config(build(data_dir), log_level="warning", lifespan="off")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()

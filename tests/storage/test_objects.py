@@ -1,0 +1,340 @@
+import base64
+import hashlib
+import os
+import threading
+
+import google_crc32c
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions
+from trainshed.storage import objects as module
+from trainshed.storage.bucket_folders import BucketNotEmpty
+from trainshed.storage.object_conditions import ConditionFailed
+from trainshed.storage.object_files import NoSuchObject
+from trainshed.storage.object_names import NameRefused
+from trainshed.storage.object_parts import Target, compose, copy, part
+from trainshed.storage.objects import NewObject, Objects
+
+
+@pytest.fixture
+def objects(tmp_path):
+    found = Objects(data_dir=tmp_path)
+    found.buckets.make("bkt")
+    return found
+
+
+def put(objects, name, content=b"", conditions=ALWAYS, **said):
+    with part(objects.data_dir) as (path, file):
+        file.write(content)
+        file.flush()
+        new = NewObject(bucket="bkt", name=name, file=path, **said)
+        return objects.commit(new, conditions)
+
+
+def content(objects, name):
+    _, file = objects.open("bkt", name)
+    with file:
+        return file.read()
+
+
+def crc32c(text):
+    return base64.b64encode(google_crc32c.value(text).to_bytes(4, "big")).decode()
+
+
+def leftovers(objects):
+    return [path for path in (objects.data_dir / "uploads").rglob("*") if path.is_file()]
+
+
+def test_an_object_is_a_file_that_jobs_can_open(objects, tmp_path):
+    stored = put(objects, "dir/x.txt", b"hello", attributes=Attributes(content_type="text/plain"))
+    assert (tmp_path / "buckets/bkt/dir/x.txt").read_bytes() == b"hello"
+    assert objects.get("bkt", "dir/x.txt") == objects.get("bkt", "dir/x.txt")
+    assert (stored.size, stored.attributes.content_type) == (5, "text/plain")
+    assert leftovers(objects) == []
+
+
+def test_what_a_job_wrote_is_an_object_with_a_checksum(objects, tmp_path):
+    (tmp_path / "buckets/bkt/out").write_bytes(b"model")
+    found = objects.get("bkt", "out")
+    assert (found.size, found.metageneration) == (5, 1)
+    assert found.checksums == Checksums(crc32c=crc32c(b"model"))
+    assert objects.get("bkt", "out", hashes=False).checksums.crc32c  # it is remembered
+
+
+def test_a_checksum_is_never_of_an_older_content(objects, tmp_path):
+    file = tmp_path / "buckets/bkt/out"
+    file.write_bytes(b"model")
+    first = objects.get("bkt", "out")
+    os.utime(file, ns=(0, 10**18))
+    objects.get("bkt", "out")
+    file.write_bytes(b"other")
+    os.utime(file, ns=(0, 10**18))  # the same size and time, another inode is not needed
+    copied = file.with_name("copied")
+    copied.write_bytes(b"again")
+    os.utime(copied, ns=(0, 10**18))
+    copied.rename(file)
+    found = objects.get("bkt", "out")
+    assert found.checksums.crc32c == crc32c(b"again") != first.checksums.crc32c
+
+
+def test_a_job_that_writes_an_object_anew_makes_a_new_generation_of_it(objects, tmp_path):
+    said = Attributes(content_type="text/plain", metadata={"k": "v"})
+    before = put(objects, "x", b"one", attributes=said)
+    (tmp_path / "buckets/bkt/x").write_bytes(b"two!")
+    after = objects.get("bkt", "x")
+    assert after.generation > before.generation
+    assert (after.attributes, after.checksums.crc32c) == (Attributes(), crc32c(b"two!"))
+
+
+def test_nobody_waits_for_the_checksum_of_a_huge_file(objects, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "HASH_BYTES_MAX", 3)
+    (tmp_path / "buckets/bkt/out").write_bytes(b"model")
+    assert objects.get("bkt", "out").checksums == Checksums()
+
+
+def test_generations_ascend_even_when_the_clock_stands_still(tmp_path):
+    objects = Objects(data_dir=tmp_path, clock_ns=lambda: 10**18)
+    objects.buckets.make("bkt")
+    seen = [put(objects, "x", bytes([n])).generation for n in range(4)]
+    assert seen == sorted(set(seen))
+
+
+def test_conditions_hold_or_nothing_happens(objects):
+    first = put(objects, "x", b"one", Conditions(generation=0))
+    with pytest.raises(ConditionFailed, match="ifGenerationMatch"):
+        put(objects, "x", b"two", Conditions(generation=0))
+    with pytest.raises(ConditionFailed, match="ifMetagenerationMatch"):
+        objects.delete("bkt", "x", Conditions(metageneration=9))
+    with pytest.raises(ConditionFailed, match="ifGenerationNotMatch"):
+        objects.get("bkt", "x", Conditions(generation_not=first.generation))
+    with pytest.raises(NoSuchObject):
+        objects.get("bkt", "x", Conditions(revision=first.generation - 1))
+    assert content(objects, "x") == b"one"
+    assert put(objects, "x", b"two", Conditions(generation=first.generation)).size == 3
+
+
+def test_of_many_who_want_to_create_an_object_one_does(objects):
+    told = []
+
+    def create(n):
+        try:
+            told.append(put(objects, "x", bytes([n]), Conditions(generation=0)))
+        except ConditionFailed:
+            told.append(None)
+
+    threads = [threading.Thread(target=create, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 8
+    assert len([each for each in told if each]) == 1
+
+
+def test_attributes_change_alone(objects):
+    before = put(objects, "x", b"one", attributes=Attributes(metadata={"k": "v"}))
+    after = objects.patch("bkt", "x", lambda _: Attributes(content_type="a/b"))
+    assert (after.generation, after.metageneration) == (before.generation, 2)
+    assert after.attributes == Attributes(content_type="a/b")
+    assert after.created == before.created
+    assert content(objects, "x") == b"one"
+
+
+def test_who_reads_is_not_disturbed_by_who_writes(objects):
+    put(objects, "x", b"one")
+    found, file = objects.open("bkt", "x")
+    with file:
+        put(objects, "x", b"another")
+        assert (found.size, file.read()) == (3, b"one")
+
+
+def test_a_copy_has_the_bytes_and_what_is_said_of_them(objects):
+    said = Attributes(content_type="a/b")
+    put(objects, "x", b"one", attributes=said)
+    found, file = objects.open("bkt", "x")
+    copied = copy(objects, found, file, Target(bucket="bkt", name="y/z", attributes=said))
+    assert content(objects, "y/z") == b"one"
+    assert (copied.attributes, objects.get("bkt", "y/z").checksums.crc32c) == (said, crc32c(b"one"))
+
+
+def test_objects_are_put_one_behind_the_other(objects):
+    put(objects, "a", b"one")
+    put(objects, "b", b"two")
+    target = Target(bucket="bkt", name="a", attributes=Attributes())
+    stored = compose(objects, "bkt", [("a", ALWAYS), ("b", ALWAYS)], target)
+    assert content(objects, "a") == b"onetwo"
+    assert stored.checksums.crc32c == crc32c(b"onetwo")
+    with pytest.raises(NoSuchObject, match="bkt/none"):
+        compose(objects, "bkt", [("a", ALWAYS), ("none", ALWAYS)], target)
+
+
+def test_a_move_takes_everything_along(objects):
+    before = put(objects, "x", b"one", attributes=Attributes(metadata={"k": "v"}))
+    moved = objects.move("bkt", "x", "dir/y", ALWAYS, Conditions(generation=0))
+    assert (moved.attributes, moved.checksums) == (before.attributes, before.checksums)
+    assert content(objects, "dir/y") == b"one"
+    with pytest.raises(NoSuchObject):
+        objects.get("bkt", "x")
+
+
+def test_a_deleted_object_is_gone_with_what_was_said_of_it(objects, tmp_path):
+    put(objects, "dir/x", b"one", attributes=Attributes(metadata={"k": "v"}))
+    objects.delete("bkt", "dir/x")
+    with pytest.raises(NoSuchObject, match="No such object: bkt/dir/x"):
+        objects.delete("bkt", "dir/x")
+    assert (tmp_path / "buckets/bkt/dir").is_dir()  # its job may be about to write there
+    assert put(objects, "dir", b"a file now").size == 10
+
+
+def test_a_placeholder_of_a_folder_is_an_object_until_it_is_deleted(objects, tmp_path):
+    put(objects, "dir/")
+    assert objects.get("bkt", "dir/").size == 0
+    assert (tmp_path / "buckets/bkt/dir").is_dir()
+    with pytest.raises(NameRefused, match="a folder here has no bytes"):
+        put(objects, "dir/", b"content")
+    objects.delete("bkt", "dir/")
+    with pytest.raises(NoSuchObject):
+        objects.get("bkt", "dir/")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "0 bytes"),
+        ("a//b", "empty"),
+        ("/a", "empty"),
+        ("//", "empty"),
+        ("..", "'..'"),
+        ("../other/x", "'..'"),
+        ("a/./b", "'.'"),
+        ("a\0b", "NUL"),
+        ("a\nb", "line end"),
+        ("x" * 256, "255"),
+        ("x/" * 600, "1024"),
+        (".trainshed-x", "unfinished"),
+        ("\ud800", "UTF-8"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_refused_with_the_reason(objects, name, why):
+    with pytest.raises(NameRefused, match=why):
+        put(objects, name, b"x")
+    with pytest.raises(NoSuchObject):
+        objects.get("bkt", name)
+
+
+def test_an_object_cannot_be_a_file_and_a_folder(objects):
+    put(objects, "a", b"x")
+    with pytest.raises(NameRefused, match="the name of one of its folders"):
+        put(objects, "a/b", b"y")
+    put(objects, "c/d", b"y")
+    with pytest.raises(NameRefused, match="it is a folder"):
+        put(objects, "c", b"x")
+    put(objects, "e/f/")
+    with pytest.raises(NameRefused, match="it is a folder"):
+        put(objects, "e", b"x")
+    assert (content(objects, "a"), content(objects, "c/d")) == (b"x", b"y")
+    assert objects.get("bkt", "e/f/").size == 0
+
+
+names = st.text(st.characters(blacklist_categories=("Cs",)), max_size=40)
+parts = st.lists(st.sampled_from(["..", ".", "a", "", "é:*?\\", "~"]), max_size=6).map("/".join)
+
+
+@given(names | parts)
+@example("gs:/x-2026-11-20-23:53:10.914")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_every_name_is_stored_in_its_bucket_or_refused(objects, name):
+    others = {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()}
+    others |= {objects.data_dir / "objects", objects.data_dir / "uploads"}
+    text = b"" if name.endswith("/") else b"text"
+    try:
+        put(objects, name, text)
+    except NameRefused:
+        return
+    assert objects.get("bkt", name).size == len(text)
+    objects.delete("bkt", name)
+    assert {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()} == others
+
+
+def test_links_lead_nowhere_out_of_the_bucket(objects, tmp_path):
+    folder = tmp_path / "buckets/bkt"
+    (tmp_path / "secret").write_text("admin-token")
+    (tmp_path / "outside").mkdir()
+    (folder / "file").symlink_to(tmp_path / "secret")
+    (folder / "folder").symlink_to(tmp_path / "outside")
+    (folder / "loop").symlink_to("loop")
+    (folder / "gone").symlink_to("nothing")
+    (folder / "back").symlink_to(".")
+    for name in ("file", "folder/x", "loop", "gone", "back/file", "folder/", "back/"):
+        with pytest.raises(NoSuchObject):
+            objects.get("bkt", name)
+    with pytest.raises(NameRefused, match="a link is in the way"):
+        put(objects, "folder/x", b"escaped")
+    assert list((tmp_path / "outside").iterdir()) == []
+    put(objects, "file", b"replaces the link")
+    assert (tmp_path / "secret").read_text() == "admin-token"
+
+
+def test_a_link_to_a_file_of_the_bucket_is_that_file(objects, tmp_path):
+    put(objects, "ckpt-10", b"weights")
+    (tmp_path / "buckets/bkt/latest").symlink_to("ckpt-10")
+    assert content(objects, "latest") == b"weights"
+    with pytest.raises(NameRefused, match="moved"):
+        objects.move("bkt", "latest", "other", ALWAYS, ALWAYS)
+    objects.delete("bkt", "latest")
+    assert content(objects, "ckpt-10") == b"weights"
+
+
+def test_a_pipe_of_a_job_is_no_object_and_stops_nobody(objects, tmp_path):
+    os.mkfifo(tmp_path / "buckets/bkt/pipe")
+    with pytest.raises(NoSuchObject):
+        objects.get("bkt", "pipe")
+
+
+def test_a_bucket_on_another_file_system_is_written_whole_too(objects, tmp_path, monkeypatch):
+    rename, refused = type(tmp_path).rename, []
+
+    def across(self, target):
+        if self.parent.name == "parts":
+            refused.append(self)
+            raise OSError(18, "Invalid cross-device link")
+        return rename(self, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", across)
+    put(objects, "x", b"one")
+    assert refused
+    assert content(objects, "x") == b"one"
+    assert [path.name for path in (tmp_path / "buckets/bkt").iterdir()] == ["x"]
+    assert leftovers(objects) == []
+
+
+def test_a_full_disk_leaves_what_was_there(objects, monkeypatch):
+    put(objects, "x", b"one")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        put(objects, "x", b"two")
+    assert content(objects, "x") == b"one"
+    assert leftovers(objects) == []
+
+
+def test_a_bucket_goes_when_it_is_empty(objects, tmp_path):
+    put(objects, "dir/x", hashlib.sha256().digest())
+    with pytest.raises(BucketNotEmpty):
+        objects.buckets.drop("bkt")
+    objects.delete("bkt", "dir/x")
+    objects.buckets.drop("bkt")
+    assert objects.buckets.names() == []
+    assert not (tmp_path / "objects/bkt").exists()
+
+
+def test_folders_that_are_no_buckets_are_not_listed(objects, tmp_path):
+    (tmp_path / "buckets/Upper").mkdir()
+    (tmp_path / "buckets/file").touch()
+    assert objects.buckets.names() == ["bkt"]
+    assert not objects.buckets.has("..")
