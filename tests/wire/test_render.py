@@ -9,6 +9,7 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.status import Job, JobError, JobState, JobStatus
 from trainshed.wire import detect
 from trainshed.wire.aiplatform_v1 import render as aiplatform_v1
@@ -28,6 +29,8 @@ STATUS = st.builds(
     error=st.none() | st.builds(JobError, code=st.integers(0, 16), message=st.text(max_size=9)),
     queue_position=st.none() | st.integers(0, 9),
 )
+#: Only ml v1 has a field for the place in the queue; the other dialect has labels.
+UNPLACED = STATUS.map(lambda status: replace(status, queue_position=None))
 LOCATION = "us-central1"
 PACKAGE = {"ml_v1": "google.cloud.ml.v1", "aiplatform_v1": "google.cloud.aiplatform.v1"}
 
@@ -56,14 +59,14 @@ def test_an_ml_job_comes_back_with_its_spec(document, status, etag):
 
 
 @settings(max_examples=60)
-@given(document=documents("aiplatform_v1", "CustomJob"), status=STATUS)
+@given(document=documents("aiplatform_v1", "CustomJob"), status=UNPLACED)
 def test_a_custom_job_comes_back_with_its_spec(document, status):
     job = job_of({"jobSpec": {}, **document}, status)
     check(aiplatform_v1.custom_job(job), job, "aiplatform_v1", "CustomJob")
 
 
 @settings(max_examples=40)
-@given(document=documents("aiplatform_v1", "HyperparameterTuningJob"), status=STATUS)
+@given(document=documents("aiplatform_v1", "HyperparameterTuningJob"), status=UNPLACED)
 def test_a_tuning_job_comes_back_with_its_spec(document, status):
     job = job_of({"trialJobSpec": {}, **document}, status)
     check(aiplatform_v1.tuning_job(job), job, "aiplatform_v1", "HyperparameterTuningJob")
@@ -73,7 +76,7 @@ def test_a_tuning_job_comes_back_with_its_spec(document, status):
 @given(
     document=documents("aiplatform_v1", "TrainingPipeline", depth=2),
     inputs=documents("aiplatform_v1", "CustomJobSpec"),
-    status=STATUS,
+    status=UNPLACED,
 )
 def test_a_pipeline_comes_back_with_its_spec_and_its_inputs_as_written(document, inputs, status):
     job = job_of({**document, "trainingTaskInputs": inputs}, status)
@@ -124,6 +127,59 @@ def test_a_custom_job_has_the_words_that_the_sdk_reads():
         "updateTime": "2026-11-21T00:02:41Z",
         "error": {"code": 3, "message": "The replica workerpool0-0 exited."},
     }
+
+
+WHY = Explanation(
+    reason=Reason.CAPACITY,
+    message="The nodes that could hold it are in use.",
+    change=Change(
+        field="accelerator_count",
+        role="primary",
+        asked="4",
+        accepted="2",
+        text="would start now with 2 instead of 4 NVIDIA_TESLA_T4",
+    ),
+)
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_a_job_says_why_it_waits_while_it_waits_and_no_longer(state):
+    status = JobStatus(state=state, queue_position=3 if state is JobState.QUEUED else None)
+    ml = ml_v1.job(replace(job_of({"trainingInput": {}}, status), explanation=WHY))
+    document = {"jobSpec": {}, "labels": {"team": "a"}}
+    custom = aiplatform_v1.custom_job(replace(job_of(document, status), explanation=WHY))
+    if state is JobState.QUEUED:
+        assert ml["errorMessage"] == (
+            "The nodes that could hold it are in use; "
+            "it would start now with 2 instead of 4 NVIDIA_TESLA_T4"
+        )
+        added = {"trainshed-waiting": "capacity", "trainshed-queue-position": "3"}
+        assert custom["labels"] == {"team": "a", **added}
+    else:
+        assert WHY.message[:9] not in ml.get("errorMessage", "")
+        assert custom["labels"] == {"team": "a"}
+    assert ("error" in custom) is (state in {JobState.FAILED, JobState.CANCELLED})
+
+
+def test_only_a_job_that_failed_or_was_cancelled_has_an_error():
+    error = JobError(code=1, message="Cancelled by ann.")
+    for state in JobState:
+        status = JobStatus(state=state, error=error)
+        is_error = state in {JobState.FAILED, JobState.CANCELLED}
+        assert ("errorMessage" in ml_v1.job(job_of({"trainingInput": {}}, status))) is is_error
+    unrecorded = job_of({"jobSpec": {}}, JobStatus(state=JobState.CANCELLED))
+    assert aiplatform_v1.custom_job(unrecorded)["error"]["code"] == 1
+
+
+@pytest.mark.parametrize("labels", [{"b": "2"}, {}])
+def test_the_labels_of_today_replace_those_of_the_document(labels):
+    status = JobStatus(state=JobState.RUNNING, start_time=SECOND)
+    ml = job_of({"jobId": "j", "trainingInput": {}, "labels": {"a": "1"}}, status)
+    custom = job_of({"jobSpec": {}, "labels": {"a": "1"}}, status)
+    shown = ml_v1.job(replace(ml, labels=labels))
+    assert shown.get("labels", {}) == labels
+    assert shown["trainingOutput"] == {"consumedMLUnits": 0.0}
+    assert aiplatform_v1.custom_job(replace(custom, labels=labels)).get("labels", {}) == labels
 
 
 @pytest.mark.parametrize("state", JobState)

@@ -3,6 +3,7 @@
 Parsing and checking never stop each other: a refusal has all violations at once (DESIGN 6).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -73,9 +74,14 @@ class Verdict:
         return in_words(found, self.say)
 
 
-def judge(merged: Merged, rulebook: Rulebook) -> Verdict:
-    """Judge one document.  Raises UsageFault for an unknown edition or one of another product."""
-    parsed = detect.parse(merged.content)
+def judge(
+    merged: Merged, rulebook: Rulebook, parse: Callable[[Any], Parsed] = detect.parse
+) -> Verdict:
+    """Judge one document.  Raises UsageFault for an unknown edition or one of another product.
+
+    ``parse`` reads the document; by default its keys say what it is.
+    """
+    parsed = parse(merged.content)
 
     say = partial(_say, merged, parsed)
     found = [
@@ -130,7 +136,7 @@ def unjudged(merged: Merged, dialect: Dialect) -> Accepted:
 
 def _say(merged: Merged, parsed: Parsed, path: FieldPath) -> str:
     if path.field is Field.REGION and merged.region:
-        return "--region"
+        return merged.region_word
     return merged.words(parsed.words(path))
 
 

@@ -92,9 +92,13 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     Raises Fault in the caller's words when a group has nothing to run, UsageFault for a package or
     a place that cannot be, EngineFault when a port is taken.
     """
-    spec = job.spec if for_print else _without_reducers(job.spec)
+    spec = job.spec if for_print else without_reducers(job.spec)
     _check_directories(spec, job.say)
-    addresses = google_addresses(spec, job.job_id) if for_print else _addresses(spec, host)
+    addresses = (
+        google_addresses(spec, job.job_id)
+        if for_print
+        else loopback_addresses(spec, host.start_port)
+    )
     output = _output(spec, job, host)
     try:
         plan = compose(
@@ -148,10 +152,7 @@ def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     """What a job asked for and will not get on this machine, a sentence each."""
     programs = [group.program for group in job.spec.groups if group.program]
     found = [*job.advice]
-    if reducers := job.spec.group(Role.REDUCER):
-        found.append(
-            f"The Reduction Server pool ({reducers.count}) is left out: there is no reducer yet."
-        )
+    found += left_out(job.spec)
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if has_container and not job.is_local_program:
         found.append(
@@ -166,15 +167,29 @@ def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _without_reducers(spec: JobSpec) -> JobSpec:
+def left_out(spec: JobSpec) -> tuple[str, ...]:
+    """What is said of a pool that ``without_reducers`` drops."""
+    reducers = spec.group(Role.REDUCER)
+    if reducers is None:
+        return ()
+    return (f"The Reduction Server pool ({reducers.count}) is left out: there is no reducer yet.",)
+
+
+def without_reducers(spec: JobSpec) -> JobSpec:
+    """The job as it is launched."""
     return replace(spec, groups=tuple(g for g in spec.groups if g.role is not Role.REDUCER))
 
 
-def _addresses(spec: JobSpec, host: Host) -> dict[tuple[Role, int], Address]:
-    """A port for every replica, and one more where the primary is met (torch, JAX)."""
+def loopback_addresses(
+    spec: JobSpec, start_port: int | None = None
+) -> dict[tuple[Role, int], Address]:
+    """A port for every replica, and one more where the primary is met (torch, JAX).
+
+    Raises EngineFault when a port is taken.
+    """
     counts: Mapping[Role, int] = {group.role: group.count for group in spec.groups}
     keys = [(role, index) for role in PORT_ORDER for index in range(counts.get(role, 0))]
-    *ports, meeting_port = free_ports(len(keys) + 1, start=host.start_port)
+    *ports, meeting_port = free_ports(len(keys) + 1, start=start_port)
     return {
         key: Address(host=HOST, port=port, rendezvous_port=meeting_port)
         for key, port in zip(keys, ports, strict=True)
@@ -193,15 +208,19 @@ def _seen(place: str, host: Host) -> str:
     return place
 
 
-def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
+def in_environment(argv: tuple[str, ...]) -> tuple[str, ...]:
     """Images call their interpreter python3 or by its path; here it is the job's environment."""
-    first, *rest = replica.argv
+    first, *rest = argv
     name = Path(first).name
     is_python = name in {"python", "python3"} or name.startswith("python3.")
+    return ("python" if is_python else first, *rest)
+
+
+def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
     gpu_count = job.any_gpu_count if replica.role is Role.PRIMARY else 0
     return replace(
         replica,
-        argv=("python" if is_python else first, *rest),
+        argv=in_environment(replica.argv),
         env={**replica.env, **job.env},
         gpu_count=replica.gpu_count or gpu_count,
     )

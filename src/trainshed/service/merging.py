@@ -36,6 +36,7 @@ class Merged:
     content: dict[str, Any]
     words: Callable[[str], str] = unchanged
     region: str | None = None
+    region_word: str = "--region"
 
 
 def merge(content: Mapping[str, Any], flags: Mapping[str, str], *, has_file: bool = True) -> Merged:

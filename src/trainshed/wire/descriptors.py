@@ -14,16 +14,17 @@ from google.protobuf.message_factory import GetMessageClass
 
 def message_class(full_name: str) -> type[Message]:
     """The class of ``google.cloud.ml.v1.Job`` and the like.  Raises KeyError for any other."""
-    return GetMessageClass(_pool().FindMessageTypeByName(full_name))
+    return GetMessageClass(pool().FindMessageTypeByName(full_name))
 
 
 @cache
-def _pool() -> DescriptorPool:
-    pool, known = DescriptorPool(), set()
+def pool() -> DescriptorPool:
+    """All messages; what resolves an ``Any`` must be given it."""
+    found, known = DescriptorPool(), set()
     for dialect in ("ml_v1", "aiplatform_v1"):
         path = files(f"trainshed.wire.{dialect}").joinpath("generated", "training.fds")
         for file in FileDescriptorSet.FromString(path.read_bytes()).file:
             if file.name not in known:
                 known.add(file.name)
-                pool.Add(file)
-    return pool
+                found.Add(file)
+    return found

@@ -6,7 +6,7 @@ this one goes on, so that a refusal has all of them at once.  It takes what Goog
 doubles, nulls, empty messages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -167,6 +167,21 @@ class _Reader:
 
     def _add(self, where: str, rule: str, message: str, accepted: str) -> None:
         self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
+
+
+def is_shallow(document: Any) -> bool:
+    """Whether no value lies deeper than ``DEPTH_MAX``, in fields of free JSON too."""
+    level = [document]
+    for _ in range(DEPTH_MAX):
+        nested = [item for item in level if isinstance(item, dict | list)]
+        if not nested:
+            return True
+        level = [each for item in nested for each in _items(item)]
+    return False
+
+
+def _items(item: Mapping[Any, Any] | list[Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, Mapping) else item
 
 
 def _last_word(path: str) -> str:

@@ -1,7 +1,7 @@
 """Rules about the job as a whole: its id, labels, priority, limits and strategy."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainshed.admission.question import Question, broken, listing
 from trainshed.admission.rules.tpus import SLICE_CORES
@@ -31,18 +31,26 @@ def job_id_is_well_formed(question: Question) -> Iterator[Violation]:
 
 def labels_are_well_formed(question: Question) -> Iterator[Violation]:
     """At most 64 labels; short, lower case (job_limits.toml; contracts/vertex-sdk.md 8)."""
-    labels = question.asked.labels
+    asked = question.asked
+    return label_violations(asked.dialect, asked.labels, FieldPath(Field.LABELS))
+
+
+def label_violations(
+    dialect: Dialect, labels: Mapping[str, str], where: FieldPath | str
+) -> Iterator[Violation]:
+    """What is wrong with the labels of a job, also with those that it gets later."""
     if len(labels) > LABELS_MAX:
         message = f"{len(labels)} labels are too many"
-        yield _at(Field.LABELS, "labels", message, f"at most {LABELS_MAX}")
-    most = LABEL_LENGTH_MAX[question.asked.dialect]
+        accepted = f"at most {LABELS_MAX}"
+        yield Violation(field=where, rule="labels", message=message, accepted=accepted)
+    most = LABEL_LENGTH_MAX[dialect]
     for key, value in labels.items():
         if not (key[:1].isalpha() and _is_label(key, most) and _is_label(value, most)):
             message = f"the label {key}={value} is malformed"
             accepted = (
                 f"at most {most} lower-case letters, digits, _ and -; a key starts with a letter"
             )
-            yield _at(Field.LABELS, "labels", message, accepted)
+            yield Violation(field=where, rule="labels", message=message, accepted=accepted)
 
 
 def _is_label(text: str, length_max: int) -> bool:

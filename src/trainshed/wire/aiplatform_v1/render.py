@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainshed.model.status import Job, JobState
+from trainshed.wire.telling import ending, with_labels
 from trainshed.wire.times import rfc3339
 
 #: This dialect's word for every state, behind its prefix (contracts/gcloud.md 10.3).
@@ -21,6 +22,10 @@ STATE: Final[Mapping[JobState, str]] = {
     JobState.FAILED: "FAILED",
     JobState.CANCELLED: "CANCELLED",
 }
+
+#: Labels that the service adds while a job waits.
+WAITING_LABEL: Final = "trainshed-waiting"
+POSITION_LABEL: Final = "trainshed-queue-position"
 
 
 def custom_job(job: Job) -> dict[str, Any]:
@@ -54,14 +59,27 @@ def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dic
 
 
 def _envelope(job: Job) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(job.spec.envelope)
-    return found
+    found = with_labels(json.loads(job.spec.envelope), job.labels)
+    added = _waiting_labels(job)
+    return {**found, "labels": {**found.get("labels", {}), **added}} if added else found
+
+
+def _waiting_labels(job: Job) -> dict[str, str]:
+    """Why a job waits, and where in the queue: this dialect has no better place for it."""
+    if job.status.state is not JobState.QUEUED:
+        return {}
+    reason, position = job.explanation and job.explanation.reason, job.status.queue_position
+    found = {
+        WAITING_LABEL: reason.value.lower() if reason else None,
+        POSITION_LABEL: None if position is None else str(position),
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
     status = job.status
     parent = f"projects/{job.project}/locations/{job.location}"
-    error = status.error
+    error = ending(status)
     found = {
         "name": f"{parent}/{collection}/{job.job_id}",
         "displayName": job.spec.display_name or None,

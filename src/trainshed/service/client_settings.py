@@ -1,0 +1,125 @@
+"""What points Google's clients at this service: variables and properties, with no secret in them.
+
+Which settings they are, and why these: contracts/gcloud.md 1.1-1.3, contracts/vertex-sdk.md 2.
+Where a token belongs into a value, ``TOKEN`` stands; whoever prints the value decides what to put
+there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainshed.model.faults import UsageFault
+
+#: Stands for the token's text.
+TOKEN = "\0token\0"  # noqa: S105  # a mark, not a token
+
+#: The four APIs that gcloud contacts, and the path that it wants behind the address.
+_OVERRIDES = {"ml": "", "aiplatform": "", "storage": "storage/v1/", "logging": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A server as a client is to see it.
+
+    With neither ``token_file`` nor ``token_variable`` the client comes without credentials.
+    """
+
+    url: str
+    grpc: str | None
+    bundle: str | None
+    """Certificates of those to trust, for gRPC and https."""
+    project: str
+    region: str
+    token_file: Path | None = None
+    token_variable: str | None = None
+    """The environment variable that holds the token where there is no file."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the clients would refuse later, with less to say."""
+        if self.project.isdecimal():
+            raise UsageFault(f"--project {self.project}: gcloud takes a project id, not a number")
+        if not re.fullmatch(r"https?://[^/\s?#]+", self.url):
+            raise UsageFault(f"--url {self.url}: an address looks like http://127.0.0.1:8080")
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether the client comes without credentials."""
+        return self.token_file is None and self.token_variable is None
+
+
+def variables(target: Target) -> Mapping[str, str | None]:
+    """Environment variables for gcloud and the SDKs; None is one that must not be set.
+
+    The storage clients send no header to an emulator, so that the token travels in the path.
+    """
+    found: dict[str, str | None] = {
+        f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": address
+        for api, address in _addresses(target).items()
+    }
+    found["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] = "true" if target.anonymous else "false"
+    found["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = _text(target.token_file)
+    found["CLOUDSDK_AUTH_ACCESS_TOKEN"] = TOKEN if target.token_variable else None
+    found["CLOUDSDK_CORE_PROJECT"] = target.project
+    found["CLOUDSDK_COMPUTE_REGION"] = target.region
+    found["CLOUDSDK_AI_REGION"] = target.region
+    found["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
+    found["STORAGE_EMULATOR_HOST"] = storage_address(target)
+    return found | certificate_variables(target)
+
+
+def certificate_variables(target: Target) -> dict[str, str]:
+    """Whom to trust: for gRPC where it is offered, for HTTP only where it is https.
+
+    Both replace the public authorities, which is why the bundle has them too.
+    """
+    if target.bundle is None:
+        return {}
+    found = {}
+    if target.grpc:
+        found["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = target.bundle
+    if target.url.startswith("https:"):
+        found["REQUESTS_CA_BUNDLE"] = target.bundle
+        found["HTTPLIB2_CA_CERTS"] = target.bundle
+    return found
+
+
+def properties(target: Target) -> Mapping[str, str]:
+    """The properties of gcloud, all of which can be set with no network.
+
+    ``compute/region`` is not among them: gcloud asks Google whether there is such a region.
+    Raises UsageFault where the token is in no file: no property holds a token itself.
+    """
+    if target.token_variable:
+        raise UsageFault(
+            f"gcloud's properties can name a file with a token, not {target.token_variable}; "
+            "write the token to a file of mode 600 and add --token-file FILE"
+        )
+    found = {f"api_endpoint_overrides/{api}": url for api, url in _addresses(target).items()}
+    found["auth/disable_credentials"] = "true" if target.anonymous else "false"
+    if target.token_file:
+        found["auth/access_token_file"] = str(target.token_file)
+    found["core/project"] = target.project
+    found["ai/region"] = target.region
+    if target.url.startswith("https:") and target.bundle:
+        found["core/custom_ca_certs_file"] = target.bundle
+    return found
+
+
+def storage_address(target: Target) -> str:
+    """What STORAGE_EMULATOR_HOST is to be."""
+    return target.url if target.anonymous else f"{target.url}/as/{TOKEN}"
+
+
+def staging_bucket(project: str) -> str:
+    """A bucket for what the SDK uploads."""
+    return f"gs://{re.sub('[^a-z0-9-]+', '-', project)}-staging"
+
+
+def _addresses(target: Target) -> Mapping[str, str]:
+    return {api: f"{target.url}/{path}" for api, path in _OVERRIDES.items()}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,182 @@
+"""What stands in for an image or a runtime version where no container can be run.
+
+The administrator's table is asked first, then what the names of Google's own images and runtime
+versions say of their content: the nearest environment is used, and the job is told the difference.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainshed.catalog.software import (
+    PrebuiltImage,
+    Version,
+    is_reduction_server,
+    prebuilt_image,
+    runtimes,
+    version,
+)
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import Program
+from trainshed.service.installed import Installed, installed
+
+#: The server's own interpreter.
+DEFAULT = "default"
+
+
+class EnvironmentRow(Protocol):
+    """A Python on this machine, as the configuration names it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the table of images."""
+
+    @property
+    def python(self) -> str:
+        """Its interpreter."""
+
+
+class MappingRow(Protocol):
+    """A row of the administrator's table; ``*`` in a pattern stands for any text."""
+
+    @property
+    def environment(self) -> str:
+        """The name of the environment."""
+
+    @property
+    def image(self) -> str | None:
+        """A pattern of image URIs."""
+
+    @property
+    def runtime_version(self) -> str | None:
+        """A pattern of runtime versions."""
+
+    @property
+    def entrypoint(self) -> tuple[str, ...]:
+        """What starts a container that gives no command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """Where a program runs.  ``note`` is what its job is told of the difference, a sentence."""
+
+    environment: str
+    python: str
+    entrypoint: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Images:
+    """The table, over the environments of this machine."""
+
+    def __init__(
+        self,
+        environments: Sequence[EnvironmentRow],
+        mappings: Sequence[MappingRow],
+        default_python: str,
+    ) -> None:
+        """Keep the table.  Raises UsageFault for a row of an environment that is not configured."""
+        self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
+        self._mappings = tuple(mappings)
+        for mapping in mappings:
+            if mapping.environment not in self._pythons:
+                known = ", ".join(self._pythons)
+                message = f"an [[image]] names the environment {mapping.environment!r}"
+                raise UsageFault(f"{message}, and there are only {known}")
+
+    def stand_in(self, program: Program) -> StandIn | None:
+        """Where a program runs; None for an image that nothing here can stand in for."""
+        if program.image_uri:
+            return self._for_image(program.image_uri)
+        if program.runtime_version:
+            return self._for_runtime(program.runtime_version, program.python_version)
+        return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
+
+    def _for_image(self, uri: str) -> StandIn | None:
+        mapping = next((m for m in self._mappings if _fits(m.image, uri)), None)
+        if mapping:
+            return self._mapped(mapping, uri)
+        if is_reduction_server(uri):
+            return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
+        wanted = prebuilt_image(uri)
+        return self._nearest(wanted, uri) if wanted else None
+
+    def _for_runtime(self, name: str, python: str | None) -> StandIn:
+        mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
+        told = f"runtime version {name}"
+        if mapping:
+            return self._mapped(mapping, told)
+        known = runtimes().get(name)
+        tensorflow = known.tensorflow if known else name
+        wanted = PrebuiltImage(
+            framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
+        )
+        return self._nearest(wanted, told)
+
+    def _mapped(self, mapping: MappingRow, asked: str) -> StandIn:
+        name = mapping.environment
+        python = self._pythons[name]
+        return StandIn(
+            environment=name,
+            python=python,
+            entrypoint=tuple(mapping.entrypoint),
+            note=f"Asked for {asked}; the configuration maps it to environment {name}"
+            f"{_content(installed(python))}.",
+        )
+
+    def _nearest(self, wanted: PrebuiltImage, asked: str) -> StandIn:
+        """The environment with the nearest version of the framework; of two alike, the first."""
+        candidates = dict(self._candidates())
+        name = min(candidates, key=lambda name: _distance(wanted, candidates[name]))
+        on_python = f" on Python {wanted.python}" if wanted.python else ""
+        note = (
+            f"Asked for {wanted.framework} {wanted.version}{on_python} ({asked}); runs in "
+            f"environment {name}{_content(candidates[name], wanted.framework)}."
+        )
+        return StandIn(environment=name, python=self._pythons[name], note=note)
+
+    def _candidates(self) -> Iterator[tuple[str, Installed]]:
+        """The configured environments in their order, then our own."""
+        for name in (*(n for n in self._pythons if n != DEFAULT), DEFAULT):
+            yield name, installed(self._pythons[name])
+
+
+def _fits(pattern: str | None, text: str) -> bool:
+    if pattern is None:
+        return False
+    parts = (re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(".*".join(parts), text) is not None
+
+
+def _content(found: Installed, framework: str | None = None) -> str:
+    """``: PyTorch 2.13.0, Python 3.11``."""
+    if not found.python:
+        return ", whose interpreter does not answer"
+    names = found.frameworks if framework is None else (framework,)
+    told = [f"{name} {found.frameworks[name]}" for name in names if name in found.frameworks]
+    missing = f"no {framework}, " if framework and not told else ""
+    return f": {missing}{', '.join([*told, f'Python {found.python}'])}"
+
+
+_Distance = tuple[bool, bool, tuple[int, ...], bool]
+
+
+def _distance(wanted: PrebuiltImage, found: Installed) -> _Distance:
+    """Smaller is nearer: it answers, has the framework, then its version, then Python's."""
+    here = found.frameworks.get(wanted.framework)
+    gaps = _gaps(version(wanted.version), version(here)) if here else ()
+    return (not found.python, here is None, gaps, found.python != wanted.python)
+
+
+def _gaps(wanted: Version, here: Version) -> tuple[int, ...]:
+    """How far apart two versions are, part by part.
+
+    Behind the first part that differs nothing counts: 1.15 is as near to 2.4 as to 2.11.
+    """
+    found: list[int] = []
+    for theirs, ours in zip(wanted, here, strict=False):
+        found.append(abs(ours - theirs))
+        if ours != theirs:
+            break
+    return tuple(found)

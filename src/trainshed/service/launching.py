@@ -1,0 +1,148 @@
+"""Makes the launch plan of an attempt on this machine, at the moment when its places are known.
+
+Thinking is ``launch.compose``'s; here are the things that only the machine can say: ports that are
+free, folders that stand for gs:// and /gcs, the interpreter that stands in for the image.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainshed.launch.compose import compose
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.job import JobSpec
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.resources import Node, Seat
+from trainshed.model.roles import Role
+from trainshed.service.images import Images, StandIn
+from trainshed.service.local_run import (
+    AIP_FOLDERS,
+    in_environment,
+    loopback_addresses,
+    without_reducers,
+)
+from trainshed.service.mounts import with_real_paths
+from trainshed.service.placing import as_placed, placing_notes
+from trainshed.service.programs import Source, environment_of
+from trainshed.service.stand_ins import entry_points, stand_ins
+from trainshed.storage.buckets import SCHEME, Buckets
+from trainshed.storage.folders import make_all
+from trainshed.store.base import StoreBase
+from trainshed.store.records import JobRecord
+
+#: The folder of an attempt in which its replicas start.
+WORK = "work"
+
+PYTHON_WORD = "python"
+
+
+class Launching:
+    """Called by the controller once the places of an attempt are committed."""
+
+    def __init__(
+        self,
+        store: StoreBase,
+        *,
+        images: Images,
+        buckets: Buckets,
+        jobs_dir: Path,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """``jobs_dir`` holds a folder for each job; ``environ`` gives the server's PATH."""
+        self._store = store
+        self._images = images
+        self._buckets = buckets
+        self._jobs_dir = jobs_dir
+        self._environ = environ
+
+    def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+        """The plan of an attempt; the folders it names exist then, and its ports are free.
+
+        Raises Fault for a job that cannot be started at all, EngineFault for a package that is not
+        there, a folder that cannot be written to, or no free port.
+        """
+        try:
+            return self._plan(record, attempt, seats)
+        except UsageFault as fault:
+            raise EngineFault(str(fault)) from fault
+
+    def _plan(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+        asked = without_reducers(self._store.expanded(record.uid))
+        spec, mount_notes = with_real_paths(asked, self._buckets)
+        found = self._stand_ins(asked)
+        work = self._jobs_dir / str(record.uid) / str(attempt) / WORK
+        make_all([work, *self._folders(spec)])
+        project, number = self._store.project(record.job.project)
+        plan = compose(
+            spec,
+            job_id=record.job.job_id,
+            attempt=attempt,
+            addresses=loopback_addresses(spec),
+            environment=self._environment(spec, found[Role.PRIMARY], work),
+            project=project,
+            project_number=number,
+            map_uri=self._seen,
+            entrypoints=entry_points(found),
+            cwd=str(work),
+        )
+        nodes = self._nodes(seats)
+        replicas = as_placed(plan.replicas, seats, nodes)
+        notes = (
+            *self._store.notes(record.uid),
+            *mount_notes,
+            *placing_notes(plan.replicas, seats, nodes),
+            *plan.notes,
+        )
+        return replace(
+            plan,
+            replicas=tuple(self._here(replica, found) for replica in replicas),
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+    def _stand_ins(self, spec: JobSpec) -> dict[Role, StandIn]:
+        """The configuration may have changed since the job was submitted.  Raises EngineFault."""
+        found = stand_ins(spec, self._images)
+        gone = [role for role, stand_in in found.items() if stand_in is None]
+        if gone:
+            message = "the server's configuration has no local environment for the job's image "
+            raise EngineFault(message + "any more; see the [[image]] tables")
+        return {role: stand_in for role, stand_in in found.items() if stand_in}
+
+    def _environment(self, spec: JobSpec, stand_in: StandIn, work: Path) -> Environment:
+        source = Source(folder=work)
+        return environment_of(spec, source, stand_in.python, self._buckets, work)
+
+    def _seen(self, place: str) -> str:
+        return str(self._buckets.path_of(place)) if place.startswith(SCHEME) else place
+
+    def _folders(self, spec: JobSpec) -> list[Path]:
+        """The gs:// folders that the job writes to."""
+        found = []
+        if spec.job_dir and spec.job_dir.startswith(SCHEME):
+            found.append(self._buckets.path_of(spec.job_dir))
+        if spec.base_output_dir and spec.base_output_dir.startswith(SCHEME):
+            base = self._buckets.path_of(spec.base_output_dir)
+            found += [base, *(base / name for name in AIP_FOLDERS)]
+        return found
+
+    def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
+        names = {seat.node for seat in seats}
+        return {row.node.name: row.node for row in self._store.nodes() if row.node.name in names}
+
+    def _here(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
+        """A replica's command with its own interpreter, whose programs are found before others."""
+        stand_in = found[replica.role]
+        first, *rest = in_environment(replica.argv)
+        is_other = stand_in.python != found[Role.PRIMARY].python
+        first = stand_in.python if first == PYTHON_WORD and is_other else first
+        return replace(
+            replica,
+            argv=(first, *rest),
+            env={"PATH": self._path(stand_in.python), **replica.env},
+        )
+
+    def _path(self, python: str) -> str:
+        binaries = Path(shutil.which(python) or python).parent
+        return os.pathsep.join(filter(None, [str(binaries), self._environ.get("PATH", "")]))

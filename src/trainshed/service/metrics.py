@@ -1,0 +1,49 @@
+"""The server's figures in Prometheus' text format."""
+
+import threading
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from trainshed.store.base import StoreBase
+
+
+class Metrics:
+    """Counts jobs and replicas whenever somebody looks; keeps nothing."""
+
+    def __init__(self, store: StoreBase) -> None:
+        """Make a registry of our own: a process may hold several servers, in tests."""
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        self._registry.register(_Fleet(store))
+        self._lock = threading.Lock()
+
+    def text(self) -> str:
+        """The page."""
+        with self._lock:
+            return generate_latest(self._registry).decode()
+
+
+class _Fleet(Collector):
+    def __init__(self, store: StoreBase) -> None:
+        self._store = store
+
+    def describe(self) -> Iterable[Metric]:
+        """Ask nothing of the store at registration."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Jobs by project and state; nodes with their replicas."""
+        jobs = GaugeMetricFamily("trainshed_jobs", "Jobs by state", labels=["project", "state"])
+        for (project, state), count in self._store.counts().items():
+            jobs.add_metric([project, state], count)
+        replicas = GaugeMetricFamily(
+            "trainshed_node_replicas", "Replicas that hold a place", labels=["node", "state"]
+        )
+        for row in self._store.nodes():
+            replicas.add_metric([row.node.name, row.node.state.value], row.replicas)
+        return jobs, replicas

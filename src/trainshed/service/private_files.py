@@ -1,0 +1,47 @@
+"""Files of the data directory that several servers may make at once, and that hold secrets.
+
+A file appears under its name only when it is complete, and its mode is right from the first byte:
+it is made under another name with O_EXCL and its mode set whatever the umask is, then renamed.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: Only its owner reads it.
+PRIVATE = 0o600
+#: Everybody may read it: certificates, addresses.
+PUBLIC = 0o644
+
+_LOCK = "first-start.lock"
+
+
+def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file in its place, durably, instead of what may be there."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123  # a descriptor, not a path
+            os.fchmod(handle, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Be the only server that makes the first files of the folder; the folder is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # gives the lock back

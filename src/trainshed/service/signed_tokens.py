@@ -1,0 +1,179 @@
+"""Tokens that a service account signed itself, as Google's clients send them with a key file.
+
+RS256 only, and only by registered keys.  Two forms are on the wire (contracts/vertex-sdk.md 2.4):
+the self-signed bearer token (``iss`` = ``sub``, with ``scope`` or ``aud``) and the assertion of a
+JWT grant (no ``sub``; ``aud`` is Google's token endpoint, which the clients do not let one change).
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeGuard
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.store.records import SigningKey
+
+#: Google's own limit, in seconds.
+LIFETIME_S_MAX = 3600.0
+#: How far the clocks of a client and a server may be apart.
+SKEW_S = 30.0
+#: No client sends more.
+LENGTH_MAX = 16_384
+
+_AUTH = "https://www.googleapis.com/auth/"
+_WRITING = frozenset(
+    f"{_AUTH}{name}"
+    for name in ("cloud-platform", "devstorage.full_control", "devstorage.read_write")
+)
+_READING = frozenset(
+    f"{_AUTH}{name}"
+    for name in ("cloud-platform.read-only", "devstorage.read_only", "logging.read")
+)
+#: Whom a token without scopes may be for: the APIs that are answered here, regional or not.
+_AUDIENCE = re.compile(
+    r"https://(?:[a-z0-9-]+-)?(?:aiplatform|ml|storage|logging)\.googleapis\.com(?:/.*)?"
+)
+_EMAIL = re.compile(r"[^\s@]{1,128}@[^\s@]{1,255}")
+
+MALFORMED = "The signed token cannot be read."
+WRONG_ALGORITHM = "A signed token must be signed with RS256, as service account keys do."
+UNKNOWN_KEY = (
+    "The token is signed by a key that is not registered here. An administrator registers it with "
+    "`trainshed keys add --key-file SERVICE_ACCOUNT.json`."
+)
+TOO_OLD = (
+    "The signed token has expired, or is not valid yet; are the clocks of both machines right?"
+)
+TOO_LONG = "A signed token may be valid for one hour at most."
+NOT_FOR_US = (
+    "The signed token is not meant for this API: it needs the scope "
+    f"{_AUTH}cloud-platform or the audience of one of the APIs."
+)
+NOT_ITSELF = "A signed token speaks for its own service account only: sub must be iss."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """A token whose signature and claims hold.  ``ends_at_s`` is in seconds since the epoch."""
+
+    key: SigningKey
+    ends_at_s: float
+    read_only: bool
+    """Its scopes allow no writing."""
+
+
+def looks_signed(text: str) -> bool:
+    """Whether a bearer token is a JWT; ours have no dots."""
+    return text.count(".") == 2  # noqa: PLR2004  # header.claims.signature
+
+
+def verified(text: str, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s: float) -> Signed:
+    """The token, if a registered key of its issuer signed it and its claims hold now.
+
+    Raises Refusal.  Before the signature holds, nothing is said of the issuer: not even whether it
+    is known.
+    """
+    if len(text) > LENGTH_MAX:
+        raise _refused(MALFORMED)
+    header, claimed = _unverified(text)
+    if header.get("alg") != "RS256":
+        raise _refused(WRONG_ALGORITHM)
+    issuer = claimed.get("iss")
+    if not isinstance(issuer, str) or not _EMAIL.fullmatch(issuer):
+        raise _refused(UNKNOWN_KEY)
+    for key in _likeliest_first(keys_of(issuer), header.get("kid")):
+        if (claims := _claims(text, key)) is not None:
+            return Signed(
+                key=key, ends_at_s=_checked_end(claims, now_s), read_only=_is_read_only(claims)
+            )
+    raise _refused(UNKNOWN_KEY)
+
+
+def public_key(pem: str) -> RSAPublicKey:
+    """An RSA public key in PEM.  Raises ValueError for anything else."""
+    try:
+        key = load_pem_public_key(pem.encode())
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(key, RSAPublicKey):
+        raise ValueError("not an RSA key")  # noqa: TRY004  # the value is wrong, not its type
+    return key
+
+
+_cached_key = lru_cache(maxsize=256)(public_key)
+
+
+def _unverified(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    try:
+        found = jwt.api_jws.decode_complete(text, options={"verify_signature": False})
+        claims = json.loads(found["payload"])
+    except (jwt.InvalidTokenError, ValueError, RecursionError):
+        raise _refused(MALFORMED) from None
+    if not isinstance(claims, dict):
+        raise _refused(MALFORMED)
+    return found["header"], claims
+
+
+def _likeliest_first(keys: Sequence[SigningKey], kid: Any) -> list[SigningKey]:
+    """A key that was registered as bare PEM does not know its kid, so all are tried."""
+    return sorted(keys, key=lambda key: key.key_id != kid)
+
+
+def _claims(text: str, key: SigningKey) -> Mapping[str, Any] | None:
+    """The claims, if this key signed them."""
+    try:
+        payload = jwt.api_jws.decode(text, _cached_key(key.public_key), algorithms=["RS256"])
+        claims = json.loads(payload)
+    except (jwt.InvalidTokenError, ValueError):
+        return None
+    return claims if isinstance(claims, dict) and claims.get("iss") == key.email else None
+
+
+def _checked_end(claims: Mapping[str, Any], now_s: float) -> float:
+    """When the token ends.  Raises Refusal where a claim does not hold."""
+    begins, ends = claims.get("iat"), claims.get("exp")
+    if not _is_number(begins) or not _is_number(ends):
+        raise _refused(MALFORMED)
+    if not begins - SKEW_S <= now_s <= ends + SKEW_S:  # in this form NaN is refused as well
+        raise _refused(TOO_OLD)
+    if not ends - begins <= LIFETIME_S_MAX:
+        raise _refused(TOO_LONG)
+    if claims.get("sub", claims["iss"]) != claims["iss"]:
+        raise _refused(NOT_ITSELF)
+    if not _is_for_us(claims):
+        raise _refused(NOT_FOR_US)
+    return float(ends)
+
+
+def _is_for_us(claims: Mapping[str, Any]) -> bool:
+    if "target_audience" in claims:
+        return False  # asks for an identity token: a proof of who it is, for somebody else
+    if scopes := _scopes(claims):
+        return bool(scopes & (_WRITING | _READING))
+    audience = claims.get("aud")
+    return isinstance(audience, str) and _AUDIENCE.fullmatch(audience) is not None
+
+
+def _is_read_only(claims: Mapping[str, Any]) -> bool:
+    scopes = _scopes(claims)
+    return bool(scopes) and not scopes & _WRITING
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    scope = claims.get("scope")
+    return frozenset(scope.split()) if isinstance(scope, str) else frozenset()
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _refused(message: str) -> Refusal:
+    return Refusal(Code.UNAUTHENTICATED, message)

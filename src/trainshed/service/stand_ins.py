@@ -1,0 +1,87 @@
+"""What each group of a job runs in here, what keeps it from running, and what its log is told."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from trainshed.launch import arguments
+from trainshed.launch.context import in_role_order, program_of
+from trainshed.launch.names import role_word
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Role
+from trainshed.service.images import Images, StandIn
+
+UNMAPPED: Final = (
+    "nothing here can run the image {uri}: there is no container runtime, and no [[image]] table "
+    "of the server's configuration file maps it to a local environment"
+)
+WAYS_OUT: Final = (
+    "an image that an [[image]] table maps, or one of Google's prebuilt training images; or a "
+    "container runtime on the server, which only a later release can use"
+)
+START: Final = (
+    "{field}, or an entrypoint in the [[image]] table of the server's configuration file that "
+    "maps the image"
+)
+
+
+def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
+    """What every launched group runs in; None for an image that nothing stands in for."""
+    groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
+    programs = ((group.role, program_of(spec, group)) for group in groups)
+    return {role: images.stand_in(program) for role, program in programs if program}
+
+
+def entry_points(found: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str, ...]]:
+    """What starts the containers of each role that give no command."""
+    return {role: s.entrypoint for role, s in found.items() if s and s.entrypoint}
+
+
+def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
+    """The images that cannot be run here, and the containers whose start nobody knows."""
+    found = stand_ins(spec, images)
+    starts = entry_points(found)
+    unmapped: set[str] = set()
+    for group in spec.groups:
+        if group.role not in found:
+            continue  # a group without a program is the rules' business
+        program = program_of(spec, group)
+        uri = (program and program.image_uri) or ""
+        if found[group.role] is None:
+            if group.program is program and not _is_inherited(spec, group.role, uri, unmapped):
+                yield _unmapped(group.role, uri)
+            unmapped.add(uri)
+            continue
+        for violation in arguments.violations(spec, group, starts):
+            if violation.rule == "no-command":
+                yield replace(violation, accepted=START.format(field=violation.accepted))
+
+
+def _is_inherited(spec: JobSpec, role: Role, uri: str, told: set[str]) -> bool:
+    """Whether the image is the primary's, which ml v1 hands to groups that name none."""
+    return role is not Role.PRIMARY and bool(spec.job_id) and uri in told
+
+
+def _unmapped(role: Role, uri: str) -> Violation:
+    return Violation(
+        field=FieldPath(Field.IMAGE_URI, role),
+        rule="image-unmapped",
+        message=UNMAPPED.format(uri=uri),
+        accepted=WAYS_OUT,
+    )
+
+
+def notes_of(spec: JobSpec, images: Images) -> tuple[str, ...]:
+    """What the job's log is told of the images, the primary's first."""
+    found = stand_ins(spec, images)
+    notes = [stand_in.note for stand_in in found.values() if stand_in and stand_in.note]
+    primary = found.get(Role.PRIMARY)
+    has_packages = any(g.program and g.program.package_uris for g in spec.groups)
+    for role, stand_in in found.items():
+        if primary and stand_in and has_packages and stand_in.python != primary.python:
+            notes.append(
+                f"The packages are installed for environment {primary.environment}; the "
+                f"{role_word(role)} replicas run in {stand_in.environment}."
+            )
+    return tuple(dict.fromkeys(notes))

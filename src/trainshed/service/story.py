@@ -1,0 +1,170 @@
+"""What happened to a job and why it is where it is, for the native API and the command line."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import JobState
+from trainshed.store.base import StoreBase
+from trainshed.store.records import JobRecord, Kind, NodeRow, ReplicaRow, StoredEvent
+from trainshed.wire.times import rfc3339
+
+Json = dict[str, Any]
+
+#: What a queued job is told until the scheduler has come to it.
+NOT_YET = Explanation(
+    reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
+)
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stories:
+    """Reads the story of jobs from the store."""
+
+    store: StoreBase
+
+    def find(self, project: str, job_id: str) -> JobRecord:
+        """The job of an id in either dialect.  Raises Refusal."""
+        for kind in Kind:
+            if record := self.store.job(project, kind, job_id):
+                return record
+        raise Refusal(Code.NOT_FOUND, f"project {project} has no job {job_id}")
+
+    def job(self, project: str, job_id: str) -> Json:
+        """The job in short: its state, its times, its replicas, and why it waits if it does."""
+        record = self.find(project, job_id)
+        status = record.job.status
+        found: Json = {
+            "name": resource_name(record),
+            "displayName": record.job.spec.display_name or record.job.job_id,
+            "uid": str(record.uid),
+            "state": status.state.value,
+            "attempt": record.attempt,
+            "creator": record.creator,
+            "createTime": rfc3339(status.create_time),
+            "startTime": rfc3339(status.start_time),
+            "endTime": rfc3339(status.end_time),
+            "error": status.error.message if status.error else None,
+            "replicas": [_replica(row) for row in self.store.replicas(record.uid)],
+            "waiting": self._waiting(record),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def explain(self, project: str, job_id: str) -> Json:
+        """Why the job is where it is: a sentence, what blocks it, what would admit it."""
+        record = self.find(project, job_id)
+        status = record.job.status
+        waiting = self._waiting(record)
+        return {
+            "name": resource_name(record),
+            "state": status.state.value,
+            "message": waiting["message"] if waiting else _sentence(record),
+            **({"waiting": waiting} if waiting else {}),
+        }
+
+    def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
+        """The story of the job, sentence by sentence, oldest first; ``seq`` continues it."""
+        record = self.find(project, job_id)
+        found = self.store.events(record.uid, after=after, limit=limit)
+        return {"events": [_event(event) for event in found]}
+
+    def nodes(self) -> Json:
+        """The fleet as the engines last reported it."""
+        return {"nodes": [_node(row) for row in self.store.nodes()]}
+
+    def _waiting(self, record: JobRecord) -> Json | None:
+        if record.job.status.state is not JobState.QUEUED:
+            return None
+        found = record.job.explanation or NOT_YET
+        position = self.store.queue_position(record.uid)
+        return explanation_json(found, position)
+
+
+def explanation_json(found: Explanation, position: int | None) -> Json:
+    """An explanation as the native API shows it."""
+    shown: Json = {
+        "reason": found.reason.value,
+        "message": found.message,
+        "blockers": list(found.blockers),
+        "queuePosition": position,
+    }
+    if change := found.change:
+        shown["change"] = {
+            "field": change.field,
+            "role": change.role,
+            "asked": change.asked,
+            "accepted": change.accepted,
+            "text": change.text,
+        }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def resource_name(record: JobRecord) -> str:
+    """The name by which clients know the job."""
+    job = record.job
+    if record.kind is Kind.ML_JOB:
+        return f"projects/{job.project}/jobs/{job.job_id}"
+    return f"projects/{job.project}/locations/{job.location}/{record.kind.value}/{job.job_id}"
+
+
+def _sentence(record: JobRecord) -> str:
+    status = record.job.status
+    if status.error:
+        return status.error.message
+    return {
+        JobState.PREPARING: "Its replicas have their places and are being started.",
+        JobState.RUNNING: f"Attempt {record.attempt} is running.",
+        JobState.CANCELLING: "It was cancelled; its replicas are being stopped.",
+        JobState.SUCCEEDED: "It completed successfully.",
+    }.get(status.state, status.state.value)
+
+
+def _replica(row: ReplicaRow) -> Json:
+    found = {
+        "taskName": row.task_name,
+        "role": row.role,
+        "index": row.index,
+        "node": row.node,
+        "state": row.state,
+        "exitCode": row.exit_code,
+        "signal": row.signal,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _event(event: StoredEvent) -> Json:
+    seconds, fraction = divmod(event.stamp_ns, _NS)
+    return {
+        "seq": event.seq,
+        "time": stamp(seconds, fraction),
+        "attempt": event.attempt,
+        "kind": event.kind,
+        "message": event.message,
+        "data": dict(event.data),
+    }
+
+
+def stamp(seconds: int, fraction_ns: int) -> str:
+    """A time of full width, so that texts sort as times do (contracts/gcloud.md 7.3)."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
+
+
+def _node(row: NodeRow) -> Json:
+    node = row.node
+    return {
+        "name": node.name,
+        "engine": row.engine,
+        "state": node.state.value,
+        "policy": node.policy.value,
+        "region": node.region or "",
+        "vcpus": node.vcpus,
+        "memoryGb": node.memory_gb,
+        "gpus": dict(node.gpus),
+        "slots": node.slots,
+        "replicas": row.replicas,
+        "seen": rfc3339(row.seen),
+    }

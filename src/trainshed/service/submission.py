@@ -1,0 +1,130 @@
+"""From a caller's document to a job that may be stored: read, judged, given a place to run.
+
+Everything that is wrong is told at once, in the caller's own words, before anything is stored.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.admission import Scope
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resources import JobDemand
+from trainshed.model.roles import Dialect
+from trainshed.placement.request import QuotaRule
+from trainshed.service.bucket_uris import malformed_uris
+from trainshed.service.fleet import demand_of
+from trainshed.service.images import Images
+from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, accept, judge
+from trainshed.service.local_run import left_out
+from trainshed.service.merging import Merged
+from trainshed.service.refusing import invalid
+from trainshed.service.stand_ins import missing_starts, notes_of
+from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told
+from trainshed.wire.parsed import Parsed
+
+Parse = Callable[[Mapping[str, Any]], Parsed]
+
+TUNING_LATER: Final = (
+    "hyperparameter tuning is not there yet, a later release brings it; the job is valid and "
+    "nothing was started"
+)
+
+
+def _today() -> date:
+    return datetime.now(tz=UTC).date()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitRules:
+    """What submitted jobs are judged by, beside the catalog's newest editions."""
+
+    images: Images
+    quotas: tuple[QuotaRule, ...] = ()
+    overlays: tuple[Path, ...] = ()
+    today: Callable[[], date] = field(default=_today)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log."""
+
+    spec: JobSpec
+    expanded: JobSpec
+    demand: JobDemand
+    notes: tuple[str, ...]
+
+
+def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:
+    """Judge a document.  ``location`` None leaves the region to the document (ml v1).
+
+    Raises Refusal: INVALID_ARGUMENT with every violation, UNIMPLEMENTED for a valid tuning job.
+    """
+    merged = Merged(content=_object(document), region=location, region_word="location")
+    book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
+    verdict = judge(merged, book, parse)
+    if found := tuple(_violations(verdict, rules)):
+        raise invalid(found)
+    accepted = accept(verdict)
+    if accepted.spec.study:
+        raise Refusal(Code.UNIMPLEMENTED, TUNING_LATER)
+    assert verdict.question is not None  # noqa: S101  # accept refuses a verdict without one
+    return Admitted(
+        spec=verdict.question.asked,
+        expanded=accepted.spec,
+        demand=demand_of(accepted.cluster, accepted.spec.region),
+        notes=_notes(accepted, rules.images),
+    )
+
+
+def _object(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        message = f"the body must be a JSON object, not {told(document)}"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    if not is_shallow(document):
+        message = f"the body is nested more than {DEPTH_MAX} deep"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    return document
+
+
+def _violations(verdict: Verdict, rules: SubmitRules) -> Iterator[Violation]:
+    """All that is wrong; what follows from a fault that was told already is not told again."""
+    found = [v for v in verdict.violations if v.rule not in ONLY_ADVICE]
+    yield from found
+    if verdict.question is None:
+        return
+    fields = {violation.field for violation in found}
+    spec = verdict.question.spec
+    for violation in (*_missing(spec), *malformed_uris(spec), *missing_starts(spec, rules.images)):
+        assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
+        name = verdict.say(violation.field)
+        if name not in fields:
+            fields.add(name)
+            yield replace(violation, field=name)
+
+
+def _missing(spec: JobSpec) -> Iterator[Violation]:
+    """What a file may leave to flags, and a call may not (contracts/vertex-sdk.md 7.1 and 8)."""
+    if spec.dialect is Dialect.AIPLATFORM_V1:
+        if not spec.display_name:
+            yield _required(Field.DISPLAY_NAME, "display-name", "1 to 128 characters")
+        return
+    if not spec.job_id:
+        accepted = "a letter, then up to 127 letters, digits and underscores"
+        yield _required(Field.JOB_ID, "job-id", accepted)
+    if not spec.region:
+        yield _required(Field.REGION, "region-unknown", "a region, such as us-central1")
+
+
+def _required(where: Field, rule: str, accepted: str) -> Violation:
+    message = "this field is required"
+    return Violation(field=FieldPath(where), rule=rule, message=message, accepted=accepted)
+
+
+def _notes(accepted: Accepted, images: Images) -> tuple[str, ...]:
+    found = (*accepted.advice, *left_out(accepted.spec), *notes_of(accepted.spec, images))
+    return tuple(dict.fromkeys(found))

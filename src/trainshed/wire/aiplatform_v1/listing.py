@@ -1,0 +1,43 @@
+"""Filters of the lists of jobs and pipelines (contracts/vertex-sdk.md 8, end)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.model.filters import Filter
+from trainshed.model.status import JobState
+from trainshed.wire.aiplatform_v1.render import STATE
+from trainshed.wire.list_filter import read_filter
+from trainshed.wire.list_filter_words import MATCHING, ORDERED, FilterWords
+
+#: States of the dialect that no job here is ever in; all but PAUSED are of jobs only.
+NEVER: Final = ("UNSPECIFIED", "PAUSED", "EXPIRED", "UPDATING", "PARTIALLY_SUCCEEDED")
+NEVER_OF_PIPELINES: Final = NEVER[:2]
+
+_FIELDS: Final = {
+    "display_name": MATCHING,
+    "state": MATCHING,
+    "create_time": ORDERED,
+    "labels": MATCHING,
+}
+
+
+def _states(prefix: str, never: tuple[str, ...]) -> Mapping[str, JobState | None]:
+    found: dict[str, JobState | None] = {f"{prefix}_{word}": s for s, word in STATE.items()}
+    return found | {f"{prefix}_{word}": None for word in never}
+
+
+JOBS: Final = FilterWords(operators=_FIELDS, states=_states("JOB_STATE", NEVER))
+PIPELINES: Final = FilterWords(
+    operators={**_FIELDS, "training_task_definition": MATCHING},
+    states=_states("PIPELINE_STATE", NEVER_OF_PIPELINES),
+)
+
+
+def jobs_filter(text: str) -> Filter:
+    """The meaning of a filter of custom or tuning jobs.  Raises Refusal (INVALID_ARGUMENT)."""
+    return read_filter(text, JOBS)
+
+
+def pipelines_filter(text: str) -> Filter:
+    """The meaning of a filter of training pipelines.  Raises Refusal (INVALID_ARGUMENT)."""
+    return read_filter(text, PIPELINES)

@@ -1,0 +1,90 @@
+"""What tests of the job services share: a store on disk, services over it, small documents."""
+
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+from trainshed.config.settings import ImageMapping
+from trainshed.model.refusals import Refusal
+from trainshed.model.status import JobState
+from trainshed.service.images import Images
+from trainshed.service.jobs import JobService
+from trainshed.service.pipelines import PipelineService
+from trainshed.service.submission import SubmitRules
+from trainshed.store.records import JobRecord, Kind, Step
+
+PROJECT, PLACE = "demo", "us-central1"
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+#: Stands in for the images of the recorded requests.
+MAPPED = tuple(
+    ImageMapping(environment="default", image=pattern, entrypoint=("python", "-c", "pass"))
+    for pattern in ("REG/*", "gcr.io/*")
+)
+
+
+def images(*mappings, environments=()):
+    return Images(environments, mappings, sys.executable)
+
+
+@dataclass
+class Desk:
+    """The services over one store; ``woken`` counts the calls of the controller."""
+
+    store: object
+    table: Images = field(default_factory=lambda: images(*MAPPED))
+    quotas: tuple = ()
+    now: datetime = NOW
+    woken: int = 0
+
+    def __post_init__(self):
+        rules = SubmitRules(images=self.table, quotas=self.quotas, today=lambda: date(2026, 11, 21))
+        self.jobs = JobService(self.store, rules, self.wake, lambda: self.now)
+        self.pipelines = PipelineService(self.store, rules, self.jobs, self.wake, lambda: self.now)
+
+    def wake(self):
+        self.woken += 1
+
+    def ml(self, document, project=PROJECT, **how) -> JobRecord:
+        return self.jobs.create(Kind.ML_JOB, project, "", document, creator="ann", **how)
+
+    def custom(self, document, project=PROJECT, location=PLACE, **how) -> JobRecord:
+        return self.jobs.create(Kind.CUSTOM_JOB, project, location, document, creator="ann", **how)
+
+    def get(self, record):
+        job = record.job
+        return self.jobs.get(record.kind, job.project, job.location, job.job_id)
+
+    def put(self, record, state: JobState):
+        """Bring a job into a state, as the controller would."""
+        known = self.store.job_by_uid(record.uid)
+        assert self.store.apply([Step(uid=known.uid, version=known.version, state=state)]) == [True]
+        return self.store.job_by_uid(record.uid)
+
+
+def ml_job(job_id="job_1", **training):
+    software = {"runtimeVersion": "2.11", "pythonVersion": "3.7", "pythonModule": "trainer.task"}
+    return {"jobId": job_id, "trainingInput": {"region": PLACE, **software, **training}}
+
+
+def pool(command=("python", "-c", "pass"), image="REG/p/img:1", count=1, **machine):
+    container = {"imageUri": image, "command": list(command)}
+    machine = {"machineType": "n1-standard-4", **machine}
+    return {"containerSpec": container, "machineSpec": machine, "replicaCount": count}
+
+
+def custom_job(*pools, name="cj", **spec):
+    return {"displayName": name, "jobSpec": {"workerPoolSpecs": list(pools or [pool()]), **spec}}
+
+
+def refusal(call, *args, **named) -> Refusal:
+    """The refusal of a call, with fields by rule at hand."""
+    try:
+        call(*args, **named)
+    except Refusal as found:
+        return found
+    raise AssertionError("the call was not refused")
+
+
+def fields(found: Refusal):
+    return [violation.field for violation in found.violations]

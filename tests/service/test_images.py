@@ -1,0 +1,143 @@
+"""What stands in for an image or a runtime version, and what its job is told."""
+
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from service.submitting import images
+from trainshed.catalog.rows import rows
+from trainshed.catalog.software import runtimes
+from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.model.faults import UsageFault
+from trainshed.model.job import Program, ProgramKind
+from trainshed.service import images as module
+from trainshed.service.installed import Installed, installed
+
+TORCH_1 = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
+
+#: Interpreters that are not there, and what they would answer.
+FLEET = {
+    "/old": Installed(python="3.7", frameworks={"TensorFlow": "2.4.1"}),
+    "/mid": Installed(python="3.10", frameworks={"TensorFlow": "2.11.0", "PyTorch": "1.13.1"}),
+    "/dead": Installed(),
+    sys.executable: Installed(python="3.11", frameworks={"PyTorch": "2.13.0"}),
+}
+OLD, MID = LocalEnvironment(name="old", python="/old"), LocalEnvironment(name="mid", python="/mid")
+DEAD = LocalEnvironment(name="dead", python="/dead")
+
+
+@pytest.fixture
+def fleet(monkeypatch):
+    monkeypatch.setattr(module, "installed", FLEET.__getitem__)
+
+
+def container(uri):
+    return Program(kind=ProgramKind.CONTAINER, image_uri=uri)
+
+
+def package(version, python=None):
+    kind = ProgramKind.PYTHON_PACKAGE
+    return Program(kind=kind, runtime_version=version, python_version=python)
+
+
+@pytest.mark.usefixtures("fleet")
+def test_the_nearest_environment_stands_in_and_the_job_is_told_the_difference():
+    found = images(environments=(OLD, MID)).stand_in(container(TORCH_1))
+    assert (found.environment, found.python) == ("mid", "/mid")
+    assert found.note == (
+        f"Asked for PyTorch 1.13 on Python 3.10 ({TORCH_1}); runs in environment mid: "
+        "PyTorch 1.13.1, Python 3.10."
+    )
+    assert images(environments=(OLD,)).stand_in(container(TORCH_1)).note == (
+        f"Asked for PyTorch 1.13 on Python 3.10 ({TORCH_1}); runs in environment default: "
+        "PyTorch 2.13.0, Python 3.11."
+    )
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(
+    ("version", "python", "environment"),
+    [("2.5", "3.7", "old"), ("2.8", "3.7", "mid"), ("2.11", "3.7", "mid"), ("1.15", "3.7", "old")],
+)
+def test_a_runtime_version_runs_with_the_nearest_tensorflow(version, python, environment):
+    found = images(environments=(OLD, MID)).stand_in(package(version, python))
+    assert found.environment == environment
+    assert f"(runtime version {version})" in found.note
+
+
+@pytest.mark.usefixtures("fleet")
+def test_where_nobody_has_the_framework_the_job_runs_and_is_told_so():
+    uri = "europe-docker.pkg.dev/vertex-ai/training/xgboost-cpu.1-6:latest"
+    found = images(environments=(DEAD,)).stand_in(container(uri))
+    assert found.environment == "default"
+    assert found.note.endswith("runs in environment default: no XGBoost, Python 3.11.")
+
+
+@pytest.mark.usefixtures("fleet")
+def test_the_administrator_s_table_comes_first_and_its_first_row_wins():
+    table = images(
+        ImageMapping(environment="old", image="me/own:*", entrypoint=("python", "-m", "start")),
+        ImageMapping(environment="mid", image="me/*"),
+        ImageMapping(environment="old", image="*pytorch-gpu.1-13*"),
+        ImageMapping(environment="old", runtime_version="2.1*"),
+        environments=(OLD, MID),
+    )
+    own = table.stand_in(container("me/own:1"))
+    assert (own.environment, own.entrypoint) == ("old", ("python", "-m", "start"))
+    assert own.note == (
+        "Asked for me/own:1; the configuration maps it to environment old: TensorFlow 2.4.1, "
+        "Python 3.7."
+    )
+    assert table.stand_in(container("me/other")).environment == "mid"
+    assert table.stand_in(container(TORCH_1)).environment == "old"
+    assert table.stand_in(package("2.11")).environment == "old"
+    assert table.stand_in(package("2.9")).environment == "mid"
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("pattern", ["me/own", "e/own:1", "me/own:[0-9]", "me.own:1", "", "ME/*"])
+def test_a_pattern_means_itself_and_a_star_any_text(pattern):
+    table = images(ImageMapping(environment="default", image=pattern))
+    assert table.stand_in(container("me/own:1")) is None
+
+
+def test_a_row_of_an_unknown_environment_is_refused_when_the_server_starts():
+    with pytest.raises(UsageFault, match=r"'gone'.*only default, old"):
+        images(ImageMapping(environment="gone", image="*"), environments=(OLD,))
+
+
+def test_all_of_google_s_images_and_runtime_versions_have_a_stand_in():
+    table = images()
+    for row in rows("vertex_images", "image"):
+        found = table.stand_in(container(f"asia-docker.pkg.dev/{row['path']}"))
+        assert found is not None, row["path"]
+        assert f"Asked for {row['framework']} " in found.note
+    for version in runtimes():
+        assert table.stand_in(package(version)).python == sys.executable
+    server = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+    assert table.stand_in(container(server)) is not None
+    assert table.stand_in(container("gcr.io/me/pytorch:1.13")) is None
+
+
+def test_an_interpreter_is_asked_for_what_it_has(tmp_path):
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env/bin/python"
+    (library,) = (tmp_path / "env/lib").glob("python*/site-packages")
+    for name, version in (("torch", "1.13.1+cu117"), ("tensorflow_cpu", "2.11.0")):
+        folder = library / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        distribution = name.replace("_", "-")
+        (folder / "METADATA").write_text(f"Name: {distribution}\nVersion: {version}\n")
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    frameworks = {"PyTorch": "1.13.1", "TensorFlow": "2.11.0"}
+    assert installed(str(python)) == Installed(python=here, frameworks=frameworks)
+
+
+def test_an_interpreter_that_does_not_answer_has_nothing(tmp_path):
+    assert installed(str(tmp_path / "absent")) == Installed()
+    broken = Path(tmp_path / "broken")
+    broken.write_text("#!/bin/sh\necho no json\n")
+    broken.chmod(0o755)
+    assert installed(str(broken)) == Installed()

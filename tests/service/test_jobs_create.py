@@ -1,0 +1,277 @@
+"""Submitting: every recorded request, and every way in which a job is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.submitting import (
+    PLACE,
+    PROJECT,
+    Desk,
+    custom_job,
+    fields,
+    images,
+    ml_job,
+    pool,
+    refusal,
+)
+from trainshed.model.refusals import Code
+from trainshed.model.resources import FleetPolicy, Node
+from trainshed.model.roles import Role
+from trainshed.model.status import JobState
+from trainshed.placement.request import QuotaRule
+from trainshed.store.records import Kind
+from trainshed.wire import detect
+from trainshed.wire.aiplatform_v1 import render as vertex
+from trainshed.wire.ml_v1 import render as ml_v1
+
+REQUESTS = sorted((Path(__file__).parents[1] / "wire/requests").glob("*.json"))
+KINDS = {detect.Kind.ML_JOB: Kind.ML_JOB, detect.Kind.CUSTOM_JOB: Kind.CUSTOM_JOB}
+KINDS[detect.Kind.TUNING_JOB] = Kind.TUNING_JOB
+
+#: The recorded calls that are refused, and the field that is named for it.
+REFUSED = {
+    "gcloud-3.2-hyperparameters": "trainingInput.runtimeVersion",  # the contract elides it
+    "gcloud-3.2-hyperparameters-misspelled": "trainingInput.hyperparameters.goal",
+    "gcloud-5.3-config-misspelled": "jobSpec.workerPoolSpecs[0].replicaCountX",
+    "gcloud-6.1-tuning": "studySpec",  # GRID_SEARCH over a DOUBLE
+    "shape-ml-lower-case-words": "trainingInput.scaleTier",
+    "shape-ml-prediction": "predictionInput",
+    "shape-ml-snake-case-nulls-and-doubles": "training_input.pythonVersion",
+    "shape-vertex-many-faults": "displayName",
+    "vertex-4.3-local-script-own-image": "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",
+}
+TUNING = {"vertex-4.5-tuning", "vertex-7-ml-answer"}
+
+
+def calls():
+    for path in REQUESTS:
+        document = json.loads(path.read_text())
+        kind = detect.kind_of(document)
+        if kind in KINDS:
+            yield pytest.param(path.stem, KINDS[kind], document, id=path.stem)
+
+
+@pytest.mark.parametrize(("name", "kind", "document"), list(calls()))
+def test_a_recorded_call_is_stored_as_it_was_sent_or_refused_by_field(desk, name, kind, document):
+    location = "" if kind is Kind.ML_JOB else PLACE
+
+    def create():
+        return desk.jobs.create(kind, PROJECT, location, document, creator="ann")
+
+    if name in TUNING:
+        assert refusal(create).code is Code.UNIMPLEMENTED
+    elif name in REFUSED:
+        found = refusal(create)
+        assert found.code is Code.INVALID_ARGUMENT
+        assert fields(found)[0] == REFUSED[name]
+        assert REFUSED[name] in found.message
+    else:
+        record = create()
+        assert record.job.status.state is JobState.QUEUED
+        shown = ml_v1.job(record.job) if kind is Kind.ML_JOB else vertex.custom_job(record.job)
+        spec = detect.parse(document).spec
+        assert detect.parse(shown).spec.request == spec.request
+        assert desk.store.expanded(record.uid).groups
+
+
+def test_the_refused_requests_are_recorded_ones():
+    names = {call.id for call in calls()}
+    assert names.issuperset(REFUSED)
+    assert names.issuperset(TUNING)
+
+
+def test_a_job_is_durable_before_the_controller_is_woken(store):
+    seen = []
+
+    class Watching(Desk):
+        def wake(self):
+            seen.append(store.waiting_count())
+
+    Watching(store).ml(ml_job())
+    assert seen == [1]
+
+
+def test_a_job_id_is_taken_once_and_a_repetition_of_the_same_call_gets_its_job(desk):
+    first = desk.ml(ml_job(), retry_key="k")
+    assert desk.ml(ml_job(), retry_key="k").uid == first.uid
+    found = refusal(desk.ml, ml_job(), retry_key="other")
+    assert (found.code, found.code.http) == (Code.ALREADY_EXISTS, 409)
+    assert found.message == "projects/demo/jobs/job_1 already exists"
+    assert desk.ml(ml_job(), project="other").uid != first.uid
+    assert (
+        desk.custom(custom_job(), retry_key="c").uid == desk.custom(custom_job(), retry_key="c").uid
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "named"),
+    [
+        ({}, ["trainingInput.runtimeVersion", "jobId", "trainingInput.region"]),
+        (ml_job("a/b"), ["jobId"]),
+        (ml_job("1st"), ["jobId"]),
+        (ml_job(""), ["jobId"]),
+        (ml_job(region=None), ["trainingInput.region"]),
+        (ml_job(region="mars"), ["trainingInput.region"]),
+        (ml_job(packageUris=["/etc/passwd"]), ["trainingInput.packageUris"]),
+        (ml_job(packageUris=["gs://b/../x"]), ["trainingInput.packageUris"]),
+        (ml_job(jobDir="gs://"), ["trainingInput.jobDir"]),
+        (ml_job(scaleTier="CUSTOM"), ["trainingInput.masterType"]),
+        (
+            {"jobId": "j", "trainingInput": {"region": PLACE, "masterConfig": {"imageUri": "x:1"}}},
+            ["trainingInput.masterConfig.imageUri"],
+        ),
+    ],
+)
+def test_an_ml_job_is_refused_by_the_caller_s_own_field_names(desk, document, named):
+    found = refusal(desk.ml, document)
+    assert found.code is Code.INVALID_ARGUMENT
+    assert fields(found) == named
+    assert all(name in found.message for name in named)
+    assert not desk.store.waiting_count()
+
+
+@pytest.mark.parametrize(
+    ("document", "named"),
+    [
+        ({}, ["jobSpec.workerPoolSpecs", "displayName"]),
+        (custom_job(name=""), ["displayName"]),
+        (custom_job(pool(image="me/own:1")), ["jobSpec.workerPoolSpecs[0].containerSpec.imageUri"]),
+        (
+            custom_job(pool(image="me/own:1"), pool(image="me/own:1")),
+            [f"jobSpec.workerPoolSpecs[{i}].containerSpec.imageUri" for i in (0, 1)],
+        ),
+        (
+            custom_job(pool((), "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-12.py310:latest")),
+            ["jobSpec.workerPoolSpecs[0].containerSpec.command"],
+        ),
+        (
+            custom_job(baseOutputDirectory={"outputUriPrefix": "gs://B!/x"}),
+            ["jobSpec.baseOutputDirectory.outputUriPrefix"],
+        ),
+        (
+            custom_job(pool(count=2), pool(machineType="n9-huge"), name=""),
+            [
+                "jobSpec.workerPoolSpecs[0].replicaCount",
+                "jobSpec.workerPoolSpecs[1].machineSpec.machineType",
+                "displayName",
+            ],
+        ),
+    ],
+)
+def test_a_custom_job_is_refused_by_the_caller_s_own_field_names(desk, document, named):
+    found = refusal(desk.custom, document)
+    assert found.code is Code.INVALID_ARGUMENT
+    assert fields(found) == named
+
+
+def test_a_message_alone_tells_the_first_faults_and_how_many_there_are(desk):
+    many = custom_job(*[pool(image="me/own:1", machineType="n9-huge")] * 4, name="")
+    found = refusal(desk.custom, many)
+    assert len(found.violations) == 9
+    assert found.message.endswith("; and 6 more")
+    assert "there is no machine type n9-huge" in found.message
+
+
+@pytest.mark.parametrize("document", [None, [], "{}", 3])
+def test_a_body_that_is_no_object_is_refused(desk, document):
+    found = refusal(desk.ml, document)
+    assert found.code is Code.INVALID_ARGUMENT
+    assert "must be a JSON object" in found.message
+
+
+def test_an_unknown_location_is_refused_as_the_catalog_says(desk):
+    found = refusal(desk.custom, custom_job(), location="mars")
+    assert fields(found) == ["location"]
+    assert "there is no region mars" in found.message
+
+
+def test_a_custom_image_is_told_both_ways_out(desk):
+    found = refusal(desk.custom, custom_job(pool(image="me/own:1")))
+    assert "me/own:1" in found.message
+    assert "[[image]]" in found.message
+    assert "container runtime" in found.message
+
+
+def test_a_reduction_server_s_image_needs_no_mapping_and_asks_for_no_place(desk):
+    t4 = {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+    reducers = pool((), "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest")
+    record = desk.custom(custom_job(pool(**t4), pool(**t4), reducers))
+    (waiting,) = desk.store.waiting(limit=9)
+    assert [group.role for group in waiting.demand.groups] == [Role.PRIMARY, Role.WORKER]
+    assert waiting.demand.gpus == {"NVIDIA_TESLA_T4": 2}
+    assert any("there is no reducer yet" in note for note in desk.store.notes(record.uid))
+
+
+def test_what_is_only_advice_here_is_a_note_of_the_job(desk):
+    p100 = pool(acceleratorType="NVIDIA_TESLA_P100", acceleratorCount=1)
+    record = desk.custom(custom_job(p100))
+    notes = desk.store.notes(record.uid)
+    assert any("NVIDIA_TESLA_P100" in note and "acceleratorType" in note for note in notes)
+
+
+def test_the_demand_is_that_of_the_catalog_s_machines(desk):
+    desk.ml(
+        ml_job(
+            scaleTier="CUSTOM",
+            masterType="n1-highmem-8",
+            workerType="n1-standard-4",
+            workerCount="3",
+        )
+    )
+    (waiting,) = desk.store.waiting(limit=9)
+    shape = [(g.role, g.count, g.each.vcpus, g.each.memory_gb) for g in waiting.demand.groups]
+    assert shape == [(Role.PRIMARY, 1, 8, 52.0), (Role.WORKER, 3, 4, 15.0)]
+    assert waiting.demand.region == PLACE
+
+
+NODE = Node(name="n", gpus={"NVIDIA_TESLA_T4": 2}, policy=FleetPolicy.BEST_EFFORT)
+T4 = {"acceleratorType": "NVIDIA_TESLA_T4"}
+
+
+def test_a_job_that_no_node_can_ever_hold_is_refused_with_what_would_do(store):
+    store.see_nodes("local", [NODE])
+    desk = Desk(store)
+    found = refusal(desk.custom, custom_job(pool(**T4, acceleratorCount=4)))
+    assert (found.code, found.code.http) == (Code.FAILED_PRECONDITION, 400)
+    assert "4" in found.message
+    assert "2" in found.message
+    desk.custom(custom_job(pool(**T4, acceleratorCount=2)))
+
+
+def test_a_job_beyond_its_project_s_quota_is_refused_at_once(store):
+    store.see_nodes("local", [NODE])
+    desk = Desk(store, quotas=(QuotaRule(accelerator="NVIDIA_TESLA_T4", limit=1),))
+    found = refusal(desk.custom, custom_job(pool(**T4, acceleratorCount=2)))
+    assert (found.code, found.code.http) == (Code.RESOURCE_EXHAUSTED, 429)
+    assert "NVIDIA_TESLA_T4" in found.message
+    desk.custom(custom_job(pool(**T4, acceleratorCount=1)))
+
+
+def test_a_bucket_belongs_to_the_project_that_wrote_to_it_first(desk):
+    desk.ml(ml_job(jobDir="gs://mine/out"))
+    assert desk.store.buckets(PROJECT) == ["mine"]
+    for document in (ml_job(jobDir="gs://mine/x"), ml_job(packageUris=["gs://mine/p.tar.gz"])):
+        found = refusal(desk.ml, document, project="other")
+        assert found.code is Code.PERMISSION_DENIED
+        assert "mine" in found.message
+    desk.ml(ml_job("job_2", jobDir="gs://mine/out", packageUris=["gs://unknown/p.tar.gz"]))
+
+
+@pytest.mark.parametrize("kind", [Kind.TUNING_JOB, Kind.ML_JOB])
+def test_tuning_is_judged_first_and_then_said_to_come_later(desk, kind):
+    path = "vertex-4.5-tuning" if kind is Kind.TUNING_JOB else "vertex-7-ml-answer"
+    document = next(json.loads(p.read_text()) for p in REQUESTS if p.stem == path)
+    found = refusal(desk.jobs.create, kind, PROJECT, PLACE, document, creator="ann")
+    assert (found.code, found.code.http) == (Code.UNIMPLEMENTED, 501)
+    assert "nothing was started" in found.message
+    assert not desk.store.waiting_count()
+
+
+def test_without_a_table_only_google_s_own_images_run(store):
+    desk = Desk(store, images())
+    prebuilt = "europe-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
+    record = desk.custom(custom_job(pool(image=prebuilt)))
+    assert desk.store.notes(record.uid)[0].startswith("Asked for PyTorch 1.13 on Python 3.10 (")
+    assert refusal(desk.custom, custom_job()).violations[0].rule == "image-unmapped"

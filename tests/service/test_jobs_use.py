@@ -1,0 +1,216 @@
+"""Looking at jobs, listing, cancelling, deleting and labelling them."""
+
+import base64
+import json
+from datetime import timedelta
+
+import pytest
+
+from service.submitting import PLACE, PROJECT, custom_job, ml_job, refusal
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.refusals import Code
+from trainshed.model.status import JobState
+from trainshed.service.jobs import ANY_LOCATION
+from trainshed.service.operations import OperationService
+from trainshed.service.paging import TOKEN_S_MAX
+from trainshed.store.records import Kind
+from trainshed.wire.ml_v1 import render as ml_v1
+
+ENDED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED]
+
+
+def test_a_job_is_found_by_its_name_only(desk):
+    job_id = desk.custom(custom_job()).job.job_id
+    assert desk.jobs.get(Kind.CUSTOM_JOB, PROJECT, PLACE, job_id).job.spec.display_name == "cj"
+    for where in [
+        (Kind.CUSTOM_JOB, PROJECT, "us-east1", job_id),
+        (Kind.CUSTOM_JOB, "other", PLACE, job_id),
+        (Kind.TUNING_JOB, PROJECT, PLACE, job_id),
+        (Kind.CUSTOM_JOB, PROJECT, PLACE, "7"),
+        (Kind.ML_JOB, PROJECT, "", job_id),
+    ]:
+        found = refusal(desk.jobs.get, *where)
+        assert found.code is Code.NOT_FOUND
+        assert found.message.endswith(f"/{where[0].value}/{where[3]} does not exist")
+        assert refusal(desk.jobs.cancel, *where).code is Code.NOT_FOUND
+
+
+def test_a_waiting_job_says_its_place_and_why_it_waits(desk):
+    desk.ml(ml_job("first"))
+    second = desk.ml(ml_job("second"))
+    why = Explanation(reason=Reason.CAPACITY, message="All nodes are in use.")
+    desk.store.explain({second.uid: why})
+    shown = ml_v1.job(desk.get(second).job)
+    assert shown["jobPosition"] == "1"
+    assert shown["errorMessage"] == "All nodes are in use."
+    running = desk.put(second, JobState.RUNNING)
+    assert desk.get(running).job.status.queue_position is None
+    assert "errorMessage" not in ml_v1.job(desk.get(running).job)
+
+
+def test_pages_hold_every_job_once_newest_first(desk):
+    ids = [desk.ml(ml_job(f"j{i}")).job.job_id for i in range(7)]
+    desk.custom(custom_job())
+    desk.ml(ml_job("foreign"), project="other")
+    found, token = [], ""
+    for _ in range(4):
+        page, token = desk.jobs.list(Kind.ML_JOB, PROJECT, "", page_size=2, page_token=token)
+        found += [record.job.job_id for record in page]
+    assert found == ids[::-1]
+    assert token == ""
+
+
+def test_a_list_of_a_location_holds_its_jobs_and_a_dash_stands_for_all(desk):
+    here, there = desk.custom(custom_job()), desk.custom(custom_job(), location="us-east1")
+    for location, wanted in ((PLACE, [here]), ("us-east1", [there]), (ANY_LOCATION, [there, here])):
+        page, _ = desk.jobs.list(Kind.CUSTOM_JOB, PROJECT, location)
+        assert [record.uid for record in page] == [record.uid for record in wanted]
+    assert desk.jobs.list(Kind.TUNING_JOB, PROJECT, PLACE) == ([], "")
+
+
+def test_a_filter_is_the_dialect_s(desk):
+    for name in ("census_1", "census_2", "rnn"):
+        desk.ml(ml_job(name))
+    desk.put(desk.jobs.get(Kind.ML_JOB, PROJECT, "", "census_2"), JobState.FAILED)
+
+    def names(text):
+        page, _ = desk.jobs.list(Kind.ML_JOB, PROJECT, "", filter_text=text)
+        return [record.job.job_id for record in page]
+
+    assert names("jobId:census*") == ["census_2", "census_1"]
+    assert names("jobId:census* AND state:FAILED") == ["census_2"]
+    assert names("state=STATE_UNSPECIFIED") == []
+    assert refusal(names, "display_name=x").code is Code.INVALID_ARGUMENT
+
+
+def test_a_page_token_belongs_to_one_list_for_a_while(desk):
+    for i in range(3):
+        desk.ml(ml_job(f"j{i}"))
+
+    def listed(project=PROJECT, **how):
+        return desk.jobs.list(Kind.ML_JOB, project, "", page_size=1, **how)
+
+    _, token = listed()
+    assert listed(page_token=token)[0][0].job.job_id == "j1"
+    for call in (
+        lambda: listed("other", page_token=token),
+        lambda: listed(page_token=token, filter_text="jobId:j*"),
+        lambda: listed(page_token=token[:-4]),
+        lambda: listed(page_token="no token at all"),
+        lambda: listed(page_token=base64.b64encode(json.dumps(["x"]).encode()).decode()),
+        lambda: listed(page_token=base64.b64encode(b'["x", 1e999, 1, 1]').decode()),
+    ):
+        found = refusal(call)
+        assert found.code is Code.INVALID_ARGUMENT
+        assert "page_token" in found.message
+    desk.now += timedelta(seconds=TOKEN_S_MAX + 1)
+    assert "expired" in refusal(listed, page_token=token).message
+
+
+def test_a_page_has_a_documented_size_and_a_negative_one_is_refused(desk):
+    for i in range(21):
+        desk.ml(ml_job(f"j{i}"))
+    assert len(desk.jobs.list(Kind.ML_JOB, PROJECT, "")[0]) == 20
+    found = refusal(desk.jobs.list, Kind.ML_JOB, PROJECT, "", page_size=-1)
+    assert found.code is Code.INVALID_ARGUMENT
+
+
+def test_cancel_ends_a_waiting_job_and_asks_a_running_one_to_end(desk):
+    waiting, running = desk.ml(ml_job("waiting")), desk.ml(ml_job("running"))
+    desk.put(running, JobState.RUNNING)
+    woken = desk.woken
+    for record in (waiting, running):
+        desk.jobs.cancel(Kind.ML_JOB, PROJECT, "", record.job.job_id, by="ann")
+    assert desk.get(waiting).job.status.state is JobState.CANCELLED
+    assert desk.get(waiting).job.status.error.code == 1
+    assert desk.get(waiting).job.status.end_time
+    assert desk.get(running).job.status.state is JobState.CANCELLING
+    assert desk.woken == woken + 2
+    story = [event.message for event in desk.store.events(waiting.uid)]
+    assert "ann asked to cancel the job" in story
+
+
+@pytest.mark.parametrize("state", [*ENDED, JobState.CANCELLING])
+def test_cancel_of_what_is_over_changes_nothing(desk, state):
+    record = desk.put(desk.ml(ml_job()), state)
+    for _ in range(2):
+        desk.jobs.cancel(Kind.ML_JOB, PROJECT, "", "job_1")
+    assert desk.store.job_by_uid(record.uid).version == record.version
+
+
+@pytest.mark.parametrize("state", ENDED)
+def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
+    record = desk.put(desk.custom(custom_job()), state)
+    name = (Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
+    operation = desk.jobs.delete(*name)
+    assert operation.done
+    assert json.loads(operation.response) == {"@type": "type.googleapis.com/google.protobuf.Empty"}
+    parent, _, operation_id = operation.name.rpartition("/")
+    assert parent == f"projects/{PROJECT}/locations/{PLACE}/operations"
+    assert OperationService(desk.store).get(PROJECT, PLACE, operation_id) == operation
+    assert refusal(desk.jobs.get, *name).code is Code.NOT_FOUND
+    assert refusal(desk.jobs.delete, *name).code is Code.NOT_FOUND
+    assert desk.jobs.list(Kind.CUSTOM_JOB, PROJECT, PLACE) == ([], "")
+
+
+def test_a_job_that_is_not_over_is_cancelled_before_it_is_deleted(desk):
+    record = desk.custom(custom_job())
+    found = refusal(desk.jobs.delete, Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
+    assert found.code is Code.FAILED_PRECONDITION
+    assert "cancel it first" in found.message
+
+
+def test_an_operation_is_known_by_its_own_project_and_place_only(desk):
+    record = desk.put(desk.custom(custom_job()), JobState.FAILED)
+    name = desk.jobs.delete(Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id).name
+    operations, number = OperationService(desk.store), name.rpartition("/")[2]
+    for where in (("other", PLACE, number), (PROJECT, "us-east1", number), (PROJECT, PLACE, "1")):
+        assert refusal(operations.get, *where).code is Code.NOT_FOUND
+
+
+def patch(desk, document, mask="labels"):
+    return desk.jobs.patch(PROJECT, "job_1", document, mask)
+
+
+def test_labels_are_replaced_and_echoed_and_the_rest_stays(desk):
+    before = desk.ml({**ml_job(), "labels": {"a": "1"}})
+    after = patch(desk, {"labels": {"b": "2"}})
+    assert ml_v1.job(after.job)["labels"] == {"b": "2"}
+    assert after.job.etag != before.job.etag
+    assert ml_v1.job(after.job)["trainingInput"] == ml_v1.job(before.job)["trainingInput"]
+    assert "labels" not in ml_v1.job(patch(desk, {"labels": {}}).job)
+    page, _ = desk.jobs.list(Kind.ML_JOB, PROJECT, "", filter_text="labels.b=2")
+    assert page == []
+
+
+def test_a_stale_etag_refuses_the_patch_and_today_s_lets_it_pass(desk):
+    etag = base64.b64encode(desk.ml(ml_job()).job.etag).decode()
+    patched = patch(desk, {"labels": {"b": "2"}, "etag": etag}, "labels,etag")
+    for mask in ("labels,etag", "labels", "etag"):
+        found = refusal(patch, desk, {"labels": {"c": "3"}, "etag": etag}, mask)
+        assert (found.code, found.code.http) == (Code.ABORTED, 409)
+    etag = base64.b64encode(patched.job.etag).decode()
+    assert patch(desk, {"etag": etag}, "etag").job.labels == {"b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("document", "mask", "told"),
+    [
+        ({"labels": {}}, "trainingInput.region,labels", "trainingInput.region cannot be changed"),
+        ({"state": "FAILED"}, "", "state cannot be changed"),
+        ({"labels": {"A": "b"}}, "labels", "the label A=b is malformed"),
+        ({"labels": {"a": 1}}, "labels", "labels.a"),
+        ({"labels": [1]}, "labels", "an object of texts"),
+        ({"labels": {}, "etag": "???"}, "labels", "base64"),
+        ([], "labels", "a JSON object"),
+    ],
+)
+def test_a_patch_of_anything_else_is_refused(desk, document, mask, told):
+    desk.ml(ml_job())
+    found = refusal(patch, desk, document, mask)
+    assert found.code is Code.INVALID_ARGUMENT
+    assert told in found.message
+
+
+def test_a_patch_of_an_unknown_job_is_not_found(desk):
+    assert refusal(patch, desk, {"labels": {}}).code is Code.NOT_FOUND

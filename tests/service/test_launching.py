@@ -1,0 +1,190 @@
+"""From a stored job to a launch plan of this machine, and its real run by the local engine."""
+
+import json
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from engines.support import Recorder
+from service.submitting import MAPPED, Desk, custom_job, images, ml_job, pool
+from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.engines.local.run import run
+from trainshed.model.faults import EngineFault
+from trainshed.model.resources import FleetPolicy, Node, Seat
+from trainshed.model.roles import Role
+from trainshed.service.launching import Launching
+from trainshed.storage.buckets import Buckets
+
+PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
+
+
+@pytest.fixture
+def launch(store, tmp_path):
+    return launching(store, tmp_path, images(*MAPPED))
+
+
+def launching(store, folder, table):
+    buckets = Buckets(root=folder / "buckets")
+    return Launching(store, images=table, buckets=buckets, jobs_dir=folder / "jobs")
+
+
+def test_a_plan_has_ports_of_its_own_a_folder_and_the_project_s_two_names(desk, launch, tmp_path):
+    record = desk.custom(custom_job(pool(), pool(count=2)))
+    plan = launch(record, 2, [])
+    assert (plan.job_id, plan.attempt) == (record.job.job_id, 2)
+    assert plan.cwd == str(tmp_path / f"jobs/{record.uid}/2/work")
+    assert Path(plan.cwd).is_dir()
+    assert [r.task_name for r in plan.replicas] == [
+        "workerpool0-0",
+        "workerpool1-0",
+        "workerpool1-1",
+    ]
+    cluster = json.loads(plan.primary.env["CLUSTER_SPEC"])["cluster"]
+    addresses = [address for pool in cluster.values() for address in pool]
+    assert len(set(addresses)) == 3
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
+    number = desk.store.project("demo")[1]
+    assert plan.primary.env["CLOUD_ML_PROJECT_ID"] == number
+    assert plan.environment.python == sys.executable
+    assert plan.primary.argv[0] == "python"
+    again = launch(record, 3, [])
+    assert again.cwd != plan.cwd
+
+
+def test_the_notes_of_the_job_head_its_log_once(desk, launch):
+    record = desk.custom(custom_job(pool(image=PREBUILT)))
+    plan = launch(record, 1, [])
+    assert plan.notes[0].startswith("Asked for PyTorch 1.13 on Python 3.10")
+    assert len(set(plan.notes)) == len(plan.notes)
+
+
+def test_output_folders_are_there_before_the_program_is(desk, launch, tmp_path):
+    base = {"baseOutputDirectory": {"outputUriPrefix": "gs://out/a:b"}}
+    plan = launch(desk.custom(custom_job(**base)), 1, [])
+    folder = tmp_path / "buckets/out/a:b"
+    assert plan.primary.env["AIP_MODEL_DIR"] == f"{folder}/model/"
+    assert all((folder / name).is_dir() for name in ("model", "checkpoints", "logs"))
+    plan = launch(desk.ml(ml_job(jobDir="gs://out/j", args=["--x", "gs://out/data"])), 1, [])
+    folder = tmp_path / "buckets/out/j"
+    assert plan.primary.argv[-4:] == ("--x", "gs://out/data", "--job-dir", str(folder))
+    assert folder.is_dir()
+
+
+def test_a_missing_package_is_told_by_name(desk, launch):
+    record = desk.ml(ml_job(packageUris=["gs://none/p.tar.gz"]))
+    with pytest.raises(EngineFault, match=r"the package gs://none/p\.tar\.gz does not exist"):
+        launch(record, 1, [])
+
+
+def test_a_mapping_that_has_gone_since_is_told(desk, store, tmp_path):
+    record = desk.custom(custom_job())
+    with pytest.raises(EngineFault, match=r"\[\[image\]\]"):
+        launching(store, tmp_path, images())(record, 1, [])
+
+
+def test_mount_paths_become_folders_at_the_start_of_words_only(desk, launch, tmp_path):
+    command = ["sh", "-c", "cp /gcs/stage/a.tar.gz /x/gcs/stage/b --to='/gcs/stage' /gcsx /gcs/A!"]
+    container = pool(command)
+    container["containerSpec"]["args"] = ["--data=/gcs/my.data/x", "/gcs"]
+    container["containerSpec"]["env"] = [{"name": "DATA", "value": "/gcs/stage"}]
+    plan = launch(desk.custom(custom_job(container)), 1, [])
+    root = tmp_path / "buckets"
+    told = f"cp {root}/stage/a.tar.gz /x/gcs/stage/b --to='{root}/stage' /gcsx /gcs/A!"
+    assert plan.primary.argv == ("sh", "-c", told, f"--data={root}/my.data/x", "/gcs")
+    assert plan.primary.env["DATA"] == f"{root}/stage"
+    assert f"/gcs/stage became {root}/stage." in "\n".join(plan.notes)
+    asked = json.loads(plan.primary.env["CLUSTER_SPEC"])["job"]["workerPoolSpecs"]
+    assert asked[0]["containerSpec"]["command"] == command
+
+
+def test_a_pool_runs_in_its_own_image_s_environment(store, tmp_path):
+    other = LocalEnvironment(name="other", python="/other/bin/python3")
+    table = images(
+        ImageMapping(environment="default", image="REG/*"),
+        ImageMapping(environment="other", image="OTHER/*"),
+        environments=(other,),
+    )
+    record = Desk(store, table).custom(custom_job(pool(), pool(image="OTHER/x")))
+    primary, worker = launching(store, tmp_path, table)(record, 1, []).replicas
+    assert (primary.argv[0], worker.argv[0]) == ("python", "/other/bin/python3")
+    assert primary.env["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    assert worker.env["PATH"].split(os.pathsep)[0] == "/other/bin"
+
+
+T4 = {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 2}
+
+
+def placed(desk, launch, policy):
+    """The plan of a job that asked for T4 on a node that has none of them."""
+    aliases = {"NVIDIA_TESLA_T4": "any"}
+    node = Node(name="n", gpus={"NVIDIA_H100_80GB": 8}, gpu_alias=aliases, policy=policy)
+    desk.store.see_nodes("local", [node])
+    record = desk.custom(custom_job(pool(**T4)))
+    return launch(record, 1, [Seat(role=Role.PRIMARY, index=0, node="n")])
+
+
+def test_a_node_that_emulates_gives_no_devices_and_says_so(desk, launch):
+    plan = placed(desk, launch, FleetPolicy.EMULATE)
+    assert plan.primary.gpu_count == 0
+    assert "asked for 2 NVIDIA_TESLA_T4 run without GPUs" in "\n".join(plan.notes)
+
+
+def test_devices_of_another_type_are_told(desk, launch):
+    plan = placed(desk, launch, FleetPolicy.BEST_EFFORT)
+    assert plan.primary.gpu_count == 2
+    assert "gives any GPUs in the place of NVIDIA_TESLA_T4" in "\n".join(plan.notes)
+
+
+def test_reducers_are_left_out(desk, launch):
+    reducers = pool((), "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest")
+    record = desk.custom(custom_job(pool(**T4), pool(**T4), reducers))
+    assert [r.role for r in launch(record, 1, []).replicas] == [Role.PRIMARY, Role.WORKER]
+
+
+def sdist(folder, name):
+    """A package as from_local_script uploads it, with colons in its name (vertex-sdk.md 4.3)."""
+    top = folder / "src/demo-0.1"
+    (top / "demo").mkdir(parents=True)
+    (top / "demo/__init__.py").write_text("")
+    code = "import os, sys; open(sys.argv[-1] + '/done', 'w').write(os.getcwd()); print('trained')"
+    (top / "demo/task.py").write_text(code)
+    (top / "setup.py").write_text(
+        "from setuptools import setup; setup(name='demo', version='0.1', packages=['demo'])"
+    )
+    target = folder / "buckets/stage" / name
+    target.parent.mkdir(parents=True)
+    with tarfile.open(target, "w:gz") as archive:
+        archive.add(top, "demo-0.1")
+    return f"gs://stage/{name}"
+
+
+def test_an_uploaded_package_runs_to_its_end_in_its_own_folder(desk, launch, tmp_path):
+    uri = sdist(tmp_path, "aiplatform-2026-11-20-23:53:43.612-demo-0.1.tar.gz")
+    document = ml_job(packageUris=[uri], pythonModule="demo.task", jobDir="gs://out/j")
+    record = desk.ml(document)
+    plan = launch(record, 1, [])
+    seen = Recorder()
+    outcome = run(plan, sink=seen, cache_dir=tmp_path / "cache")
+    assert outcome.exit_code == 0, outcome.message
+    assert seen.of("master-replica-0") == ["trained"]
+    assert (tmp_path / "buckets/out/j/done").read_text() == plan.cwd
+
+
+def test_a_shell_command_finds_the_environment_s_programs_and_the_buckets(desk, launch, tmp_path):
+    (tmp_path / "buckets/stage").mkdir(parents=True)
+    (tmp_path / "buckets/stage/text").write_text("from the bucket")
+    script = "cat /gcs/stage/text && echo && python -c 'import sys; print(sys.executable)'"
+    plan = launch(desk.custom(custom_job(pool(["sh", "-c", script]))), 1, [])
+    seen = Recorder()
+    assert run(plan, sink=seen).exit_code == 0
+    text, python = seen.of("workerpool0-0")
+    assert text == "from the bucket"
+    assert Path(python).parent == Path(sys.executable).parent
+
+
+def test_the_region_of_a_vertex_job_is_its_location(desk, launch):
+    plan = launch(desk.custom(custom_job(), location="europe-west4"), 1, [])
+    assert plan.primary.env["CLOUD_ML_REGION"] == "europe-west4"
