@@ -3,7 +3,8 @@
 It runs in an interpreter that has google-cloud-aiplatform, google-api-python-client and this
 package, and writes ``training.fds``, a binary FileDescriptorSet, for each dialect:
 
-* aiplatform_v1: the message files of the package, as they are.
+* aiplatform_v1: the message files of the package, as they are, and the few messages of Google's
+  common files that its gRPC calls need.
 * ml_v1: there are no published descriptors; the training schemas of the discovery document become
   proto2 messages (every field has presence).  Field numbers follow the sorted JSON names, enum
   numbers the printed order: neither is a wire format of anybody else.
@@ -20,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import duration_pb2, struct_pb2, timestamp_pb2
+from google.protobuf import duration_pb2, empty_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -168,6 +169,19 @@ AIPLATFORM_MESSAGES = (
     "CreateCustomJobRequest",
     "CreateTrainingPipelineRequest",
 )
+#: What operations and refusals are made of over gRPC, by the module that has it.
+COMMON_MESSAGES: Mapping[str, tuple[str, ...]] = {
+    "google.longrunning.operations_pb2": (
+        "Operation",
+        "GetOperationRequest",
+        "ListOperationsRequest",
+        "ListOperationsResponse",
+        "CancelOperationRequest",
+        "DeleteOperationRequest",
+        "WaitOperationRequest",
+    ),
+    "google.rpc.error_details_pb2": ("BadRequest", "LocalizedMessage"),
+}
 
 
 def aiplatform_v1() -> FileDescriptorSet:
@@ -187,7 +201,21 @@ def aiplatform_v1() -> FileDescriptorSet:
         copy = result.file.add()
         file.CopyToProto(copy)
         _sort(copy)
+    empty_pb2.DESCRIPTOR.CopyToProto(result.file.add())
+    for module, names in COMMON_MESSAGES.items():
+        _copy_messages(importlib.import_module(module).DESCRIPTOR, names, result.file.add())
     return result
+
+
+def _copy_messages(file: FileDescriptor, names: Iterable[str], copy: FileDescriptorProto) -> None:
+    """Take some messages of a file, without its services and the options that only they need."""
+    copy.name, copy.package, copy.syntax = file.name, file.package, "proto3"
+    needed = set()
+    for name in names:
+        message = file.message_types_by_name[name]
+        message.CopyToProto(copy.message_type.add())
+        needed |= {each.message_type.file.name for each in message.fields if each.message_type}
+    copy.dependency.extend(sorted(needed - {file.name}))
 
 
 def _sort(file: FileDescriptorProto) -> None:

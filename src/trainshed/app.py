@@ -1,1 +1,200 @@
-"""The one place that knows everything and wires it."""
+"""The one place that knows everything and wires it: store, engine, controller, API."""
+
+import logging
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from trainshed import __version__
+from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
+from trainshed.api.call import Method
+from trainshed.api.chain import Surroundings
+from trainshed.api.logging_v2 import LogEntries
+from trainshed.api.ml_v1 import MlJobs
+from trainshed.api.native import Native, native_app
+from trainshed.api.permissions import Permissions
+from trainshed.api.rest import make_app
+from trainshed.api.routes import Routes
+from trainshed.api.storage import storage_routes
+from trainshed.api.table import Handlers, google_table
+from trainshed.api.training_pipelines import TrainingPipelines
+from trainshed.config import Settings
+from trainshed.controller.loop import Controller
+from trainshed.controller.pace import Pace
+from trainshed.controller.perform import Compose
+from trainshed.engines.base import Engine
+from trainshed.engines.local.engine import LocalEngine
+from trainshed.service.access import Access
+from trainshed.service.images import Images
+from trainshed.service.jobs import JobService
+from trainshed.service.launching import Launching
+from trainshed.service.logs import LogService
+from trainshed.service.metrics import Metrics
+from trainshed.service.operations import OperationService
+from trainshed.service.pipelines import PipelineService
+from trainshed.service.retention import Retention
+from trainshed.service.story import Stories
+from trainshed.service.submission import SubmitRules
+from trainshed.storage.buckets import buckets_of, cache_dir
+from trainshed.storage.log_files import JobLog
+from trainshed.storage.objects import Objects
+from trainshed.storage.uploads import Uploads
+from trainshed.store.base import StoreBase
+from trainshed.store.opening import open_store
+from trainshed.store.records import Kind
+
+_LOG = logging.getLogger(__name__)
+
+
+#: How often old logs are looked for.
+HOUSEKEEPING_EVERY_S = 600.0
+
+
+class Housekeeping:
+    """Does something now and then on a thread of its own; its failures are only logged."""
+
+    def __init__(self, tidy: Callable[[], None], every_s: float = HOUSEKEEPING_EVERY_S) -> None:
+        """``tidy`` may take its time; it is first called after ``every_s`` seconds."""
+        self._tidy = tidy
+        self._every_s = every_s
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, also where it was never begun."""
+        self._end.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(self._every_s):
+            try:
+                self._tidy()
+            except Exception:  # noqa: BLE001  # a full disk must not end the thread
+                _LOG.exception("old logs could not be removed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """One server, ready to be started."""
+
+    settings: Settings
+    store: StoreBase
+    controller: Controller
+    housekeeping: Housekeeping
+    http: Starlette
+    table: Sequence[Method]
+    around: Surroundings
+
+    def start(self) -> None:
+        """Begin to work.  Raises StoreFault."""
+        self.controller.start()
+        self.housekeeping.start()
+
+    def stop(self) -> None:
+        """End in order: jobs run on, and the next server finds them."""
+        self.housekeeping.stop()
+        self.controller.stop()
+        self.store.close()
+
+
+def build(
+    settings: Settings, *, engine: Engine | None = None, compose: Compose | None = None
+) -> Application:
+    """Wire a server.  ``engine`` and ``compose`` are the local ones unless given.
+
+    Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
+    """
+    folder = settings.data_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    images = Images(settings.environments, settings.images, sys.executable)
+    store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
+    jobs_dir = folder / "jobs"
+    launching = Launching(store, images=images, buckets=buckets_of(folder), jobs_dir=jobs_dir)
+    controller = Controller(
+        store,
+        engine or _local_engine(settings, jobs_dir),
+        server=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}",
+        compose=compose or launching,
+        quotas=settings.quotas,
+        pace=Pace(grace_s=settings.grace_s),
+    )
+    logs = LogService(store, JobLog(jobs_dir))
+    rules = SubmitRules(images=images, quotas=settings.quotas)
+    jobs = JobService(store, rules, controller.wake)
+    access = Access(store, anonymous=settings.anonymous, clock=time.time)
+    permissions = Permissions(store.project)
+    pipelines = PipelineService(store, rules, jobs, controller.wake)
+    table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
+    routes = Routes(table)
+    around = Surroundings(
+        routes=routes,
+        permissions=permissions,
+        recognise=access.caller,
+        allowed_hosts=(settings.host, *settings.allowed_hosts),
+        allowed_origins=settings.allowed_origins,
+        body_bytes_max=settings.body_bytes_max,
+    )
+    objects = Objects(data_dir=folder)
+    http = make_app(
+        around,
+        raw=storage_routes(objects, Uploads(objects), store),
+        native=native_app(_native(store, logs), __version__),
+        exchange=access.exchange,
+        is_healthy=lambda: store.waiting_count() >= 0,
+    )
+    return Application(
+        settings=settings,
+        store=store,
+        controller=controller,
+        housekeeping=Housekeeping(
+            Retention(
+                store=store,
+                job_log=JobLog(jobs_dir),
+                bytes_max=settings.log_bytes_max,
+                days_max=settings.log_days_max,
+            ).tidy
+        ),
+        http=http,
+        table=table,
+        around=around,
+    )
+
+
+def _local_engine(settings: Settings, jobs_dir: Path) -> LocalEngine:
+    return LocalEngine(
+        jobs_dir,
+        cache_dir=cache_dir(os.environ),
+        policy=settings.policy,
+        slots=settings.slots,
+        gpu_alias=settings.gpu_alias,
+    )
+
+
+def _table(
+    store: StoreBase, jobs: JobService, pipelines: PipelineService, logs: LogEntries
+) -> tuple[Method, ...]:
+    handlers = Handlers(
+        ml_jobs=MlJobs(jobs),
+        custom_jobs=VertexJobs(Kind.CUSTOM_JOB, jobs),
+        tuning_jobs=VertexJobs(Kind.TUNING_JOB, jobs),
+        pipelines=TrainingPipelines(pipelines),
+        operations=VertexOperations(OperationService(store)),
+        logs=logs,
+    )
+    return google_table(handlers)
+
+
+def _native(store: StoreBase, logs: LogService) -> Native:
+    return Native(store=store, stories=Stories(store), logs=logs, metrics=Metrics(store).text)

@@ -35,7 +35,8 @@ class Method:
     ``path`` is a template such as ``/v1/projects/{project}/jobs/{job}:cancel``.  ``rpc`` is the
     full gRPC name, ``Service/Method`` without the leading slash; empty where there is none (ml v1).
     ``request`` and ``response`` are full protobuf names; ``body`` is the request's field that the
-    HTTP body fills (``*``: the whole request; empty: there is none).
+    HTTP body fills (``*``: the whole request; empty: there is none).  ``query`` names the query
+    parameters that the call knows, in camelCase; any other is refused.
     """
 
     verb: str
@@ -46,6 +47,12 @@ class Method:
     request: str = ""
     response: str = ""
     body: str = ""
+    query: tuple[str, ...] = ()
+
+    @property
+    def is_create(self) -> bool:
+        """Whether a repetition of the call would make a second resource."""
+        return self.verb == "POST" and ":" not in self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,113 @@
+"""``aiplatform/v1`` over the use cases: a resource's document in, the resource out."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from trainshed.api.call import Call, Json
+from trainshed.api.lists import page, page_size_of
+from trainshed.api.read_masks import masked
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import Job
+from trainshed.service.jobs import JobService
+from trainshed.service.operations import OperationService
+from trainshed.store.records import Kind, Operation
+from trainshed.wire.aiplatform_v1 import render
+
+
+class _Words(NamedTuple):
+    message: str
+    render: Callable[[Job], Json]
+
+
+#: The message of each kind of job, and how it is written.
+WORDS: Final[Mapping[Kind, _Words]] = {
+    Kind.CUSTOM_JOB: _Words("CustomJob", render.custom_job),
+    Kind.TUNING_JOB: _Words("HyperparameterTuningJob", render.tuning_job),
+}
+
+
+class VertexJobs:
+    """The methods of ``customJobs`` or of ``hyperparameterTuningJobs``."""
+
+    def __init__(self, kind: Kind, jobs: JobService) -> None:
+        """Ask this service for jobs of this kind."""
+        self._kind = kind
+        self._jobs = jobs
+        self._message, self._render = WORDS[kind]
+
+    def create(self, call: Call) -> Json:
+        """Submit; the answer has the full name that gcloud needs (contracts/gcloud.md 6.1)."""
+        record = self._jobs.create(
+            self._kind,
+            *parent_of(call),
+            call.document,
+            creator=call.caller.name,
+            retry_key=call.retry_key,
+        )
+        return self._render(record.job)
+
+    def get(self, call: Call) -> Json:
+        """One job."""
+        return self._render(self._jobs.get(self._kind, *parent_of(call), call.params["job"]).job)
+
+    def list(self, call: Call) -> Json:
+        """One page of jobs, newest first, with the fields of the mask."""
+        records, token = self._jobs.list(
+            self._kind,
+            *parent_of(call),
+            filter_text=call.query.get("filter", ""),
+            page_size=page_size_of(call.query),
+            page_token=call.query.get("pageToken", ""),
+        )
+        found = [self._render(record.job) for record in records]
+        return page(
+            self._kind.value, masked(found, call.query.get("readMask", ""), self._message), token
+        )
+
+    def cancel(self, call: Call) -> Json:
+        """Ask for the end; a finished job stays as it is."""
+        job = call.params["job"]
+        self._jobs.cancel(self._kind, *parent_of(call), job, by=call.caller.name)
+        return {}
+
+    def delete(self, call: Call) -> Json:
+        """Hide a finished job."""
+        return operation(self._jobs.delete(self._kind, *parent_of(call), call.params["job"]))
+
+
+class VertexOperations:
+    """The methods of ``operations``: all of them are over when they are first heard of."""
+
+    def __init__(self, operations: OperationService) -> None:
+        """Ask this service."""
+        self._operations = operations
+
+    def get(self, call: Call) -> Json:
+        """One operation; to wait for one is the same."""
+        return operation(self._operations.get(*parent_of(call), call.params["operation"]))
+
+    def cancel(self, call: Call) -> Json:
+        """Nothing, where the operation is known: it is over."""
+        self.get(call)
+        return {}
+
+    def delete(self, call: Call) -> Json:
+        """Refused, as Google's services may do; a finished operation takes no room."""
+        self.get(call)
+        raise Refusal(Code.UNIMPLEMENTED, "operations are not deleted here")
+
+
+def operation(found: Operation) -> Json:
+    """An Operation as clients read it: done, with a response (contracts/vertex-sdk.md 4.2)."""
+    return {
+        "name": found.name,
+        "metadata": json.loads(found.metadata),
+        "done": found.done,
+        "response": json.loads(found.response),
+    }
+
+
+def parent_of(call: Call) -> tuple[str, str]:
+    """The project and location of the resource."""
+    return call.params["project"], call.params["location"]

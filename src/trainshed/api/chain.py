@@ -1,0 +1,226 @@
+"""The handler chain: every call of Google's routes takes these steps, in this order.
+
+``CHAIN``, for REST:
+
+1.  ``guard``: the Host is ours and the Origin is no foreign page.
+2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one.
+3.  ``bound_body``: the body is not over the limit; 413.
+4.  ``find_route``: the path and verb have a row in the table; 404 or 405.
+5.  ``authorise``: the caller has the row's role in the path's project; 403, for a foreign project
+    in the same words as for none.
+6.  ``name_project``: a project's number becomes its id.
+7.  ``read_request``: the query's parameters are known ones and the body is a JSON object; 400.
+8.  ``know_repetition``: a create that gcloud repeats gets the key of its first try.
+9.  ``handle``: the row's handler does it.
+10. ``write_json``: the answer becomes bytes.
+
+No page speaks gRPC, and grpcio bounds, routes and reads messages itself, so ``grpc_chain`` has the
+steps between.  Errors are rendered last, by the transport, from the one kind that ``perform``
+raises.
+"""
+
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from trainshed.api.call import Call, Json, Method
+from trainshed.api.documents import read_document, refuse_large, write_document
+from trainshed.api.guards import check_host, check_origin
+from trainshed.api.permissions import Permissions, refuse_low
+from trainshed.api.queries import read_query
+from trainshed.api.routes import Routes
+from trainshed.model.access import Caller
+from trainshed.model.refusals import Code, Refusal
+
+_log = logging.getLogger(__name__)
+
+#: The same on every repetition of one gcloud run's request (contracts/gcloud.md 2).
+INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
+
+
+class Recognise(Protocol):
+    """Finds the caller of an Authorization header, or raises a Refusal."""
+
+    def __call__(self, authorization: str | None, *, loopback: bool) -> Caller:
+        """``loopback``: the call comes from this machine."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Passage:
+    """One call on its way: what the transport brought, then what the steps found."""
+
+    verb: str = "POST"
+    path: str = ""
+    """As it was sent, percent-encoded."""
+    query_string: str = ""
+    body: bytes = b""
+    content_type: str = ""
+    authorization: str | None = None
+    user_agent: str = ""
+    host: str | None = None
+    origin: str | None = None
+    fetch_site: str | None = None
+    loopback: bool = False
+
+    caller: Caller | None = None
+    method: Method | None = None
+    params: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    document: Json | None = None
+    retry_key: str | None = None
+    answer: Json = field(default_factory=dict)
+    reply: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the steps need beside the call.
+
+    ``allowed_hosts`` are the bound host and the configured names; ``allowed_origins`` are those of
+    the settings.  The largest body bounds JSON only: uploads have no limit.
+    """
+
+    routes: Routes
+    permissions: Permissions
+    recognise: Recognise
+    allowed_hosts: Collection[str]
+    allowed_origins: Collection[str]
+    body_bytes_max: int
+
+
+Step = Callable[[Surroundings, Passage], None]
+
+
+def guard(around: Surroundings, passage: Passage) -> None:
+    """Keep foreign web pages from using a browser's place on this machine."""
+    check_host(passage.host, around.allowed_hosts)
+    check_origin(passage.origin, passage.fetch_site, around.allowed_origins, host=passage.host)
+
+
+def recognise(around: Surroundings, passage: Passage) -> None:
+    """Find out who calls."""
+    passage.caller = around.recognise(passage.authorization, loopback=passage.loopback)
+
+
+def bound_body(around: Surroundings, passage: Passage) -> None:
+    """Refuse a body over the limit; the transport stops reading one byte behind it."""
+    if len(passage.body) > around.body_bytes_max:
+        refuse_large(around.body_bytes_max)
+
+
+def find_route(around: Surroundings, passage: Passage) -> None:
+    """Find the row and the parts of the resource's name."""
+    passage.method, passage.params = around.routes.find(passage.verb, passage.path)
+
+
+def authorise(around: Surroundings, passage: Passage) -> None:
+    """Ask for the row's role in the path's project.
+
+    Where the path has none, the document names projects and the handler asks about each of them.
+    """
+    caller, method = _caller(passage), _method(passage)
+    if "project" in passage.params:
+        around.permissions.authorise(caller, method.role, passage.params["project"])
+    else:
+        refuse_low(caller, method.role)
+
+
+def name_project(around: Surroundings, passage: Passage) -> None:
+    """Speak of projects by their id from here on."""
+    if "project" in passage.params:
+        passage.params["project"] = around.permissions.project_id(passage.params["project"])
+
+
+def read_request(around: Surroundings, passage: Passage) -> None:
+    """Read the query, and the body where the row has one.  What clients add to a GET is no body."""
+    del around
+    method = _method(passage)
+    passage.query = read_query(passage.query_string, method.query)
+    if method.body:
+        passage.document = read_document(passage.body, passage.content_type)
+
+
+def know_repetition(around: Surroundings, passage: Passage) -> None:
+    """Name a create after its caller, gcloud's run, and every byte of it (gcloud.md 8.3)."""
+    del around
+    run = INVOCATION.search(passage.user_agent)
+    if run and _method(passage).is_create:
+        caller = _caller(passage)
+        words = (caller.name, caller.project, run[1], passage.verb, passage.path)
+        name = "\0".join(words).encode("utf-8", "backslashreplace")
+        passage.retry_key = hashlib.sha256(name + b"\0" + passage.body).hexdigest()
+
+
+def handle(around: Surroundings, passage: Passage) -> None:
+    """Do it."""
+    del around
+    call = Call(
+        caller=_caller(passage),
+        params=passage.params,
+        query=passage.query,
+        document=passage.document,
+        retry_key=passage.retry_key,
+    )
+    passage.answer = _method(passage).handle(call)
+
+
+def write_json(around: Surroundings, passage: Passage) -> None:
+    """Write the answer."""
+    del around
+    passage.reply = write_document(passage.answer)
+
+
+ADMISSION: Final[Sequence[Step]] = (guard, recognise)
+"""What stands before every route, Google's or our own."""
+
+CHAIN: Final[Sequence[Step]] = (
+    *ADMISSION,
+    bound_body,
+    find_route,
+    authorise,
+    name_project,
+    read_request,
+    know_repetition,
+    handle,
+    write_json,
+)
+
+
+def grpc_chain(read_message: Step, write_message: Step) -> Sequence[Step]:
+    """The chain of one gRPC method, whose message has the name, the query and the document."""
+    return (recognise, read_message, authorise, name_project, handle, write_message)
+
+
+def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> None:
+    """Take the steps.  Raises a Refusal and nothing else."""
+    try:
+        for step in steps:
+            step(around, passage)
+    except Refusal:
+        raise
+    except Exception:  # noqa: BLE001  # the one place where what nobody foresaw becomes an answer
+        raise incident(f"{passage.verb} {passage.path}") from None
+
+
+def incident(what: str) -> Refusal:
+    """The answer to what nobody foresaw: the caller gets a number, the log the whole story."""
+    number = secrets.token_hex(4)
+    _log.exception("incident %s at %s", number, what)
+    message = f"Something went wrong in the server; its log has it as incident {number}"
+    return Refusal(Code.INTERNAL, message)
+
+
+def _caller(passage: Passage) -> Caller:
+    if passage.caller is None:
+        raise AssertionError("recognise comes before whatever asks who calls")
+    return passage.caller
+
+
+def _method(passage: Passage) -> Method:
+    if passage.method is None:
+        raise AssertionError("find_route comes before whatever asks for the row")
+    return passage.method

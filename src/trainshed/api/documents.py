@@ -1,0 +1,106 @@
+"""The JSON documents of requests and answers; a body that is no document is refused.
+
+What passes can be stored: its texts are Unicode without U+0000, which no database keeps.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+from trainshed.api.transport_refusals import TransportRefusal
+from trainshed.model.refusals import Code, Refusal
+
+#: As in protobuf's own readers (``wire.jsonmap`` counts messages only).
+DEPTH_MAX: Final = 100
+
+
+def read_document(body: bytes, content_type: str) -> dict[str, Any]:
+    """The object in the body; an empty body is an empty object, as with Google.
+
+    Raises a Refusal that says where the text stops being JSON.
+    """
+    if not body.strip():
+        return {}
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        message = f"the body is {kind[:100]}; send JSON with Content-Type: application/json"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    document = _parsed(body)
+    if not isinstance(document, dict):
+        message = "Invalid JSON payload received. The body must be an object, in braces."
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    if body.count(b"{") + body.count(b"[") > DEPTH_MAX:
+        _refuse_deep(document)
+    if b"\\u" in body:
+        refuse_unstorable(document)
+    return document
+
+
+def write_document(document: Any) -> bytes:
+    """A document without blanks.  Raises ValueError for numbers that JSON does not have."""
+    return _ENCODER.encode(document).encode("ascii")
+
+
+def refuse_unstorable(document: Mapping[str, Any]) -> None:
+    """Raise a Refusal for texts with half a character or U+0000."""
+    try:
+        text = json.dumps(document, ensure_ascii=False)
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        message = "a text holds half of a surrogate pair, which is no character"
+        raise Refusal(Code.INVALID_ARGUMENT, message) from None
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise Refusal(Code.INVALID_ARGUMENT, "a text holds the character U+0000")
+
+
+def refuse_large(bytes_max: int) -> NoReturn:
+    """Raise the Refusal of a body over the limit."""
+    message = f"the body is larger than {bytes_max} bytes; upload large files to a bucket"
+    raise TransportRefusal(Code.INVALID_ARGUMENT, message, http=413)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return _DECODER.decode(body.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg} at line {error.lineno} column {error.colno}"
+    except UnicodeDecodeError as error:
+        reason = f"The body is not UTF-8 at byte {error.start}"
+    except RecursionError:
+        reason = "The body is nested too deeply"
+    except ValueError as error:
+        reason = str(error)
+    message = f"Invalid JSON payload received. {reason}."
+    raise Refusal(Code.INVALID_ARGUMENT, message)
+
+
+def _refuse_deep(document: dict[str, Any]) -> None:
+    level: list[Any] = [document]
+    for _ in range(DEPTH_MAX):
+        level = [item for value in level for item in _items(value)]
+    if level:
+        message = f"Invalid JSON payload received. It is nested more than {DEPTH_MAX} deep."
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:100]!r} is given twice in one object")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)

@@ -1,0 +1,56 @@
+"""``POST /token``: the grant that google-api-python-client asks for with a service account.
+
+The client reads OAuth's form of an error, not Google's (contracts/vertex-sdk.md 2.4).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from trainshed.api.answers import json_response, refusal_response
+from trainshed.api.chain import Surroundings, guard, incident
+from trainshed.api.incoming import passage_of, read_body
+from trainshed.model.refusals import Refusal
+
+Exchange = Callable[[str], dict[str, Any]]
+
+#: A signed assertion is about one kilobyte.
+GRANT_BYTES_MAX: Final = 64 << 10
+GRANT_TYPE: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+def grant_route(exchange: Exchange, around: Surroundings) -> Route:
+    """The route; ``exchange`` turns an assertion into the answer, or raises a Refusal."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            guard(around, passage_of(request.scope))
+        except Refusal as refusal:
+            return refusal_response(refusal)
+        body = await read_body(request.receive, b"", GRANT_BYTES_MAX)
+        return await anyio.to_thread.run_sync(_granted, exchange, body)
+
+    return Route("/token", endpoint, methods=["POST"])
+
+
+def _granted(exchange: Exchange, body: bytes) -> Response:
+    try:
+        fields = dict(parse_qsl(body.decode("latin-1")))
+        if fields.get("grant_type") != GRANT_TYPE:
+            return _error("unsupported_grant_type", f"only {GRANT_TYPE} is granted here")
+        if not fields.get("assertion"):
+            return _error("invalid_request", "the grant has no assertion")
+        return json_response(exchange(fields["assertion"]))
+    except Refusal as refusal:
+        return _error("invalid_grant", refusal.message)
+    except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
+        return refusal_response(incident("POST /token"))
+
+
+def _error(word: str, description: str) -> Response:
+    return json_response({"error": word, "error_description": description}, 400)

@@ -1,0 +1,131 @@
+"""What keeps a web page in somebody's browser away from the service, on every verb.
+
+A page cannot read answers of another origin, but it can send requests there, and with a name that
+it first resolves to itself and then to 127.0.0.1 (DNS rebinding) it can read them as well.  So a
+request must be addressed to a name that is ours, and must not come from another origin's page.
+Pure functions: the application asks them before anything else is looked at.
+"""
+
+import ipaddress
+import re
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.refusals import Code, Refusal
+
+#: ``name``, ``1.2.3.4`` or ``[::1]``, each with or without a port.
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+_WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # recognised, not bound
+
+
+def check_host(host: str | None, allowed: Collection[str]) -> None:
+    """Refuse a request that is addressed to a name which is not ours.
+
+    ``host`` is the Host header (gRPC: ``:authority``).  Right are loopback's names and addresses,
+    and ``allowed``: the bound host and the configured names, each with a port (then only that
+    one) or without.  A server that is bound to all addresses answers to any literal address, for
+    no rebinding is done without a name.  Raises Refusal.
+    """
+    found = _split(host or "")
+    if found is None:
+        raise Refusal(Code.PERMISSION_DENIED, f"the Host header {host!r} names no host")
+    name, port = found
+    wanted = {_split(each) or (_plain(each), None) for each in allowed}
+    bound_to_all = any(each in _WILDCARDS for each, _ in wanted)
+    if (
+        is_loopback(name)
+        or {(name, None), (name, port)} & wanted
+        or (bound_to_all and _address(name) is not None)
+    ):
+        return
+    raise Refusal(
+        Code.PERMISSION_DENIED,
+        f"this server does not answer to the name {name!r}; an administrator adds it to "
+        "allowed_hosts in config.toml",
+    )
+
+
+def check_origin(
+    origin: str | None,
+    sec_fetch_site: str | None,
+    allowed: Collection[str],
+    *,
+    host: str | None = None,
+) -> None:
+    """Refuse a request that a web page of another origin makes.
+
+    ``host`` is the Host header, which has been checked: a page that this server gave out has it as
+    its origin.  ``allowed`` are whole origins, such as https://console.example.  Browsers alone
+    send Origin or Sec-Fetch-Site, and no page can change them.  Raises Refusal.
+    """
+    if sec_fetch_site == "same-origin":
+        return
+    if origin is None and sec_fetch_site in (None, "none"):  # none: somebody typed the address
+        return
+    if origin is not None and (_is_listed(origin, allowed) or _is_own(origin, host)):
+        return
+    raise Refusal(
+        Code.PERMISSION_DENIED,
+        f"a web page of {origin or 'another site'} may not call this server; an administrator "
+        "adds its origin to allowed_origins in config.toml",
+    )
+
+
+def check_anonymous_binding(host: str, *, anonymous: bool) -> None:
+    """Raises UsageFault where everybody on the network would be let in without a token."""
+    if anonymous and not is_loopback(host):
+        raise UsageFault(
+            f"--anonymous lets everybody in, and --host {host} is reached from other machines; "
+            "use --host 127.0.0.1, or leave --anonymous out and give out tokens"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address can only mean this machine: nothing is looked up.
+
+    Browsers and resolvers keep ``localhost`` and all names below it at home (RFC 6761).
+    """
+    name = _plain(host)
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = _address(name)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address is not None and address.is_loopback
+
+
+def _split(authority: str) -> tuple[str, int | None] | None:
+    """A host without brackets and its port; None for what is no authority."""
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None:
+        return None
+    port = found["port"]
+    return _plain(found["host"]), int(port) if port else None
+
+
+def _plain(host: str) -> str:
+    """One spelling: no brackets, lower case, no dot at the end; addresses in their short form."""
+    name = host.removeprefix("[").removesuffix("]").lower().removesuffix(".")
+    address = _address(name)
+    return name if address is None else str(address)
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def _is_listed(origin: str, allowed: Collection[str]) -> bool:
+    return origin.lower() in {each.lower().rstrip("/") for each in allowed}
+
+
+def _is_own(origin: str, host: str | None) -> bool:
+    if host is None or not origin.startswith(("http://", "https://")):
+        return False
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:  # brackets that are no address
+        return False

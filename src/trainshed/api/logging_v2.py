@@ -1,0 +1,25 @@
+"""``entries:list`` of ``logging/v2``, the one method by which gcloud reads logs (gcloud.md 7).
+
+The document names the project, so the handler asks itself whether the caller may read it.
+"""
+
+from trainshed.api.call import Call, Json
+from trainshed.api.permissions import Permissions
+from trainshed.model.access import AccessRole
+from trainshed.service.logs import LogService
+from trainshed.wire.logging_v2 import request
+
+
+class LogEntries:
+    """The methods of ``entries``."""
+
+    def __init__(self, logs: LogService, permissions: Permissions) -> None:
+        """Ask this service for the logs of projects that the caller may read."""
+        self._logs = logs
+        self._permissions = permissions
+
+    def list(self, call: Call) -> Json:
+        """One page of a job's log."""
+        named, query = request.parse(call.document)
+        project = self._permissions.enter(call.caller, AccessRole.VIEWER, named)
+        return self._logs.entries(project, query).document()

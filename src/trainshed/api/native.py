@@ -1,0 +1,224 @@
+"""The native routes, below ``/trainshed/v1``: what Google's APIs have no place for.
+
+They come behind the chain's guards: ``request.state.caller`` has been recognised.  The OpenAPI
+document is at ``/trainshed/v1/openapi.json``.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from trainshed.api import native_models as shown
+from trainshed.api.answers import refusal_response
+from trainshed.model.access import AccessRole, Caller
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service import signing_keys, tokens
+from trainshed.service.logs import LogService
+from trainshed.service.native_log import log_objects
+from trainshed.service.story import Stories
+from trainshed.store.base import StoreBase
+
+Json = dict[str, Any]
+
+#: How many events one call gives.
+EVENTS_MAX = 1000
+#: The largest number that a 64-bit column holds.
+SEQ_MAX = (1 << 63) - 1
+
+ERRORS: Mapping[int | str, dict[str, Any]] = {
+    code: {"model": shown.Status} for code in (400, 401, 403, 404, 409, 422)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """What the native routes are made of.
+
+    ``metrics`` gives the text of the Prometheus page.
+    """
+
+    store: StoreBase
+    stories: Stories
+    logs: LogService
+    metrics: Callable[[], str]
+
+
+def native_app(native: Native, version: str) -> FastAPI:
+    """The application to be mounted at ``/trainshed/v1``."""
+    app = FastAPI(
+        title="Trainshed",
+        version=version,
+        description="Why jobs are where they are, their story, their logs, and the fleet.",
+        docs_url=None,
+        redoc_url=None,
+        responses={**ERRORS},
+        servers=[{"url": "/trainshed/v1"}],
+    )
+    app.include_router(_jobs(native))
+    app.include_router(_fleet(native))
+    app.include_router(_administration(native))
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _not_routed)
+    return app
+
+
+def _caller(request: Request) -> Caller:
+    found = request.state.caller
+    if not isinstance(found, Caller):
+        raise TypeError("the native routes come behind the chain's admission")
+    return found
+
+
+Known = Annotated[Caller, Depends(_caller)]
+
+
+def _project(role: AccessRole) -> Callable[[str, Caller], str]:
+    """The project of the path, which the caller may use in this role."""
+
+    def allowed(project: str, caller: Known) -> str:
+        if not caller.may(role, project):
+            raise Refusal(
+                Code.PERMISSION_DENIED,
+                f"{caller.name} has no {role.name.lower()} access to project {project} "
+                "(or it may not exist)",
+            )
+        return project
+
+    return allowed
+
+
+Readable = Annotated[str, Depends(_project(AccessRole.VIEWER))]
+
+
+def _administrator(caller: Known) -> Caller:
+    if not caller.may(AccessRole.ADMIN, None):
+        raise Refusal(Code.PERMISSION_DENIED, "only an administrator of all projects may do this")
+    return caller
+
+
+def _jobs(native: Native) -> APIRouter:
+    router = APIRouter(prefix="/projects/{project}", tags=["jobs"])
+    stories = native.stories
+
+    @router.get("/jobs/{job}", response_model=shown.Job, response_model_exclude_none=True)
+    def describe(project: Readable, job: str) -> Json:
+        """Tell a job in short, by its AI Platform id or its Vertex number."""
+        return stories.job(project, job)
+
+    @router.get(
+        "/jobs/{job}/explain", response_model=shown.Explanation, response_model_exclude_none=True
+    )
+    def explain(project: Readable, job: str) -> Json:
+        """Say why the job is where it is, what blocks it, and one change that would admit it."""
+        return stories.explain(project, job)
+
+    @router.get("/jobs/{job}/events", response_model=shown.Events)
+    def events(
+        project: Readable,
+        job: str,
+        after: Annotated[int, Query(ge=0, le=SEQ_MAX)] = 0,
+        limit: Annotated[int, Query(ge=1, le=EVENTS_MAX)] = EVENTS_MAX,
+    ) -> Json:
+        """Tell the story of the job, oldest first, from behind the event ``after``."""
+        return stories.events(project, job, after=after, limit=limit)
+
+    @router.get("/jobs/{job}/logs", response_class=StreamingResponse)
+    def logs(
+        project: Readable,
+        job: str,
+        *,
+        follow: bool = False,
+        tail: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+        task: str | None = None,
+    ) -> StreamingResponse:
+        """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
+        record = stories.find(project, job)
+        found = log_objects(native.logs, record, follow=follow, tail=tail, task=task)
+        body = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
+        return StreamingResponse(body, media_type="application/x-ndjson")
+
+    return router
+
+
+def _fleet(native: Native) -> APIRouter:
+    router = APIRouter(tags=["fleet"])
+
+    @router.get("/nodes", response_model=shown.Nodes)
+    def nodes(_: Known) -> Json:
+        """Show the fleet as it was last seen."""
+        return native.stories.nodes()
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    def metrics(_: Annotated[Caller, Depends(_administrator)]) -> str:
+        """Give the server's figures in Prometheus' text format."""
+        return native.metrics()
+
+    return router
+
+
+def _administration(native: Native) -> APIRouter:
+    router = APIRouter(tags=["access"], dependencies=[Depends(_administrator)])
+    store = native.store
+
+    @router.get("/tokens")
+    def list_tokens() -> Json:
+        """List the tokens, without their texts."""
+        return tokens.listing(store)
+
+    @router.post("/tokens")
+    def create_token(token: shown.NewToken) -> Json:
+        """Make a token; only this answer ever holds its text."""
+        return tokens.create(store, token.model_dump(exclude_none=True))
+
+    @router.delete("/tokens/{token}")
+    def revoke_token(token: str) -> Json:
+        """Make a token worthless."""
+        return tokens.revoke(store, token)
+
+    @router.get("/keys")
+    def list_keys() -> Json:
+        """List the registered keys."""
+        return signing_keys.listing(store)
+
+    @router.post("/keys")
+    def add_key(key: shown.NewKey) -> Json:
+        """Let a service account in that signs its own tokens."""
+        return signing_keys.add(store, key.model_dump(exclude_none=True))
+
+    @router.delete("/keys/{key}")
+    def remove_key(key: str) -> Json:
+        """Forget a key."""
+        return signing_keys.remove(store, key)
+
+    return router
+
+
+def _refused(_: Request, error: Exception) -> Any:
+    if not isinstance(error, Refusal):
+        raise error
+    return refusal_response(error)
+
+
+def _malformed(_: Request, error: Exception) -> Any:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    told = "; ".join(
+        f"{'.'.join(str(part) for part in found['loc'][1:]) or 'body'}: {found['msg']}"
+        for found in error.errors()
+    )
+    return refusal_response(Refusal(Code.INVALID_ARGUMENT, told))
+
+
+def _not_routed(_: Request, error: Exception) -> Any:
+    if not isinstance(error, HTTPException):
+        raise error
+    status = {404: "NOT_FOUND", 405: "UNIMPLEMENTED"}.get(error.status_code, "UNKNOWN")
+    content = {"error": {"code": error.status_code, "message": str(error.detail), "status": status}}
+    return JSONResponse(content, status_code=error.status_code, headers=error.headers)

@@ -1,0 +1,134 @@
+"""What the native routes answer, as their OpenAPI document describes it."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Role = Literal["viewer", "submitter", "admin"]
+
+
+class Strict(BaseModel):
+    """A request's document: a field that means nothing is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Change(BaseModel):
+    """One change of the request that would admit the job at once."""
+
+    field: str
+    role: str
+    asked: str
+    accepted: str
+    text: str
+
+
+class Waiting(BaseModel):
+    """Why a queued job waits; ``reason`` is from a closed set."""
+
+    reason: str
+    message: str
+    blockers: list[str] = []
+    queuePosition: int | None = None
+    change: Change | None = None
+
+
+class Replica(BaseModel):
+    """One replica of the newest attempt."""
+
+    taskName: str
+    role: str
+    index: int
+    node: str
+    state: str
+    exitCode: int | None = None
+    signal: int | None = None
+
+
+class Job(BaseModel):
+    """A job in short."""
+
+    name: str
+    displayName: str
+    uid: str
+    state: str
+    attempt: int
+    creator: str
+    createTime: str | None = None
+    startTime: str | None = None
+    endTime: str | None = None
+    error: str | None = None
+    replicas: list[Replica]
+    waiting: Waiting | None = None
+
+
+class Explanation(BaseModel):
+    """Why a job is where it is."""
+
+    name: str
+    state: str
+    message: str
+    waiting: Waiting | None = None
+
+
+class Event(BaseModel):
+    """One sentence of a job's story."""
+
+    seq: int
+    time: str
+    attempt: int
+    kind: str
+    message: str
+    data: dict[str, Any]
+
+
+class Events(BaseModel):
+    """A job's story, oldest first."""
+
+    events: list[Event]
+
+
+class Node(BaseModel):
+    """One machine of the fleet."""
+
+    name: str
+    engine: str
+    state: str
+    policy: str
+    region: str
+    vcpus: int
+    memoryGb: float
+    gpus: dict[str, int]
+    slots: int
+    replicas: int
+    seen: str
+
+
+class Nodes(BaseModel):
+    """The fleet."""
+
+    nodes: list[Node]
+
+
+class NewToken(Strict):
+    """What a token is made of."""
+
+    name: str | None = None
+    project: str = "*"
+    role: Role = "submitter"
+
+
+class NewKey(Strict):
+    """A service account's public key."""
+
+    email: str
+    publicKey: str
+    keyId: str | None = None
+    project: str = "*"
+    role: Role = "submitter"
+
+
+class Status(BaseModel):
+    """google.rpc.Status, as every route answers errors."""
+
+    error: dict[str, Any]

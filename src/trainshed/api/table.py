@@ -1,0 +1,193 @@
+"""The table of Google's routes: what each path means, whatever transport brings it.
+
+Written by hand, because no published description of the aiplatform services comes with their
+package (contracts/vertex-sdk.md 9.2).  A test compares it with the installed clients, so that a
+method which they learn for the training collections is missed here.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
+from trainshed.api.call import Call, Json, Method
+from trainshed.api.logging_v2 import LogEntries
+from trainshed.api.ml_v1 import MlJobs
+from trainshed.api.not_here import (
+    no_model,
+    no_operation,
+    no_operations,
+    no_policies,
+    no_tensorboards,
+)
+from trainshed.api.training_pipelines import TrainingPipelines
+from trainshed.model.access import AccessRole
+
+PACKAGE: Final = "google.cloud.aiplatform.v1"
+LONG: Final = "google.longrunning"
+EMPTY: Final = "google.protobuf.Empty"
+LOCATION: Final = "/v1/projects/{project}/locations/{location}"
+
+OPERATIONS_QUERY: Final = ("filter", "pageSize", "pageToken", "returnPartialSuccess")
+
+VIEWER: Final = AccessRole.VIEWER
+SUBMITTER: Final = AccessRole.SUBMITTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handlers:
+    """Everybody who answers a row."""
+
+    ml_jobs: MlJobs
+    custom_jobs: VertexJobs
+    tuning_jobs: VertexJobs
+    pipelines: TrainingPipelines
+    operations: VertexOperations
+    logs: LogEntries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """One of Vertex's collections; its methods and messages have their names from these words."""
+
+    word: str
+    message: str
+    service: str
+    body: str
+    item: str = "job"
+
+
+CUSTOM_JOBS: Final = Collection(
+    word="customJobs", message="CustomJob", service="JobService", body="custom_job"
+)
+TUNING_JOBS: Final = Collection(
+    word="hyperparameterTuningJobs",
+    message="HyperparameterTuningJob",
+    service="JobService",
+    body="hyperparameter_tuning_job",
+)
+PIPELINES: Final = Collection(
+    word="trainingPipelines",
+    message="TrainingPipeline",
+    service="PipelineService",
+    body="training_pipeline",
+    item="pipeline",
+)
+
+
+def google_table(handlers: Handlers) -> tuple[Method, ...]:
+    """All rows.  Every row of aiplatform is there as v1beta1 too: gcloud polls operations so."""
+    vertex = (
+        *_collection(CUSTOM_JOBS, handlers.custom_jobs),
+        *_collection(TUNING_JOBS, handlers.tuning_jobs),
+        *_collection(PIPELINES, handlers.pipelines),
+        *_operations(handlers.operations),
+        *_tensorboards(),
+        _row("GET", f"{LOCATION}/models/{{model}}", VIEWER, no_model),
+    )
+    # clients ask for operations below /ui first, whatever version they speak (vertex-sdk.md 1)
+    console = (
+        replace(row, path=row.path.replace("/v1/", "/ui/", 1), rpc="")
+        for row in _operations(handlers.operations)
+    )
+    logs = _row("POST", "/v2/entries:list", VIEWER, handlers.logs.list, body="*")
+    return (*_ml(handlers.ml_jobs), *vertex, *map(_beta, vertex), *console, logs)
+
+
+def _ml(jobs: MlJobs) -> Iterator[Method]:
+    parent = "/v1/projects/{project}/jobs"
+    name = f"{parent}/{{job}}"
+    yield _row("POST", parent, SUBMITTER, jobs.create, body="*")
+    yield _row("GET", parent, VIEWER, jobs.list, query=("filter", "pageSize", "pageToken"))
+    yield _row("GET", name, VIEWER, jobs.get)
+    yield _row("POST", f"{name}:cancel", SUBMITTER, jobs.cancel, body="*")
+    yield _row("PATCH", name, SUBMITTER, jobs.patch, body="*", query=("updateMask",))
+    policy = ("options.requestedPolicyVersion",)
+    yield _row("GET", f"{name}:getIamPolicy", VIEWER, no_policies, query=policy)
+    yield _row("POST", f"{name}:setIamPolicy", VIEWER, no_policies)
+    yield _row("POST", f"{name}:testIamPermissions", VIEWER, no_policies)
+
+
+def _collection(of: Collection, handlers: VertexJobs | TrainingPipelines) -> Iterator[Method]:
+    parent, one = f"{LOCATION}/{of.word}", of.message
+    name = f"{parent}/{{{of.item}}}"
+    rpc, whole = f"{PACKAGE}.{of.service}", f"{PACKAGE}.{one}"
+    many = f"{PACKAGE}.List{one}sResponse"
+    fields = ("filter", "pageSize", "pageToken", "readMask")
+
+    yield _row("POST", parent, SUBMITTER, handlers.create, body=of.body,
+               rpc=f"{rpc}/Create{one}", response=whole)  # fmt: skip
+    yield _row("GET", parent, VIEWER, handlers.list, query=fields,
+               rpc=f"{rpc}/List{one}s", response=many)  # fmt: skip
+    yield _row("GET", name, VIEWER, handlers.get, rpc=f"{rpc}/Get{one}", response=whole)
+    yield _row("DELETE", name, SUBMITTER, handlers.delete,
+               rpc=f"{rpc}/Delete{one}", response=f"{LONG}.Operation")  # fmt: skip
+    yield _row("POST", f"{name}:cancel", SUBMITTER, handlers.cancel, body="*",
+               rpc=f"{rpc}/Cancel{one}", response=EMPTY)  # fmt: skip
+
+    operation = f"{name}/operations/{{operation}}"
+    yield _row("GET", f"{name}/operations", VIEWER, no_operations, query=OPERATIONS_QUERY)
+    yield _row("GET", operation, VIEWER, no_operation)
+    yield _row("DELETE", operation, VIEWER, no_operation)
+    yield _row("POST", f"{operation}:cancel", VIEWER, no_operation)
+    yield _row("POST", f"{operation}:wait", VIEWER, no_operation, query=("timeout",))
+
+
+def _operations(handlers: VertexOperations) -> Iterator[Method]:
+    parent = f"{LOCATION}/operations"
+    name = f"{parent}/{{operation}}"
+    rpc, whole = f"{LONG}.Operations", f"{LONG}.Operation"
+    yield _row("GET", name, VIEWER, handlers.get, rpc=f"{rpc}/GetOperation", response=whole)
+    yield _row("GET", parent, VIEWER, no_operations, query=OPERATIONS_QUERY,
+               rpc=f"{rpc}/ListOperations", response=f"{LONG}.ListOperationsResponse")  # fmt: skip
+    yield _row("POST", f"{name}:wait", VIEWER, handlers.get, query=("timeout",),
+               rpc=f"{rpc}/WaitOperation", response=whole)  # fmt: skip
+    yield _row("POST", f"{name}:cancel", SUBMITTER, handlers.cancel,
+               rpc=f"{rpc}/CancelOperation", response=EMPTY)  # fmt: skip
+    yield _row("DELETE", name, SUBMITTER, handlers.delete,
+               rpc=f"{rpc}/DeleteOperation", response=EMPTY)  # fmt: skip
+
+
+def _tensorboards() -> Iterator[Method]:
+    parent = f"{LOCATION}/tensorboards"
+    name = f"{parent}/{{tensorboard}}"
+    fields = ("filter", "orderBy", "pageSize", "pageToken", "readMask")
+    yield _row("POST", parent, VIEWER, no_tensorboards)
+    yield _row("GET", parent, VIEWER, no_tensorboards, query=fields)
+    yield _row("GET", name, VIEWER, no_tensorboards)
+    yield _row("DELETE", name, VIEWER, no_tensorboards)
+    yield _row("PATCH", name, VIEWER, no_tensorboards, query=("updateMask",))
+
+
+def _row(  # noqa: PLR0913  # the columns of the table
+    verb: str,
+    path: str,
+    role: AccessRole,
+    handle: Callable[[Call], Json],
+    *,
+    body: str = "",
+    query: tuple[str, ...] = (),
+    rpc: str = "",
+    response: str = "",
+) -> Method:
+    """A row; the name of the request follows from the call's, everywhere at Google."""
+    service, _, call = rpc.partition("/")
+    request = f"{service.rpartition('.')[0]}.{call}Request" if rpc else ""
+    return Method(
+        verb=verb,
+        path=path,
+        role=role,
+        handle=handle,
+        rpc=rpc,
+        request=request,
+        response=response,
+        body=body,
+        query=query,
+    )
+
+
+def _beta(row: Method) -> Method:
+    """The row in v1beta1, whose messages have the same bytes; operations have no version."""
+    is_ours = row.rpc.startswith(PACKAGE)
+    rpc = row.rpc.replace(PACKAGE, f"{PACKAGE}beta1", 1) if is_ours else ""
+    return replace(row, path=row.path.replace("/v1/", "/v1beta1/", 1), rpc=rpc)

@@ -1,0 +1,114 @@
+"""What the tests of the edge have in common: callers, a small table, an application around them."""
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+
+from trainshed.api.call import Method
+from trainshed.api.chain import Surroundings
+from trainshed.api.permissions import Permissions
+from trainshed.api.rest import make_app
+from trainshed.api.routes import Routes
+from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
+from trainshed.model.refusals import Code, Refusal
+
+BODY_BYTES_MAX = 10_000
+
+CALLERS = {
+    "admin": Caller(name="root", project=ALL_PROJECTS, role=AccessRole.ADMIN),
+    "demo": Caller(name="dora", project="demo", role=AccessRole.SUBMITTER),
+    "reader": Caller(name="rita", project="demo", role=AccessRole.VIEWER),
+    "other": Caller(name="otto", project="other", role=AccessRole.SUBMITTER),
+}
+NUMBERS = {"demo": "1001", "other": "1002"}
+
+
+def recognise(authorization, *, loopback):
+    del loopback
+    if authorization is None:
+        raise Refusal(Code.PERMISSION_DENIED, "The call carries no credentials.")
+    caller = CALLERS.get(authorization.removeprefix("Bearer "))
+    if caller is None:
+        raise Refusal(Code.UNAUTHENTICATED, "The token is not known here.")
+    return caller
+
+
+def project(text):
+    """As the store does it, for the two projects there are."""
+    for name, number in NUMBERS.items():
+        if text in (name, number):
+            return name, number
+    return text, "9" + str(sum(text.encode()))
+
+
+def surroundings(methods, **changes):
+    found = {
+        "routes": Routes(methods),
+        "permissions": Permissions(project),
+        "recognise": recognise,
+        "allowed_hosts": ("testserver",),
+        "allowed_origins": ("https://console.example",),
+        "body_bytes_max": BODY_BYTES_MAX,
+    }
+    return Surroundings(**found | changes)
+
+
+class Seen:
+    """A handler that keeps its calls and answers what it is told to."""
+
+    def __init__(self, answer=None):
+        self.calls = []
+        self.answer = {"ok": True} if answer is None else answer
+
+    def __call__(self, call):
+        self.calls.append(call)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def method(verb, path, handle, *, role=AccessRole.VIEWER, **fields):
+    return Method(verb=verb, path=path, role=role, handle=handle, **fields)
+
+
+def application(methods, *, raw=(), native=None, exchange=None, is_healthy=lambda: True, **changes):
+    return make_app(
+        surroundings(methods, **changes),
+        raw=raw,
+        native=native,
+        exchange=exchange or (lambda assertion: {"access_token": assertion}),
+        is_healthy=is_healthy,
+    )
+
+
+@contextmanager
+def serving(app, **options):
+    """The application on a real server; gives the port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, lifespan="off", log_config=None, **options)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+        listener.close()
+    assert not thread.is_alive()
+
+
+@contextmanager
+def client(app, token="demo", **options):  # noqa: S107  # it opens nothing
+    """A client that shows the token of one of the callers, or none."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with (
+        serving(app, **options) as port,
+        httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False
+        ) as found,
+    ):
+        yield found
