@@ -36,12 +36,19 @@ class ServerProcess:
             stderr=self.log,
             start_new_session=True,
         )  # fmt: skip
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def _wait_until_ready(self):
         deadline = time.monotonic() + READY_S_MAX
         while not self._is_ready():
             assert self._process.poll() is None, self.output()
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.05)
-        return self
 
     def _is_ready(self):
         try:
@@ -88,6 +95,16 @@ class ServerProcess:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.loads(error.read() or b"{}")
+
+    def log_of(self, name):
+        """The messages of a job's whole log, by the job's full name."""
+        project, job = name.split("/")[1], name.rpartition("/")[2]
+        request = urllib.request.Request(
+            f"{self.url}/trainshed/v1/projects/{project}/jobs/{job}/logs",
+            headers={"Authorization": f"Bearer {self.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return "\n".join(json.loads(line)["message"] for line in answer)
 
     def wait_for(self, path, states, *, timeout_s=90):
         """Poll a resource until it is in one of the states."""

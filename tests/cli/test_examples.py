@@ -6,6 +6,7 @@ from importlib import import_module
 
 import pytest
 
+from service.keeping import Account, write_key_file
 from trainshed.cli.verbs import VERBS
 
 ML = {
@@ -39,6 +40,9 @@ def folder(tmp_path):
         (tmp_path / name).write_text(TRAINER)
     (tmp_path / "config.yaml").write_text(json.dumps(ML))
     (tmp_path / "job.yaml").write_text(json.dumps({"workerPoolSpecs": [POOL]}))
+    account = Account()
+    write_key_file(tmp_path / "service-account.json", account)
+    (tmp_path / "ci.pem").write_text(account.public_pem)
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "*.yaml").write_text(json.dumps(ML))
     return tmp_path

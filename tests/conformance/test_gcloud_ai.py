@@ -1,6 +1,7 @@
 """Unmodified gcloud: ai custom-jobs and the rest of ``gcloud ai`` (contracts/gcloud.md 5 to 8)."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -34,7 +35,9 @@ def test_a_container_job_runs_and_its_finished_log_is_streamed(real_gcloud, serv
     job = server.wait_for(f"/v1/{name}", FINAL)
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
     assert described(real_gcloud, name)["startTime"]
-    streamed = real_gcloud("ai", "custom-jobs", "stream-logs", name).ok().stdout
+    streamed = (
+        real_gcloud("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
+    )
     assert streamed.count("hello from the container") == 1
     assert "workerpool0-0" in streamed
 
@@ -54,7 +57,9 @@ def test_three_pools_with_a_reduction_server_run_to_the_end(real_gcloud, server)
     shown = described(real_gcloud, name)
     assert [pool["replicaCount"] for pool in shown["jobSpec"]["workerPoolSpecs"]] == ["1", "2", "4"]
     assert shown["labels"] == {"a": "b"}
-    streamed = real_gcloud("ai", "custom-jobs", "stream-logs", name).ok().stdout
+    streamed = (
+        real_gcloud("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1").ok().stdout
+    )
     assert {"workerpool0-0", "workerpool1-0", "workerpool1-1"} <= set(streamed.split())
 
 
@@ -81,13 +86,13 @@ def test_a_python_package_job_runs_in_a_prebuilt_image(gcloud, real_gcloud, serv
     image = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.1-13.py310:latest"
     name = create(
         gcloud, "package",
-        "--worker-pool-spec=machine-type=n1-standard-4,replica-count=2,"
+        "--worker-pool-spec=machine-type=n1-standard-4,replica-count=1,"
         f"executor-image-uri={image},python-module=trainer.task",
         f"--python-package-uris={uri}", "--args=x,y",
     )  # fmt: skip
     job = server.wait_for(f"/v1/{name}", FINAL)
     assert job["state"] in FINAL, job
-    streamed = gcloud("ai", "custom-jobs", "stream-logs", name).ok().stdout
+    streamed = server.log_of(name)
     assert '["x", "y"]' in streamed
     assert "pytorch-cpu.1-13" in streamed, "the difference to the image is told"
 
@@ -119,19 +124,17 @@ def test_a_job_from_a_config_file_runs(gcloud, server, tmp_path):
     shown = described(gcloud, name)["jobSpec"]
     assert shown["baseOutputDirectory"] == CONFIG["baseOutputDirectory"]
     assert shown["scheduling"] == CONFIG["scheduling"]
-    streamed = gcloud("ai", "custom-jobs", "stream-logs", name).ok().stdout
+    streamed = server.log_of(name)
     assert f"dir {server.data_dir}/buckets/out-bkt/cj/model/" in streamed
 
 
 def test_names_with_the_project_number_and_bare_ids_both_resolve(gcloud, server):
     name = create(
         gcloud, "named", f"--worker-pool-spec={POOL.format(1)}", "--command=python,-c",
-        "--args", "import os; print('number', os.environ['CLOUD_ML_PROJECT_ID'])",
+        "--args", "import os; print('number is ' + os.environ['CLOUD_ML_PROJECT_ID'])",
     )  # fmt: skip
     server.wait_for(f"/v1/{name}", FINAL)
-    log = gcloud("ai", "custom-jobs", "stream-logs", name).ok().stdout
-    number = next(line.split()[-1] for line in log.splitlines() if "number" in line)
-    assert number.isdigit()
+    number = re.search(r"number is (\d+)", server.log_of(name))[1]
     numbered = name.replace("demo-proj", number)
     assert described(gcloud, name.rpartition("/")[2])["name"] == name
     assert described(gcloud, numbered)["name"] == name

@@ -85,7 +85,11 @@ def test_a_distributed_job_from_a_config_file_runs_on_all_its_replicas(
     ).ok()  # fmt: skip
     job = server.wait_for("/v1/projects/demo-proj/jobs/from_config", {"SUCCEEDED", "FAILED"})
     assert job["state"] == "SUCCEEDED", job
-    lines = gcloud("ai-platform", "jobs", "stream-logs", "from_config").ok().stdout
+    lines = (
+        gcloud("ai-platform", "jobs", "stream-logs", "from_config", "--polling-interval=1")
+        .ok()
+        .stdout
+    )
     for task in ("master-replica-0", "worker-replica-0", "worker-replica-1", "ps-replica-0"):
         assert task in lines
     assert '["--from-config", "1"]' in lines

@@ -5,7 +5,9 @@ from contextlib import suppress
 
 import pytest
 
+from engines.attempts import engine_at, until
 from engines.support import assert_no_survivor, marked_processes
+from trainshed.engines.base import AttemptKey, Phase
 
 
 @pytest.fixture
@@ -19,3 +21,17 @@ def mark():
         for pid in marked_processes(name):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def root(request, tmp_path):
+    """A folder of attempts; every one that is left at the end is stopped, then looked for."""
+    request.getfixturevalue("mark")
+    path = tmp_path / "jobs"
+    yield path
+    engine = engine_at(path)
+    keys = [AttemptKey(int(p.parent.name), int(p.name)) for p in path.glob("*/*")]
+    for key in keys:
+        engine.stop(key, 0.0)
+    for key in keys:
+        until(engine, Phase.ENDED, Phase.LOST, key=key)

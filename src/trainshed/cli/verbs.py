@@ -32,6 +32,7 @@ class Verb:
 
 
 VERBS = (
+    Verb("serve", "serve", "run the service that gcloud and the Vertex SDK talk to"),
     Verb(
         "ai-platform local train",
         "local_train",
@@ -47,4 +48,7 @@ VERBS = (
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
     Verb("explain-env", "explain_env", "print what one replica of a job would see"),
     Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
+    Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
+    Verb("tokens", "tokens", "make, list and revoke tokens"),
+    Verb("keys", "keys", "register public keys of service accounts"),
 )

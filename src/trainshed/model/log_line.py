@@ -3,16 +3,31 @@
 A log file holds one JSON array a line, its fields in the order of ``encode``.  Stamps are
 nanoseconds since 1970, given at ingestion, and strictly ascend within a job
 (contracts/gcloud.md 7.3).  A last line without its newline is torn and does not count.
+
+An attempt's log is a folder of such files, its segments, numbered from 1 in the order of their
+lines.
 """
 
 import json
 from dataclasses import dataclass
+from typing import Final
 
 #: The severities of Cloud Logging that are told apart here.
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 #: The task that the service's own words come from (contracts/gcloud.md 7.5).
 SERVICE_TASK = "service"
+
+#: The folder of an attempt that holds its segments, and how they are found.
+LOG_FOLDER: Final = "log"
+SEGMENT_PATTERN: Final = "[0-9]*.jsonl"
+
+_as_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+def segment_name(number: int) -> str:
+    """The file name of a segment; names sort as numbers do."""
+    return f"{number:08d}.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +45,7 @@ class LogLine:
 def encode(line: LogLine) -> bytes:
     """The line as it is kept, with its newline."""
     fields = [line.stamp_ns, line.task_name, line.severity, line.stream, line.text, line.trial]
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    return _as_json(fields).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def decode(data: bytes) -> LogLine:
@@ -44,3 +59,8 @@ def decode(data: bytes) -> LogLine:
         text=text,
         trial=trial,
     )
+
+
+def stamp_of(data: bytes) -> int:
+    """The stamp of an encoded line, without decoding the rest.  Raises ValueError."""
+    return int(data[1 : data.index(b",")])

@@ -21,8 +21,8 @@ READING: Final[Mapping[str, str]] = {
 
 #: About the job as a whole.
 JOB: Final[Mapping[str, str]] = {
-    "job-id": "The job id is malformed.",
-    "display-name": "The display name is too long.",
+    "job-id": "The job id is missing or malformed.",
+    "display-name": "The display name is missing or too long.",
     "labels": "There are too many labels, or one is malformed.",
     "priority": "The priority is outside 0 to 1000.",
     "running-time": "The limit on the running time is impossible.",
@@ -66,7 +66,7 @@ MACHINE: Final[Mapping[str, str]] = {
 
 #: About places.
 PLACE: Final[Mapping[str, str]] = {
-    "region-unknown": "There is no such region.",
+    "region-unknown": "There is no such region, or none is named.",
     "region-without-gpus": "The region has no GPUs in the edition.",
     "gpu-not-in-region": "The region does not offer the accelerator for training.",
     "no-single-zone": "No single zone of the region has all GPU types of the job.",
@@ -86,6 +86,7 @@ REDUCTION: Final[Mapping[str, str]] = {
 PROGRAM: Final[Mapping[str, str]] = {
     "container-xor-python": "A pool has exactly one of containerSpec and pythonPackageSpec.",
     "image-missing": "No image is named.",
+    "image-unmapped": "Nothing here can stand in for the image.",
     "python-module": "A Python package needs the module to run.",
     "package-uris": "There are no packages, or too many.",
     "runtime-xor-image": "A job has exactly one of runtimeVersion and masterConfig.imageUri.",

@@ -4,7 +4,8 @@ A sink that cannot be written to any more (a closed pipe, a closed terminal) mus
 launcher from ending the job in good order, so its first error is kept here as ``broken``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.local.gang import Output
@@ -15,8 +16,14 @@ from trainshed.model.launch_plan import ReplicaPlan
 class Delivery:
     """The way of all output of one job."""
 
-    def __init__(self, replicas: Sequence[ReplicaPlan], sink: OutputSink) -> None:
+    def __init__(
+        self,
+        replicas: Sequence[ReplicaPlan],
+        sink: OutputSink,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
         """Deliver the output of these replicas to one sink."""
+        self._flush = flush
         self._replicas = replicas
         self._sink = sink
         self._buffers: dict[tuple[int, Stream], LineBuffer] = {}
@@ -38,21 +45,21 @@ class Delivery:
 
     def note(self, text: str) -> None:
         """Say something in the engine's own name."""
-        if self.broken is None:
-            try:
-                self._sink.note(text)
-            except OSError as error:
-                self.broken = error
+        self._attempt(partial(self._sink.note, text))
+
+    def flush(self) -> None:
+        """Have everything written that was delivered, where the sink gathers it."""
+        self._attempt(self._flush)
 
     def _deliver(self, replica: ReplicaPlan, stream: Stream, lines: Sequence[str]) -> None:
         for line in lines:
             if stream == "stderr" and line.strip():
                 self.last_words[replica.task_name] = line.strip()
-            if self.broken is None:
-                self._hand_over(replica, line, stream)
+            self._attempt(partial(self._sink.line, replica, line, stream))
 
-    def _hand_over(self, replica: ReplicaPlan, line: str, stream: Stream) -> None:
-        try:
-            self._sink.line(replica, line, stream)
-        except OSError as error:
-            self.broken = error
+    def _attempt(self, write: Callable[[], None]) -> None:
+        if self.broken is None:
+            try:
+                write()
+            except OSError as error:
+                self.broken = error

@@ -13,7 +13,6 @@ systems of their own there is no common directory, and what NVML says of running
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
@@ -39,8 +38,11 @@ def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
     if given := env.get(_OVERRIDE):
         return Path(given)
     ours = _SYSTEM / _NAME
-    usable = os.access(_SYSTEM, os.W_OK | os.X_OK) or ours.is_dir()
-    return ours if usable else Path(tempfile.gettempdir()) / _NAME
+    if os.access(_SYSTEM, os.W_OK | os.X_OK) or ours.is_dir():
+        return ours
+    import tempfile  # noqa: PLC0415 - it is slow to import, and rarely needed
+
+    return Path(tempfile.gettempdir()) / _NAME
 
 
 def prepare(directory: Path) -> None:

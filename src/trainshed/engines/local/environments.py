@@ -17,25 +17,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from trainshed.engines.local import content, installing, interpreter, uv
+from trainshed.engines.local.prepared import Prepared
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
 _PRIVATE = 0o700
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """An interpreter, and what to put in front of its import path."""
-
-    python: str
-    python_path_entries: tuple[str, ...] = ()
 
 
 def default_cache_dir() -> Path:

@@ -62,23 +62,26 @@ def assigned(
     devices: Sequence[Device],
     note: Callable[[str], None],
     lock_dir: Path | None = None,
+    *,
+    lone_takes_all: bool = True,
 ) -> Iterator[tuple[Share, ...]]:
     """Hold the devices of a job while it runs; yields one share a replica.
 
     Says in one line what the job asked for and did not get, and in another which processes are in
     the way.  ``lock_dir`` is for tests; without it, it is the one that all users share.
+    ``lone_takes_all`` False: a single replica that asks for none gets none, as any other.
 
     Raises EngineFault when the locks cannot be used.
     """
     wanted = [replica.gpu_count for replica in replicas]
-    takes_all = len(replicas) == 1 and not any(wanted)
+    takes_all = lone_takes_all and len(replicas) == 1 and not any(wanted)
     limit = len(devices) if takes_all else sum(wanted)
     with ExitStack() as locks:
         held, busy = _lock_free(devices, limit, lock_dir, locks)
         counts = (len(held),) if takes_all else deal(replicas, len(held))
         for _, give_back in held[sum(counts) :]:
             give_back()
-        for text in _remarks(replicas, counts, devices, len(held)):
+        for text in _remarks(replicas, counts, devices, len(held), takes_all=takes_all):
             note(text)
         if busy and len(held) < limit:
             note(in_the_way(busy))
@@ -117,14 +120,19 @@ _HAS = {0: "has none"}
 
 
 def _remarks(
-    replicas: Sequence[ReplicaPlan], counts: Sequence[int], devices: Sequence[Device], free: int
+    replicas: Sequence[ReplicaPlan],
+    counts: Sequence[int],
+    devices: Sequence[Device],
+    free: int,
+    *,
+    takes_all: bool,
 ) -> Iterator[str]:
     """What the job should know of its devices: nothing, or one line."""
     machine = len(devices)
     if any(replica.gpu_count for replica in replicas):
         if any(c != r.gpu_count for c, r in zip(counts, replicas, strict=True)):
             yield shortage(replicas, counts, machine=machine, free=free)
-    elif len(replicas) > 1 and machine:
+    elif machine and not takes_all:
         yield f"this machine has {_gpus(machine)}; the job asks for none"
     elif free < machine:
         result = f"gets {free}" if free else "runs on the CPU"

@@ -65,21 +65,28 @@ class Interrupts:
 
 @contextmanager
 def listening() -> Iterator[Interrupts]:
-    """Take over the ending signals for a while; a thread other than the main one takes none."""
+    """Take over the ending signals for a while; a thread other than the main one takes none.
+
+    Signals that the caller holds back are heard meanwhile, those that have arrived at once: as
+    ``raising`` is True at first, entering may raise Interrupted.
+    """
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         interrupts.close()
         return
     before = {number: signal.getsignal(number) for number in ENDING}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     wake = signal.set_wakeup_fd(interrupts.wake_descriptor(), warn_on_full_buffer=False)
     try:
         for number, handler in before.items():
             if handler not in {signal.SIG_IGN, None}:
                 signal.signal(number, interrupts.handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         yield interrupts
     finally:
         interrupts.raising = False
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             if handler is not None:
                 signal.signal(number, handler)

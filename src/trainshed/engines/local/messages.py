@@ -14,6 +14,11 @@ class StartFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """Every replica has been started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
     """One replica ended."""
 
@@ -31,8 +36,8 @@ class Finished:
     left: Sequence[int] = ()
 
 
-Message = StartFailed | Exited | Finished
-_TYPES = {kind.__name__: kind for kind in (StartFailed, Exited, Finished)}
+Message = StartFailed | Started | Exited | Finished
+_TYPES = {kind.__name__: kind for kind in (StartFailed, Started, Exited, Finished)}
 
 
 def encode(messages: Iterable[Message]) -> bytes:

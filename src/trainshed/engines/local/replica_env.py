@@ -7,8 +7,8 @@ what the local engine knows, which is the interpreter, the packages' folder and 
 import os
 from collections.abc import Mapping, Sequence
 
-from trainshed.engines.local.environments import Prepared
 from trainshed.engines.local.gpus import Share
+from trainshed.engines.local.prepared import Prepared
 from trainshed.engines.local.supervisor import Command
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 

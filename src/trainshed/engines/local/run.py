@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainshed.engines.base import Outcome, OutputSink, ReplicaExit
-from trainshed.engines.local import environments, gpus, nvml, replica_env, verdict
+from trainshed.engines.local import gpus, nvml, replica_env, verdict
+from trainshed.engines.local.attendant import Attendant
 from trainshed.engines.local.delivery import Delivery
 from trainshed.engines.local.gang import Event, Gang, Output, Signalled, SupervisorLost
 from trainshed.engines.local.interrupts import Interrupted, Interrupts, listening
-from trainshed.engines.local.messages import Exited, Finished, StartFailed
+from trainshed.engines.local.messages import Exited, Finished, Started, StartFailed
+from trainshed.engines.local.prepared import prepared
 from trainshed.engines.local.supervisor import Command
 from trainshed.engines.local.verdict import Verdict
 from trainshed.model.faults import EngineFault
@@ -30,51 +32,56 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     settle_s: float = 1.0,
     cache_dir: Path | None = None,
     find_gpus: Callable[[], Sequence[gpus.Device]] = nvml.devices,
+    lone_takes_all: bool = True,
+    attendant: Attendant | None = None,
 ) -> Outcome:
     """Run a job to its end and say how it ended (R11); its exit code is the deciding replica's.
 
     ``grace_s`` is the time from SIGTERM to SIGKILL.  ``settle_s`` is how long workers of an
     all-reduce job may take to end by themselves after the primary has.  SIGINT, SIGTERM and SIGHUP
-    stop the job (exit code 128 + N), a second one kills it.  To be called in the main thread, or
-    signals are left alone.
+    stop the job (exit code 128 + N), a second one kills it, unless the attendant says otherwise.
+    ``lone_takes_all`` lets a single replica that asks for no GPU have every free one.  To be called
+    in the main thread, or signals are left alone.
 
     Raises EngineFault when a replica cannot be started, or its packages cannot be installed.
     """
-    delivery = Delivery(plan.replicas, sink)
+    attendant = attendant or Attendant()
+    delivery = Delivery(plan.replicas, sink, attendant.caught_up)
     for text in plan.notes:
         delivery.note(text)
-    with listening() as interrupts:
-        try:
-            prepared = environments.prepare(
-                plan.environment,
-                cache_dir=cache_dir or environments.default_cache_dir(),
-                note=delivery.note,
-            )
+    try:
+        with listening() as interrupts:
+            home = prepared(plan.environment, cache_dir, delivery.note)
             interrupts.raising = False
-        except Interrupted as signalled:
-            ended = verdict.interrupted(signalled.signum)
-            return Outcome(
-                exit_code=ended.exit_code, replicas=(), message=verdict.message(ended, {})
-            )
-        with gpus.assigned(plan.replicas, find_gpus(), delivery.note) as shares:
-            commands = replica_env.commands(plan, prepared, shares)
-            return _Conductor(plan, delivery, interrupts, grace_s, settle_s).conduct(commands)
+            with gpus.assigned(
+                plan.replicas, find_gpus(), delivery.note, lone_takes_all=lone_takes_all
+            ) as shares:
+                commands = replica_env.commands(plan, home, shares)
+                return _Conductor(
+                    plan, delivery, interrupts, attendant, grace_s=grace_s, settle_s=settle_s
+                ).conduct(commands)
+    except Interrupted as signalled:
+        ended = verdict.interrupted(signalled.signum)
+        return Outcome(exit_code=ended.exit_code, replicas=(), message=verdict.message(ended, {}))
 
 
 class _Conductor:
     """Holds what is known of the running job and decides what to ask of the gang next."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - called once, just above
         self,
         plan: LaunchPlan,
         delivery: Delivery,
         interrupts: Interrupts,
+        attendant: Attendant,
+        *,
         grace_s: float,
         settle_s: float,
     ) -> None:
         self._plan = plan
         self._delivery = delivery
         self._interrupts = interrupts
+        self._attendant = attendant
         self._grace_s = grace_s
         self._settle_s = settle_s if verdict.may_end_together(plan) else 0.0
         self._exits: dict[int, ReplicaExit] = {}
@@ -90,8 +97,10 @@ class _Conductor:
             while not self._finished:
                 for event in gang.poll(self._timeout()):
                     self._on(event, gang)
+                self._delivery.flush()
                 self._press(gang)
         self._delivery.finish()
+        self._delivery.flush()
         if self._fault is not None:
             raise EngineFault(self._fault)
         return self._outcome()
@@ -100,6 +109,8 @@ class _Conductor:
         match event:
             case Output():
                 self._delivery.take(event)
+            case Started():
+                self._attendant.ready()
             case Exited():
                 self._exits[event.index] = self._replica_exit(event)
             case Signalled():
@@ -117,9 +128,11 @@ class _Conductor:
     def _on_signals(self, gang: Gang) -> None:
         for signum in self._interrupts.take():
             if self._stopping:
-                gang.kill()
+                if self._attendant.kills_when_asked_again():
+                    gang.kill()
                 continue
-            self._delivery.note(f"{signum.name}: stopping all replicas; again to kill them at once")
+            self._grace_s, text = self._attendant.stop_asked(signum, self._grace_s)
+            self._delivery.note(text)
             self._verdict = self._verdict or verdict.interrupted(signum)
             self._stop(gang)
 
@@ -138,7 +151,14 @@ class _Conductor:
     def _stop(self, gang: Gang) -> None:
         if not self._stopping:
             self._stopping = True
+            self._tell_verdict()
             gang.stop(self._grace_s)
+
+    def _tell_verdict(self) -> None:
+        """Before anything is torn down, so that it is known whatever happens then (DESIGN 5.6)."""
+        if self._verdict is not None and self._fault is None:
+            said = verdict.message(self._verdict, self._delivery.last_words)
+            self._attendant.decided(self._verdict.exit_code, said)
 
     def _timeout(self) -> float | None:
         if self._verdict is None or self._stopping:

@@ -28,7 +28,7 @@ from typing import NoReturn
 from trainshed.engines.local import linux, tree
 from trainshed.engines.local.cgroup import Leaf
 from trainshed.engines.local.interrupts import ignore_in_supervisor
-from trainshed.engines.local.messages import Exited, Finished, Message, StartFailed, encode
+from trainshed.engines.local.messages import Exited, Finished, Message, Started, StartFailed, encode
 
 KILL = b"kill\n"
 _SWEEP_EVERY_S = 0.02
@@ -104,6 +104,8 @@ class _Supervisor:
                 self._begin_kill()
                 break
             self._living[pid] = (index, time.monotonic())
+        else:
+            self._tell([Started()])
         for pair in outputs:
             os.close(pair.stdout)
             os.close(pair.stderr)

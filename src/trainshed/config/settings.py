@@ -1,4 +1,4 @@
-"""The settings of the server: a TOML file, read once, passed down as arguments."""
+"""All that can be set, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,3 +57,8 @@ class Settings:
     grace_s: float = 10.0
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
+
+    @property
+    def store_url(self) -> str:
+        """Where the store is."""
+        return self.database or f"sqlite:///{self.data_dir / 'trainshed.db'}"

@@ -1,0 +1,151 @@
+"""``trainshed serve``: the service in the foreground."""
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from trainshed import __version__
+from trainshed.api.grpc_server import GrpcServer, start_grpc
+from trainshed.api.guards import check_anonymous_binding
+from trainshed.app import Application, build
+from trainshed.cli.flags import Request
+from trainshed.cli.terminal import out, out_json
+from trainshed.config import Settings, load_settings
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.observability import log_to_stderr
+from trainshed.service.certificates import ensure_tls
+from trainshed.service.running import RunningServer, forget_running, write_running
+from trainshed.service.tokens import FirstToken, first_token
+from trainshed.store.base import StoreFault
+
+#: Waiting connections; a client of a restarted server finds its place in the queue.
+BACKLOG = 256
+#: How long calls under way are waited for at the end; log streams never end by themselves.
+END_S = 2
+#: Threads switch every 5 ms by default, which is long for a server that answers in one.
+SWITCH_S = 0.001
+
+
+def run(request: Request) -> int:
+    """Serve until SIGTERM or Ctrl-C."""
+    args = request.args
+    settings = load_settings(Path(args.config) if args.config else None, os.environ, vars(args))
+    check_anonymous_binding(settings.host, anonymous=settings.anonymous)
+    log_to_stderr(verbose=args.verbose)
+    listener = _listen(settings)
+    try:
+        application = build(settings)
+    except StoreFault as fault:
+        raise EngineFault(str(fault)) from fault
+    try:
+        _serve(application, listener, as_json=args.format == "json")
+    finally:
+        application.stop()
+    return 0
+
+
+def _serve(application: Application, listener: socket.socket, *, as_json: bool) -> None:
+    settings = application.settings
+    sys.setswitchinterval(SWITCH_S)
+    token = first_token(application.store, settings.data_dir)
+    grpc, bundle = _start_grpc(application)
+    host, port = listener.getsockname()[:2]
+    running = RunningServer(
+        url=f"http://{_authority(_reachable(host), port)}",
+        grpc=_authority(_reachable(host), grpc.port) if grpc else None,
+        pid=os.getpid(),
+        anonymous=settings.anonymous,
+        ca=bundle,
+    )
+    application.start()
+    write_running(settings.data_dir, running)
+    _tell(settings, running, token, as_json=as_json)
+    try:
+        _run_http(application, listener)
+    finally:
+        forget_running(settings.data_dir, os.getpid())
+        if grpc:
+            grpc.stop(END_S)
+
+
+def _run_http(application: Application, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        application.http,
+        log_config=None,
+        access_log=False,  # paths may carry tokens
+        server_header=False,
+        timeout_graceful_shutdown=END_S,
+        lifespan="off",
+    )
+    # uvicorn repeats the signal that ended it; by then it has been obeyed
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, _obeyed)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _obeyed(_signum: int, _frame: FrameType | None) -> None:
+    """Nothing is left to do."""
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        return socket.create_server(
+            (settings.host, settings.port),
+            family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
+            backlog=BACKLOG,
+        )
+    except OSError as error:
+        place = _authority(settings.host, settings.port)
+        raise UsageFault(f"cannot listen on {place}: {error.strerror or error}") from error
+
+
+def _start_grpc(application: Application) -> tuple[GrpcServer | None, str | None]:
+    settings = application.settings
+    if settings.grpc_port is None:
+        return None, None
+    files = ensure_tls(settings.data_dir, [settings.host, *settings.allowed_hosts])
+    try:
+        server = start_grpc(
+            application.table,
+            application.around,
+            certificate=files.certificate.read_bytes(),
+            key=files.key.read_bytes(),
+            host=settings.host,
+            port=settings.grpc_port,
+        )
+    except OSError as error:
+        raise UsageFault(f"--grpc-port {settings.grpc_port}: {error}") from error
+    return server, str(files.bundle)
+
+
+def _reachable(host: str) -> str:
+    """The address to tell: all addresses of a machine are no address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # told, not bound
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _tell(settings: Settings, running: RunningServer, token: FirstToken, *, as_json: bool) -> None:
+    if as_json:
+        out_json({"url": running.url, "grpc": running.grpc, "dataDir": str(settings.data_dir)})
+        return
+    lines = [f"Trainshed {__version__} serves on {running.url}"]
+    if running.grpc:
+        lines.append(f"gRPC with TLS   {running.grpc}")
+    lines.append(f"data            {settings.data_dir}")
+    if settings.anonymous:
+        lines.append("no token is asked for: everybody on this machine may submit")
+    elif token.made:
+        lines.append(f"admin token     {token.made}")
+        lines.append(f"                kept in {token.path}")
+    folder = "" if "TRAINSHED_DATA_DIR" in os.environ else f" --data-dir {settings.data_dir}"
+    lines.append(f'clients         eval "$(trainshed env --shell{folder})"')
+    out("\n".join(lines))
+    sys.stdout.flush()

@@ -1,0 +1,196 @@
+"""From the file, the environment and the flags to the settings.
+
+A flag beats an environment variable, that beats the file, and the file beats the default.  What
+the file may say is a table; docs/reference/config.md describes it.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from trainshed.config.settings import ImageMapping, LocalEnvironment, Settings
+from trainshed.config.values import (
+    Reader,
+    WrongValue,
+    aliases,
+    grpc_port,
+    hosts,
+    number,
+    origins,
+    policy,
+    port,
+    text,
+    texts,
+    whole,
+)
+from trainshed.model.faults import UsageFault
+from trainshed.placement.request import QuotaRule
+from trainshed.storage.buckets import data_dir
+
+FILE = "config.toml"
+GRPC_PORT_DEFAULT = 8081
+
+#: Tables of the file: key → (field of Settings, how the value is read).
+_TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
+    "server": {
+        "host": ("host", text),
+        "port": ("port", port),
+        "grpc_port": ("grpc_port", grpc_port),
+        "database": ("database", text),
+        "allowed_hosts": ("allowed_hosts", hosts),
+        "allowed_origins": ("allowed_origins", origins),
+        "body_bytes_max": ("body_bytes_max", whole(1)),
+    },
+    "fleet": {
+        "policy": ("policy", policy),
+        "slots": ("slots", whole(1)),
+        "gpu_alias": ("gpu_alias", aliases),
+        "grace_s": ("grace_s", number),
+    },
+    "logs": {
+        "bytes_max": ("log_bytes_max", whole(1)),
+        "days_max": ("log_days_max", number),
+    },
+}
+
+#: Repeated tables: name → (field of Settings, type of a row, required keys, how keys are read).
+_ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str, Reader]]] = {
+    "quota": (
+        "quotas",
+        QuotaRule,
+        ("accelerator", "limit"),
+        {"accelerator": text, "limit": whole(0), "project": text, "region": text},
+    ),
+    "environment": (
+        "environments",
+        LocalEnvironment,
+        ("name", "python"),
+        {"name": text, "python": text},
+    ),
+    "image": (
+        "images",
+        ImageMapping,
+        ("environment",),
+        {
+            "environment": text,
+            "image": text,
+            "runtime_version": text,
+            "entrypoint": texts,
+        },
+    ),
+}
+
+#: Keys that are looked for in the file, and where they belong.
+_ELSEWHERE = {
+    "data_dir": "give --data-dir or TRAINSHED_DATA_DIR",
+    "anonymous": "it is the flag --anonymous, given on every start",
+}
+
+
+def load_settings(
+    path: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> Settings:
+    """The settings of a server.
+
+    ``path`` None is ``config.toml`` in the data directory, if it is there.  ``flags`` are those of
+    ``trainshed serve`` by name (None and missing ones say nothing; others are left alone).
+    Raises UsageFault, which names the file, the key and what would be accepted.
+    """
+    folder = data_dir(flags.get("data_dir"), environ)
+    found: dict[str, Any] = {"grpc_port": GRPC_PORT_DEFAULT}
+    found |= _read_file(path or folder / FILE, must_exist=path is not None)
+    if database := environ.get("TRAINSHED_DATABASE"):
+        found["database"] = database
+    found |= _read_flags(flags)
+    return Settings(data_dir=folder, **found)
+
+
+def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
+    """Fields of Settings by name.  Raises UsageFault."""
+    if not must_exist and not path.exists():
+        return {}
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageFault(f"cannot read the settings {path}: {error}") from error
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in _TABLES:
+            found |= _read_table(f"{path}: {name}", value, _TABLES[name])
+        elif name in _ROWS:
+            found |= _read_rows(f"{path}: {name}", value, name)
+        else:
+            _refuse_unknown(str(path), name, [*_TABLES, *_ROWS])
+    return found
+
+
+def _read_table(place: str, table: Any, keys: Mapping[str, tuple[str, Reader]]) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise UsageFault(f"{place} must be a table: write [{place.rpartition(' ')[2]}]")
+    found = {}
+    for key, value in table.items():
+        if key not in keys:
+            _refuse_unknown(place, key, keys)
+        name, read = keys[key]
+        found[name] = _read(f"{place}.{key}", value, read)
+    return found
+
+
+def _read_rows(place: str, rows: Any, name: str) -> dict[str, Any]:
+    target, make, required, readers = _ROWS[name]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UsageFault(f"{place} must be a list of tables: write [[{name}]] above each")
+    keys = {key: (key, read) for key, read in readers.items()}
+    found = []
+    for position, row in enumerate(rows, 1):
+        row_place = f"{place} {position}"
+        values = _read_table(row_place, row, keys)
+        for key in required:
+            if key not in values:
+                raise UsageFault(f"{row_place} has no {key}; it needs {' and '.join(required)}")
+        found.append(make(**values))
+        _check_row(row_place, found)
+    return {target: tuple(found)}
+
+
+def _check_row(place: str, rows: list[Any]) -> None:
+    """What one row must be beside the others.  Raises UsageFault."""
+    row = rows[-1]
+    if isinstance(row, ImageMapping) and (row.image is None) == (row.runtime_version is None):
+        raise UsageFault(f"{place} needs either image or runtime_version")
+    if isinstance(row, LocalEnvironment) and row.name in {each.name for each in rows[:-1]}:
+        raise UsageFault(f"{place}: there is another environment named {row.name!r}")
+
+
+def _read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of Settings from the flags of ``trainshed serve``.  Raises UsageFault."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    found: dict[str, Any] = {}
+    for name in ("host", "port", "grpc_port", "database"):
+        if name in given:
+            place = f"--{name.replace('_', '-')}"
+            value = given[name]
+            is_port = value.isdecimal() if name == "grpc_port" and isinstance(value, str) else False
+            found[name] = _read(place, int(value) if is_port else value, _TABLES["server"][name][1])
+    if "fleet_policy" in given:
+        found["policy"] = _read("--fleet-policy", given["fleet_policy"], policy)
+    if given.get("anonymous"):
+        found["anonymous"] = True
+    return found
+
+
+def _read(place: str, value: Any, read: Reader) -> Any:
+    try:
+        return read(value)
+    except WrongValue as wrong:
+        raise UsageFault(f"{place} is {value!r}; accepted: {wrong}") from None
+
+
+def _refuse_unknown(place: str, key: str, known: Iterable[str]) -> NoReturn:
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    if key in _ELSEWHERE:
+        hint = f"{_ELSEWHERE[key]}. "
+    raise UsageFault(f"{place} has no key {key!r}; {hint}Known are: {', '.join(known)}")

@@ -1,0 +1,95 @@
+"""The machine as a node of the fleet, and a plan as it has to be where GPUs are emulated."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from trainshed.engines.local.gpus import Device
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.resources import FleetPolicy, Node
+
+_GIB: Final = 1 << 30
+_SLOTS_MIN: Final = 32
+_SLOTS_PER_CORE: Final = 8
+
+#: The accelerator word of both dialects for what the driver calls a device; the first that fits.
+_ACCELERATORS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), name)
+    for pattern, name in (
+        (r"\bK80\b", "NVIDIA_TESLA_K80"),
+        (r"\bP4\b", "NVIDIA_TESLA_P4"),
+        (r"\bP100\b", "NVIDIA_TESLA_P100"),
+        (r"\bT4\b", "NVIDIA_TESLA_T4"),
+        (r"\bV100\b", "NVIDIA_TESLA_V100"),
+        (r"\bA100\b.*\b80GB", "NVIDIA_A100_80GB"),
+        (r"\bA100\b", "NVIDIA_TESLA_A100"),
+        (r"\bL4\b", "NVIDIA_L4"),
+        (r"\bH100\b", "NVIDIA_H100_80GB"),
+        (r"\bH200\b", "NVIDIA_H200_141GB"),
+        (r"\bGB200\b", "NVIDIA_GB200"),
+        (r"\bB200\b", "NVIDIA_B200"),
+        (r"\bRTX PRO 6000\b", "NVIDIA_RTX_PRO_6000"),
+    )
+)
+
+
+def node_of(
+    name: str,
+    devices: Sequence[Device],
+    *,
+    policy: FleetPolicy | None,
+    slots: int | None,
+    gpu_alias: Mapping[str, str],
+) -> Node:
+    """The machine, with the processors and the memory that the server may use.
+
+    ``policy`` None is best effort where there are GPUs, and emulation where there are none.
+    """
+    cores = len(os.sched_getaffinity(0))
+    default = FleetPolicy.BEST_EFFORT if devices else FleetPolicy.EMULATE
+    return Node(
+        name=name,
+        vcpus=cores,
+        memory_gb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB,
+        gpus=Counter(accelerator_of(device) for device in devices),
+        gpu_alias=gpu_alias,
+        slots=slots or max(_SLOTS_MIN, _SLOTS_PER_CORE * cores),
+        policy=policy or default,
+    )
+
+
+def accelerator_of(device: Device) -> str:
+    """The accelerator word for a device; a name made of the driver's where there is none."""
+    for pattern, name in _ACCELERATORS:
+        if pattern.search(device.name):
+            return name
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", device.name).strip("_").upper()
+    return plain if plain.startswith("NVIDIA_") else f"NVIDIA_{plain}"
+
+
+def emulated(plan: LaunchPlan) -> LaunchPlan:
+    """The plan without its GPUs, which it says in a line; those of the machine are hidden."""
+    notes = (*plan.notes, *_without_gpus(plan.replicas))
+    return replace(plan, replicas=tuple(map(_blinded, plan.replicas)), notes=notes)
+
+
+def _blinded(replica: ReplicaPlan) -> ReplicaPlan:
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+    return replace(replica, gpu_count=0, gpu_type=None, env={**replica.env, **hidden})
+
+
+def _without_gpus(replicas: Sequence[ReplicaPlan]) -> list[str]:
+    """A sentence for every group that asked for GPUs, in the order of the plan."""
+    asked = {
+        replica.role: f"{replica.gpu_count} {replica.gpu_type or 'GPU'}"
+        for replica in replicas
+        if replica.gpu_count
+    }
+    return [
+        f"Each {role.value.replace('_', ' ')} replica asked for {what}; "
+        "this machine emulates: it runs without."
+        for role, what in asked.items()
+    ]

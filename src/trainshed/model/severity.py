@@ -1,0 +1,163 @@
+"""How grave a line of a trainer's output is, from what frameworks and loggers write at its start.
+
+Structured lines (JSON with a severity and a message) are what Cloud Logging's own agents
+recognise; the prefixes are those of Python's logging, absl and glog, PyTorch and TensorFlow.  The
+stream says nothing: most loggers write everything to stderr.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+#: The words of loggers, in capitals, and the severity of each.
+WORDS: Final[Mapping[str, str]] = {
+    "DEFAULT": "DEFAULT",
+    "TRACE": "DEBUG",
+    "DEBUG": "DEBUG",
+    "INFO": "INFO",
+    "INFORMATION": "INFO",
+    "NOTICE": "INFO",
+    "WARN": "WARNING",
+    "WARNING": "WARNING",
+    "ERR": "ERROR",
+    "ERROR": "ERROR",
+    "SEVERE": "ERROR",
+    "CRITICAL": "CRITICAL",
+    "FATAL": "CRITICAL",
+    "ALERT": "CRITICAL",
+    "EMERGENCY": "CRITICAL",
+    "PANIC": "CRITICAL",
+}
+
+#: What a prefix may be recognised by: those words, a compiler's, and the letters of glog.
+_MARKS: Final[Mapping[str, str]] = {
+    **WORDS,
+    "error": "ERROR",
+    "warning": "WARNING",
+    "D": "DEBUG",
+    "I": "INFO",
+    "W": "WARNING",
+    "E": "ERROR",
+    "F": "CRITICAL",
+}
+
+#: Python's logging levels are multiples of ten.
+_LEVELS: Final = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_SEVERITY_KEYS: Final = ("severity", "level", "levelname")
+_MESSAGE_KEYS: Final = ("message", "msg")
+_JSON_LENGTH_MAX: Final = 1 << 16
+_PREFIX_LENGTH_MAX: Final = 200
+_WORDS_AFTER_TIME: Final = 4
+
+_WORD: Final = "(" + "|".join(sorted(WORDS, key=len, reverse=True)) + ")"
+_TIME = r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?"
+
+#: ``[rank0]:`` is what torchrun and PyTorch put in front of what a rank says.
+_RANK = re.compile(r"\[(?:rank)?\d+\]: ?")
+
+#: How lines begin, and how grave they then are; where it is not said, the first group says it.
+_PREFIXES: Final = tuple(
+    (re.compile(pattern), severity)
+    for pattern, severity in (
+        (rf"\[?{_WORD}\b(?:\]|:|\s|$)", ""),
+        (r"\[?([DIWEF])\d{4} \d\d:\d\d:\d", ""),  # glog, absl
+        (r"\[([IWEF]) \S+:\d+\]", ""),  # PyTorch's C++ side
+        (rf"{_TIME}:? ([DIWEF])[ \]/]", ""),  # TensorFlow's
+        (r"(?:fatal )?(error|warning): ", ""),
+        (r"\S+:\d+: \w*Warning: ", "WARNING"),  # Python's warnings
+        (r"Fatal Python error: |Segmentation fault\b|Aborted \(core dumped\)", "CRITICAL"),
+        (r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)(?::|$)", "ERROR"),
+    )
+)
+
+_AT_TIME = re.compile(_TIME)
+_SEPARATORS = re.compile(r"[\s\[\]:,|]+(?:-\s+)?")
+_TRACEBACK = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
+
+
+class SeverityReader:
+    """Reads one stream of one replica; a traceback stays an ERROR until its last line."""
+
+    __slots__ = ("_in_traceback",)
+
+    def __init__(self) -> None:
+        """Start outside of any traceback."""
+        self._in_traceback = False
+
+    def of(self, text: str) -> str:
+        """The severity of the next line."""
+        rank = _RANK.match(text)
+        said = text[rank.end() :] if rank else text
+        if _TRACEBACK.match(said):
+            self._in_traceback = True
+            return "ERROR"
+        if self._in_traceback and (not said or said[0].isspace()):
+            return "ERROR"
+        ends, self._in_traceback = self._in_traceback, False
+        return severity_of(said) or ("ERROR" if ends and _is_named(said) else "INFO")
+
+
+def severity_of(text: str) -> str | None:
+    """What the line itself says of its severity; None where it says nothing."""
+    if text.startswith("{"):
+        return _structured(text)
+    start = text[:_PREFIX_LENGTH_MAX].lstrip()
+    for pattern, severity in _PREFIXES:
+        if match := pattern.match(start):
+            return severity or _MARKS[match[1]]
+    return _after_time(start)
+
+
+def _after_time(start: str) -> str | None:
+    """Loggers put a few names between the time and the level: ``- trainer.data - INFO -``."""
+    time = _AT_TIME.match(start)
+    if time is None:
+        return None
+    words = (word for word in _SEPARATORS.split(start[time.end() :]) if word)
+    return next((WORDS[w] for w in islice(words, _WORDS_AFTER_TIME) if w in WORDS), None)
+
+
+def payload_of(text: str) -> dict[str, Any] | None:
+    """The object of a structured line, its ``message`` set; None where the line is only text."""
+    found = _object(text)
+    message = None if found is None else _first(found, _MESSAGE_KEYS)
+    if found is None or not isinstance(message, str):
+        return None
+    return {**found, "message": message}
+
+
+def _structured(text: str) -> str | None:
+    found = _object(text)
+    level = None if found is None else _first(found, _SEVERITY_KEYS)
+    if isinstance(level, str):
+        return WORDS.get(level.upper())
+    if isinstance(level, int) and not isinstance(level, bool):
+        return _LEVELS[max(0, min(level // 10, len(_LEVELS) - 1))]
+    return None
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    if not (text.startswith("{") and len(text) <= _JSON_LENGTH_MAX):
+        return None
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _first(found: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((found[key] for key in keys if key in found), None)
+
+
+def _is_named(text: str) -> bool:
+    """``pkg.Failed: why`` or ``Stopped``: the line that names what a traceback is about."""
+    name, _, _ = text.partition(":")
+    return all(part.isidentifier() for part in name.strip().split("."))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,253 @@
+"""``trainshed env``: what is printed is what a shell, gcloud and the SDKs really take."""
+
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from cli.standin import StandIn
+from conformance.gcloud import GCLOUD, needs_gcloud, quiet
+from trainshed.service.certificates import ensure_tls
+
+SDK_PYTHON = Path(__file__).parent.parent.parent / ".venv-google/bin/python"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_mine(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("CLOUDSDK_", "TRAINSHED_TOKEN", "STORAGE_EMULATOR", "GRPC_DEFAULT")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def data(home):
+    return home / "it's data"
+
+
+@pytest.fixture
+def server(data, monkeypatch, trainshed):
+    assert trainshed
+    monkeypatch.setenv("TRAINSHED_DATA_DIR", str(data))
+    with StandIn(lambda *_: (200, {"jobs": [{"jobId": "j1", "state": "QUEUED"}]})) as server:
+        server.note(data)
+        yield server
+
+
+def in_a_shell(text, *names, **environ):
+    """What the variables are once a shell has read the lines."""
+    script = f"set -eu\n{text}\nexec {shlex.quote(sys.executable)} -c " + shlex.quote(
+        "import os, sys; [print(n, os.environ.get(n), sep='=') for n in sys.argv[1:]]"
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{script} {' '.join(names)}"],
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
+    printed = trainshed("env", "--shell", "--project", "demo", "--region", "europe-west4")
+    assert printed.code == 0
+    assert "tsd_admin" not in printed.out + printed.err
+    as_json = trainshed("env", "--project", "demo", "--region", "europe-west4", "--format", "json")
+    wanted = as_json.json["variables"]
+    left_over = {"CLOUDSDK_AUTH_ACCESS_TOKEN": "old"}
+    found = in_a_shell(printed.out, *wanted, **left_over)
+    assert found == {name: str(value) for name, value in wanted.items()}
+    assert wanted == {
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": f"{server.url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{server.url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{server.url}/storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{server.url}/",
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "false",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(data / "admin-token"),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN": None,
+        "CLOUDSDK_CORE_PROJECT": "demo",
+        "CLOUDSDK_COMPUTE_REGION": "europe-west4",
+        "CLOUDSDK_AI_REGION": "europe-west4",
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_admin",
+    }
+
+
+def test_a_token_in_a_variable_stays_in_its_variable(trainshed, server, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_mine")
+    printed = trainshed("env")
+    assert "tsd_mine" not in printed.out
+    names = ("CLOUDSDK_AUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE",
+             "STORAGE_EMULATOR_HOST")  # fmt: skip
+    found = in_a_shell(printed.out, *names, TRAINSHED_TOKEN="tsd_mine")
+    assert list(found.values()) == ["tsd_mine", "None", f"{server.url}/as/tsd_mine"]
+    refused = trainshed("env", "--gcloud")
+    assert refused.code == 2
+    assert "--token-file" in refused.err
+
+
+def test_without_tokens_no_credentials_are_asked_for(trainshed, server, data):
+    server.note(data, anonymous=True)
+    found = trainshed("env", "--format", "json").json["variables"]
+    assert found["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] == "true"
+    assert found["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] is None
+    assert found["STORAGE_EMULATOR_HOST"] == server.url
+    assert "AnonymousCredentials()" in trainshed("env", "--python").out
+    assert "auth/disable_credentials true" in trainshed("env", "--gcloud").out
+
+
+def test_certificates_are_named_where_tls_is_spoken(trainshed, server, data):
+    tls = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "REQUESTS_CA_BUNDLE", "HTTPLIB2_CA_CERTS"}
+
+    def named():
+        return tls & trainshed("env", "--format", "json").json["variables"].keys()
+
+    assert named() == set()
+    server.note(data, grpc="127.0.0.1:8081", ca="/ca-bundle.pem")
+    assert named() == {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
+    server.url = server.url.replace("http:", "https:")
+    server.note(data, grpc="127.0.0.1:8081", ca="/ca-bundle.pem")
+    assert named() == tls
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (["--project", "123456"], "not a number"),
+        (["--url", "127.0.0.1:8080"], "looks like http://127.0.0.1:8080"),
+        (["--url", "http://127.0.0.1:8080/prefix"], "looks like"),
+        (["--python", "--transport", "grpc"], "no gRPC address"),
+        (["--token-file", "none"], "there is no token in it"),
+        (["--shell", "--gcloud"], "not allowed with"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(trainshed, server, words, word):
+    assert server
+    found = trainshed("env", *words)
+    assert found.code == 2
+    assert word in found.err
+    assert found.out == ""
+
+
+def test_without_a_server_nothing_is_made_up(trainshed, data):
+    found = trainshed("env", "--data-dir", data)
+    assert found.code == 2
+    assert "trainshed serve" in found.err
+
+
+def test_a_lost_token_and_a_stopped_server_are_told(trainshed, server, data):
+    (data / "admin-token").unlink()
+    assert "there is no token" in trainshed("env").err
+    server.note(data, pid=2**22 + 1)
+    found = trainshed("env")
+    assert found.code == 0
+    assert "not running" in found.err
+
+
+def test_a_server_elsewhere_is_not_given_the_token_of_this_machine(trainshed, server):
+    assert server
+    found = trainshed("env", "--url", "http://trainer.lan:8080", "--format", "json")
+    assert "tsd_admin" not in found.out
+    assert "no token is known" in found.err
+
+
+def gcloud(*words, environ):
+    return subprocess.run(
+        [GCLOUD, *words], env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@needs_gcloud
+def test_gcloud_takes_the_lines_of_the_shell(trainshed, server, tmp_path):
+    lines = trainshed("env", "--shell", "--project", "demo").out
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{lines}\nexec gcloud ai-platform jobs list --format=json"],
+        env={**os.environ, **quiet(tmp_path / "gcloud")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"jobId": "j1"' in done.stdout
+    assert server.seen == [("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)]
+
+
+@needs_gcloud
+@pytest.mark.slow
+def test_gcloud_takes_its_own_lines_with_no_network(trainshed, server, tmp_path):
+    lines = trainshed("env", "--gcloud", "--project", "demo").out
+    environ = {**os.environ, **quiet(tmp_path / "gcloud")}
+    done = subprocess.run(
+        ["/bin/sh", "-ec", lines],
+        env={**environ, "https_proxy": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    listed = gcloud("ai-platform", "jobs", "list", "--format=json", environ=environ)
+    assert listed.returncode == 0, listed.stderr
+    assert server.seen[-1] == ("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)
+
+
+class Jobs(grpc.GenericRpcHandler):
+    """Answers every call with an empty message; notes (method, authorization)."""
+
+    def __init__(self):
+        self.seen = []
+
+    def service(self, details):
+        self.seen.append((details.method, dict(details.invocation_metadata)["authorization"]))
+        return grpc.unary_unary_rpc_method_handler(lambda *_: b"")
+
+
+@pytest.fixture
+def grpc_server(data):
+    files = ensure_tls(data, [])
+    pair = (files.key.read_bytes(), files.certificate.read_bytes())
+    jobs = Jobs()
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[jobs])
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+    server.start()
+    jobs.note = {"grpc": f"127.0.0.1:{port}", "ca": str(files.bundle)}
+    yield jobs
+    server.stop(None).wait()
+
+
+USE = """
+print(aiplatform.CustomJob.list())
+from google.cloud import storage
+storage.Client(project='demo').bucket('b').exists()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SDK_PYTHON.exists(), reason="Google's clients are not installed")
+def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server, data, tmp_path):
+    server.note(data, **grpc_server.note)
+    rest = trainshed("env", "--python", "--project", "demo").out
+    over_grpc = trainshed("env", "--python", "--project", "demo", "--transport", "grpc").out
+    assert "tsd_admin" not in rest + over_grpc
+    (tmp_path / "script.py").write_text(rest + USE + over_grpc + USE)
+    done = subprocess.run(
+        [SDK_PYTHON, "-W", "ignore", tmp_path / "script.py"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    jobs = "/v1/projects/demo/locations/us-central1/customJobs"
+    assert server.seen[0] == ("GET", jobs, "Bearer tsd_admin", None)
+    assert ("GET", "/as/tsd_admin/storage/v1/b/b", None, None) in server.seen
+    method = "/google.cloud.aiplatform.v1.JobService/ListCustomJobs"
+    assert grpc_server.seen == [(method, "Bearer tsd_admin")]

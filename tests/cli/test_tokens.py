@@ -1,0 +1,258 @@
+"""``trainshed tokens`` and ``trainshed keys``, with a server and without one."""
+
+import json
+import stat
+
+import pytest
+
+from cli.standin import StandIn
+from service.keeping import Account, write_key_file
+from trainshed.model.refusals import Refusal
+from trainshed.service import signing_keys, tokens
+from trainshed.service.access import Access
+from trainshed.store.opening import open_store
+
+
+@pytest.fixture(autouse=True)
+def _no_token_of_mine(monkeypatch):
+    for name in ("TRAINSHED_TOKEN", "TRAINSHED_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def data(home):
+    return home / "data"
+
+
+def caller(data, text):
+    store = open_store(f"sqlite:///{data}/trainshed.db")
+    try:
+        access = Access(store, anonymous=False, clock=lambda: 0.0)
+        return access.caller(f"Bearer {text}", loopback=True)
+    finally:
+        store.close()
+
+
+def test_without_a_server_a_token_is_made_in_the_database(trainshed, data):
+    made = trainshed("tokens", "create", "--project", "demo", "--role", "viewer", "--name", "me")
+    assert made.code == 0
+    found = caller(data, made.out.strip())
+    assert (found.name, found.project, found.role.name) == ("me", "demo", "VIEWER")
+    assert "no server runs here" in made.err
+    assert made.out.strip() not in made.err
+
+
+def test_tokens_are_listed_without_their_texts_and_revoked_by_id(trainshed, data):
+    made = trainshed("tokens", "create", "--format", "json").json
+    listed = trainshed("tokens", "list", "--format", "json")
+    assert [row["id"] for row in listed.json] == [made["id"]]
+    assert made["token"] not in listed.out
+    assert made["id"] in trainshed("tokens", "list").out
+    gone = trainshed("tokens", "revoke", made["id"], "--format", "json")
+    assert gone.json == {"id": made["id"], "revoked": True}
+    assert trainshed("tokens", "list", "--format", "json").json[0]["revoked"] is True
+    with pytest.raises(Refusal):
+        caller(data, made["token"])
+
+
+def test_a_token_can_go_to_a_file_that_only_its_owner_reads(trainshed, data, tmp_path):
+    made = trainshed("tokens", "create", "--out", "t", "--format", "json")
+    assert "tsd_" not in made.out
+    assert stat.S_IMODE((tmp_path / "t").stat().st_mode) == 0o600
+    assert caller(data, (tmp_path / "t").read_text().strip()).project == "*"
+    lost = trainshed("tokens", "create", "--out", "no/such/t")
+    assert (lost.code, len(trainshed("tokens", "list", "--format", "json").json)) == (2, 1)
+
+
+def test_another_database_can_be_named(trainshed, home, monkeypatch):
+    url = f"sqlite:///{home}/other.db"
+    trainshed("tokens", "create", "--database", url)
+    monkeypatch.setenv("TRAINSHED_DATABASE", url)
+    assert len(trainshed("tokens", "list", "--format", "json").json) == 1
+
+
+def test_a_database_in_use_is_told_and_not_touched(trainshed, data):
+    store = open_store(f"sqlite:///{data}/trainshed.db")
+    try:
+        found = trainshed("tokens", "create")
+    finally:
+        store.close()
+    assert found.code == 2
+    assert "in use by another server" in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (["create", "--role", "owner"], "--role"),
+        (["create", "--project", "12345"], "project"),
+        (["revoke"], "revoke takes the ID"),
+        (["list", "x"], "revoke takes the ID"),
+        (["revoke", "x"], "there is no token 'x'"),
+        (["forget"], "invalid choice"),
+        ([], "ACTION"),
+        (["create", "--token-file", "none"], "there is no token in it"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(trainshed, words, word):
+    found = trainshed("tokens", *words)
+    assert found.code == 2
+    assert word in found.err
+    assert "Traceback" not in found.err
+
+
+ROW = {"id": "1", "name": "n", "project": "*", "role": "viewer", "createTime": "2026-01-01T00:00"}
+
+
+def test_a_running_server_is_asked_with_the_administrators_token(trainshed, data):
+    def answer(verb, *_):
+        every = {"GET": {"tokens": [{**ROW, "revoked": False}]}, "POST": {**ROW, "token": "tsd_n"}}
+        return 200, every.get(verb, {})
+
+    with StandIn(answer) as server:
+        server.note(data)
+        made = trainshed("tokens", "create", "--role", "viewer", "--project", "demo")
+        assert made.out == "tsd_n\n"
+        assert "1" in trainshed("tokens", "list").out
+        assert trainshed("tokens", "revoke", "a/../b").code == 0
+    assert server.seen == [
+        ("POST", "/trainshed/v1/tokens", "Bearer tsd_admin",
+         {"role": "viewer", "project": "demo"}),
+        ("GET", "/trainshed/v1/tokens", "Bearer tsd_admin", None),
+        ("DELETE", "/trainshed/v1/tokens/a%2F..%2Fb", "Bearer tsd_admin", None),
+    ]  # fmt: skip
+    assert not (data / "trainshed.db").exists()
+
+
+def test_the_servers_own_words_are_shown(trainshed, data):
+    with StandIn(lambda *_: (403, {"error": {"message": "only for administrators"}})) as server:
+        server.note(data)
+        with_health = trainshed("tokens", "list", "--url", server.url)
+    assert with_health.code == 2
+    assert "only for administrators" in with_health.err
+
+
+@pytest.mark.parametrize(
+    "answer", [(200, []), (200, "x"), (404, None), (500, {"error": "x"}), (200, {})]
+)
+def test_what_is_no_trainshed_server_is_told(trainshed, data, answer):
+    with StandIn(lambda *_: answer) as server:
+        server.note(data)
+        found = trainshed("tokens", "list", "--url", server.url)
+    assert found.code == 2
+    assert "Traceback" not in found.err
+    assert "unexpected" not in found.err
+
+
+def test_a_server_that_is_gone_is_not_shown_the_token(trainshed, data):
+    with StandIn() as server:
+        server.note(data, pid=2**22 + 1)  # no process has this id
+        assert trainshed("tokens", "list", "--format", "json").json == []
+    assert server.seen == []
+
+
+def test_the_token_of_this_machine_is_not_sent_elsewhere(trainshed, data):
+    with StandIn() as server:
+        server.note(data)
+        found = trainshed("tokens", "list", "--url", "http://trainer.invalid:8080")
+    assert found.code == 2
+    assert "wants an administrator's token" in found.err
+
+
+def test_a_server_without_a_known_token_says_what_to_do(trainshed, data, monkeypatch):
+    with StandIn(lambda *_: (200, {"tokens": []})) as server:
+        server.note(data, None)
+        lost = trainshed("tokens", "list")
+        assert lost.code == 2
+        assert "stop the server" in lost.err
+        monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_mine")
+        assert trainshed("tokens", "list", "--format", "json").json == []
+    assert [seen[2] for seen in server.seen] == ["Bearer tsd_mine"]
+
+
+@pytest.fixture(scope="module")
+def account():
+    return Account()
+
+
+def test_a_service_account_is_let_in_by_its_key_file(trainshed, data, tmp_path, account):
+    write_key_file(tmp_path / "sa.json", account)
+    added = trainshed("keys", "add", "--key-file", "sa.json", "--project", "demo")
+    assert added.code == 0
+    assert account.kid in added.out
+    assert "PRIVATE" not in added.out + added.err
+    assert caller(data, account.sign(0)).project == "demo"
+    assert [row["email"] for row in trainshed("keys", "list", "--format", "json").json] == [
+        account.email
+    ]
+    assert trainshed("keys", "remove", account.kid).code == 0
+    with pytest.raises(Refusal):
+        caller(data, account.sign(0))
+
+
+def test_a_service_account_is_let_in_by_its_public_key(trainshed, data, written, account):
+    written("ci.pem", account.public_pem)
+    words = ("keys", "add", "--email", account.email, "--public-key", "ci.pem", "--role", "admin")
+    assert len(trainshed(*words, "--format", "json").json["id"]) == 40
+    assert caller(data, account.sign(0)).role.name == "ADMIN"
+
+
+def test_a_key_goes_to_a_running_server_without_its_private_half(
+    trainshed, data, tmp_path, account
+):
+    write_key_file(tmp_path / "sa.json", account)
+    row = {**ROW, "email": account.email}
+    with StandIn(lambda *_: (200, row)) as server:
+        server.note(data)
+        assert trainshed("keys", "add", "--key-file", "sa.json").code == 0
+    ((verb, path, _, document),) = server.seen
+    assert (verb, path) == ("POST", "/trainshed/v1/keys")
+    assert document == account.registration()
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (["add"], "--key-file FILE, or --email"),
+        (["add", "--email", "a@b.example"], "--public-key"),
+        (["add", "--key-file", "sa.json", "--email", "a@b"], "--key-file has"),
+        (["add", "--key-file", "none.json"], "cannot read the key file"),
+        (["add", "--key-file", "ci.pem"], "cannot read the key file"),
+        (["add", "--email", "a@b.example", "--public-key", "sa.pem"], "is a private key"),
+        (["add", "--email", "a@b.example", "--public-key", "none"], "cannot read the key"),
+        (["add", "--email", "nobody", "--public-key", "ci.pem"], "email"),
+        (["remove"], "remove takes the ID"),
+        (["remove", "x"], "there is no key 'x'"),
+    ],
+)
+def test_a_mistake_with_keys_is_one_clear_line(trainshed, written, account, words, word):
+    written("sa.json", json.dumps(account.key_file()))
+    written("sa.pem", account.private_pem)
+    written("ci.pem", account.public_pem)
+    found = trainshed("keys", *words)
+    assert found.code == 2
+    assert word in found.err
+    assert "Traceback" not in found.err
+
+
+def test_both_ways_give_the_same_json(trainshed, data, tmp_path):
+    """The native API mounts the functions that the command uses without a server."""
+    store = open_store(f"sqlite:///{tmp_path}/served.db")
+
+    def answer(verb, path, document):
+        noun = path.split("/")[3]
+        module = {"tokens": tokens, "keys": signing_keys}[noun]
+        if verb == "POST":
+            return 200, tokens.create(store, document)
+        return 200, module.listing(store)
+
+    def outputs():
+        made = trainshed("tokens", "create", "--name", "n", "--format", "json").json
+        return [made.keys(), trainshed("tokens", "list", "--format", "json").json[0].keys()]
+
+    alone = outputs()
+    with StandIn(answer) as server:
+        server.note(data)
+        served = outputs()
+    store.close()
+    assert served == alone

@@ -1,0 +1,83 @@
+"""What the tests of the service engine share: attempts in a folder, and a server to be killed.
+
+As a script: a server that launches one attempt and then does nothing until it is killed.
+Arguments: the folder, then one program a replica.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from engines.support import cluster, plan_of, wait_until
+from trainshed.engines.base import AttemptKey, Phase
+from trainshed.engines.local.engine import LocalEngine
+from trainshed.model.log_line import SEGMENT_PATTERN, decode
+
+KEY = AttemptKey(7, 1)
+
+
+def engine_at(root, **more):
+    return LocalEngine(root, **{"find_gpus": tuple, **more})
+
+
+def marked(mark, *codes, **more):
+    return plan_of(cluster(*codes), mark, **more)
+
+
+def seen(engine, key=KEY):
+    return engine.observe([key])[0]
+
+
+def until(engine, *phases, key=KEY):
+    """The first observation of one of these phases."""
+    return wait_until(
+        lambda: (o := seen(engine, key)).phase in phases and o,
+        f"{key} is one of {phases}, not {seen(engine, key)}",
+    )
+
+
+def ended(engine, key=KEY):
+    return until(engine, Phase.ENDED, key=key)
+
+
+def folder(root, key=KEY):
+    return Path(root) / str(key.uid) / str(key.attempt)
+
+
+def segments(root, key=KEY):
+    return sorted((folder(root, key) / "log").glob(SEGMENT_PATTERN))
+
+
+def lines(root, key=KEY):
+    """Every whole line of an attempt, in the order of its segments."""
+    data = b"".join(path.read_bytes() for path in segments(root, key))
+    return [decode(line) for line in data.splitlines()]
+
+
+def texts(root, task="master-replica-0", key=KEY):
+    return [line.text for line in lines(root, key) if line.task_name == task]
+
+
+def records(root, key=KEY):
+    data = (folder(root, key) / "records.jsonl").read_text()
+    return [json.loads(line) for line in data.splitlines() if line]
+
+
+def record(root, kind, key=KEY):
+    return next((r for r in records(root, key) if r["is"] == kind), None)
+
+
+def main():
+    root, mark, *codes = sys.argv[1:]
+    engine_at(Path(root)).launch(KEY, marked(mark, *codes), ())
+    os.write(1, b"launched\n")
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Whatever is killed, an attempt goes on or is lost as a whole, and what is known stays true."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from engines import attempts
+from engines.attempts import (
+    KEY,
+    ended,
+    engine_at,
+    folder,
+    lines,
+    marked,
+    record,
+    seen,
+    segments,
+    texts,
+    until,
+)
+from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
+from trainshed.engines.base import Phase
+from trainshed.engines.local import plan_file
+from trainshed.engines.local.engine import BEGIN_S_MAX
+from trainshed.engines.local.plan_file import Errand
+
+
+def runner(root):
+    wait_until((folder(root) / "records.jsonl").exists, "the runner has begun")
+    return wait_until(lambda: record(root, "Began"), "the runner has begun")["pid"]
+
+
+def test_an_attempt_outlives_its_server_and_the_next_one_sees_every_line_once(root, mark, tmp_path):
+    half, go = tmp_path / "half", tmp_path / "go"
+    code = (
+        "for i in range(500): print(i, flush=True)\n"
+        + touching(half)
+        + awaiting(go)
+        + "for i in range(500, 1000): print(i)\nexit(5)"
+    )
+    server = subprocess.Popen(
+        [sys.executable, attempts.__file__, str(root), mark, code], stdout=subprocess.PIPE
+    )
+    with server:
+        assert server.stdout.readline() == b"launched\n"
+        wait_until(half.exists, "half of the lines are written")
+        server.kill()
+    engine = engine_at(root)
+    assert until(engine, Phase.READY).task_names == ("master-replica-0",)
+    engine.launch(KEY, marked(mark, "print('again')"), ())
+    go.touch()
+    assert ended(engine).outcome.exit_code == 5
+    assert texts(root) == [str(i) for i in range(1000)]
+    stamps = [line.stamp_ns for line in lines(root)]
+    assert all(a < b for a, b in pairwise(stamps))
+
+
+def test_a_killed_runner_is_a_lost_attempt_and_nothing_of_it_lives(root, mark, tmp_path):
+    started = tmp_path / "started"
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        f"        {touching(started)}        time.sleep(600)\n"
+        "time.sleep(600)"
+    )
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code, FOREVER), ())
+    wait_until(started.exists, "all processes run")
+    os.kill(runner(root), signal.SIGKILL)
+    found = until(engine, Phase.LOST)
+    assert found.outcome is None
+    assert found.fault == "its runner was killed"
+    assert seen(engine_at(root)).phase is Phase.LOST
+    assert_no_survivor(mark)
+    engine.launch(KEY, marked(mark, "print('again')"), ())
+    assert until(engine, Phase.LOST).key == KEY
+
+
+def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, tmp_path):
+    """The supervisor is suspended: it cannot end what is left, and so the lock is still held."""
+    told = tmp_path / "told"
+    code = f"import os; os.symlink(str(os.getppid()), {str(told)!r})\n" + FOREVER
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code), ())
+    wait_until(told.is_symlink, "the replica runs")
+    supervisor = int(told.readlink().name)
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(runner(root), signal.SIGKILL)
+    wait_until(lambda: not is_running(runner(root)), "the runner is gone")
+    phases = {seen(engine).phase for _ in range(20)}
+    os.kill(supervisor, signal.SIGCONT)
+    assert phases == {Phase.READY}
+    until(engine, Phase.LOST)
+
+
+def is_running(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_the_verdict_counts_though_the_runner_is_killed_while_it_stops_the_others(
+    root, mark, tmp_path
+):
+    deaf = tmp_path / "deaf"
+    worker = "import signal\nsignal.signal(15, signal.SIG_IGN)\n" + touching(deaf) + FOREVER
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, awaiting(deaf), worker), ())
+    pid = runner(root)
+    wait_until(lambda: record(root, "Decided"), "the primary has ended")
+    os.kill(pid, signal.SIGKILL)
+    found = ended(engine)
+    assert found.outcome.exit_code == 0
+    assert found.outcome.message.startswith("master-replica-0 exited with code 0")
+
+
+def test_a_runner_that_never_began_is_given_up_and_cannot_begin_later(root, mark, tmp_path):
+    """A server was killed between the plan and the process."""
+    ran = tmp_path / "ran"
+    folder(root).mkdir(parents=True)
+    plan = folder(root) / "plan.json"
+    plan_file.write(plan, Errand(plan=marked(mark, touching(ran))))
+    engine = engine_at(root)
+    assert seen(engine).phase is Phase.STARTING
+    long_ago = time.time() - BEGIN_S_MAX - 1
+    os.utime(plan, (long_ago, long_ago))
+    assert until(engine, Phase.LOST).fault == "its runner never began"
+    argv = [sys.executable, "-m", "trainshed.engines.local.runner", str(folder(root))]
+    assert subprocess.run(argv, check=False).returncode == 0
+    assert not ran.exists()
+
+
+def test_a_server_that_was_killed_before_the_process_launches_again(root, mark):
+    folder(root).mkdir(parents=True)
+    plan_file.write(folder(root) / "plan.json", Errand(plan=marked(mark, "print('late')")))
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, "print('now')"), ())
+    assert ended(engine).outcome.exit_code == 0
+    assert texts(root) == ["now"]
+
+
+def test_a_runner_that_cannot_even_begin_is_lost_with_its_last_words(root, mark, monkeypatch):
+    monkeypatch.setattr("trainshed.engines.local.engine.RUNNER", "trainshed.no_such_module")
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, ""), ())
+    assert "No module named trainshed.no_such_module" in until(engine, Phase.LOST).fault
+
+
+def test_a_burst_of_lines_over_several_segments_arrives_whole_and_in_order(root, mark):
+    code = (
+        "import os\n"
+        "data = b''.join(b'%07d %s\\n' % (i, b'x' * 1000) for i in range(10_000))\n"
+        "while data: data = data[os.write(1, data):]"
+    )
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code), ())
+    assert ended(engine).outcome.exit_code == 0
+    assert [int(text[:7]) for text in texts(root)] == list(range(10_000))
+    assert len(segments(root)) == 3
+
+
+def test_odd_bytes_and_very_long_lines_are_kept_in_pieces_that_can_be_read(root, mark):
+    code = (
+        "import os, sys\n"
+        "os.write(1, b'a\\x00b\\xff\\n' + b'1%\\r2%\\r3%\\n' + 'é'.encode() * 100_000)"
+    )
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code), ())
+    ended(engine)
+    first, one, two, three, *pieces = texts(root)
+    assert (first, one, two, three) == ("a\0b\ufffd", "1%", "2%", "3%")
+    assert "".join(pieces) == "é" * 100_000
+    assert max(map(len, pieces)) <= 1 << 15

@@ -1,0 +1,189 @@
+"""Settings: what beats what, and that no mistake in the file goes unnoticed."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
+from trainshed.config.load import _ROWS, _TABLES
+from trainshed.model.faults import UsageFault
+from trainshed.model.resources import FleetPolicy
+from trainshed.placement.request import QuotaRule
+
+PAGE = Path(__file__).parent.parent / "docs/reference/config.md"
+
+
+@pytest.fixture
+def load(tmp_path):
+    def run(text=None, environ=None, **flags):
+        if text is not None:
+            (tmp_path / "config.toml").write_text(text)
+        return load_settings(None, {"TRAINSHED_DATA_DIR": str(tmp_path), **(environ or {})}, flags)
+
+    return run
+
+
+def refused(load, text=None, **flags):
+    with pytest.raises(UsageFault) as found:
+        load(text, **flags)
+    return str(found.value)
+
+
+def example():
+    return re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+
+
+def test_nothing_need_be_said(load, tmp_path):
+    found = load()
+    assert found == Settings(data_dir=tmp_path, grpc_port=8081)
+    assert found.store_url == f"sqlite:///{tmp_path}/trainshed.db"
+
+
+def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
+    assert load(example()) == Settings(
+        data_dir=tmp_path,
+        host="127.0.0.1",
+        port=8080,
+        grpc_port=8081,
+        database="postgresql+psycopg://trainshed@db/trainshed",
+        allowed_hosts=("trainer.lan",),
+        allowed_origins=("https://console.example",),
+        body_bytes_max=8_388_608,
+        policy=FleetPolicy.BEST_EFFORT,
+        slots=64,
+        grace_s=10.0,
+        gpu_alias={"NVIDIA_TESLA_T4": "any", "NVIDIA_TESLA_V100": "NVIDIA_A100_80GB"},
+        quotas=(
+            QuotaRule(accelerator="NVIDIA_TESLA_T4", limit=8, project="demo", region="us-central1"),
+        ),
+        environments=(
+            LocalEnvironment(name="torch-2", python="/srv/environments/torch-2/bin/python"),
+        ),
+        images=(
+            ImageMapping(
+                environment="torch-2",
+                image="registry.example/team/*",
+                entrypoint=("python", "-m", "trainer.task"),
+            ),
+            ImageMapping(environment="torch-2", runtime_version="2.*"),
+        ),
+        log_bytes_max=1 << 30,
+        log_days_max=30.0,
+    )
+
+
+def test_the_page_has_every_key_and_the_file_every_setting():
+    text = example()
+    for keys in [*_TABLES.values(), *(row[3] for row in _ROWS.values())]:
+        assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
+    settable = {name for keys in _TABLES.values() for name, _ in keys.values()}
+    settable |= {row[0] for row in _ROWS.values()}
+    assert {f.name for f in fields(Settings)} - settable == {"data_dir", "anonymous"}
+
+
+def test_a_flag_beats_the_environment_and_that_beats_the_file(load):
+    text = '[server]\ndatabase = "sqlite:///file"\nport = 1\nhost = "127.0.0.2"'
+    assert load(text).database == "sqlite:///file"
+    environ = {"TRAINSHED_DATABASE": "sqlite:///environment"}
+    assert load(text, environ).database == "sqlite:///environment"
+    found = load(text, environ, database="sqlite:///flag", port=0, host=None)
+    assert (found.database, found.port, found.host) == ("sqlite:///flag", 0, "127.0.0.2")
+
+
+def test_the_data_directory_of_the_flag_is_where_the_file_is_looked_for(load, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/config.toml").write_text("[server]\nport = 7")
+    found = load("[server]\nport = 1", data_dir=str(tmp_path / "other"))
+    assert (found.port, found.data_dir) == (7, tmp_path / "other")
+
+
+def test_a_file_that_is_named_must_exist(tmp_path):
+    with pytest.raises(UsageFault, match=r"none\.toml"):
+        load_settings(tmp_path / "none.toml", {}, {"data_dir": str(tmp_path)})
+    (tmp_path / "mine.toml").write_text("[server]\nport = 5")
+    assert load_settings(tmp_path / "mine.toml", {}, {"data_dir": str(tmp_path)}).port == 5
+
+
+@pytest.mark.parametrize(
+    ("word", "port"), [("none", None), ("0", 0), ("9001", 9001), (9001, 9001), (None, 8081)]
+)
+def test_grpc_has_a_port_or_none(load, word, port):
+    assert load(grpc_port=word).grpc_port == port
+
+
+def test_a_server_is_anonymous_by_flag_only(load):
+    assert load(anonymous=True).anonymous
+    assert not load(anonymous=False).anonymous
+    assert "--anonymous" in refused(load, "[server]\nanonymous = true")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[serve]", ["'serve'", "did you mean server?", "quota"]),
+        ("port = 1", ["'port'", "server, fleet"]),
+        ("[server]\nprot = 1", ["config.toml: server", "'prot'", "did you mean port?"]),
+        ("[server]\nport = '8080'", ["server.port", "'8080'", "from 0 to 65535"]),
+        ("[server]\nport = 65536", ["server.port", "65536"]),
+        ("[server]\nport = -1", ["server.port"]),
+        ("[server]\nport = true", ["server.port", "True"]),
+        ("[server]\nport = 80.0", ["server.port"]),
+        ("[server]\ngrpc_port = 'off'", ["server.grpc_port", '"none"']),
+        ("[server]\nhost = ''", ["server.host", "not empty"]),
+        ("[server]\nallowed_hosts = 'a'", ["server.allowed_hosts", "list"]),
+        ("[server]\nallowed_hosts = ['http://a']", ["without http://"]),
+        ("[server]\nallowed_origins = ['a.example']", ["https://console.example"]),
+        ("[server]\ndata_dir = '/x'", ["data_dir", "--data-dir"]),
+        ("[server]\nbody_bytes_max = 0", ["server.body_bytes_max", "from 1"]),
+        ("server = 1", ["server must be a table", "[server]"]),
+        ("[fleet]\npolicy = 'fast'", ["fleet.policy", '"exact" or "best-effort" or "emulate"']),
+        ("[fleet]\npolicy = []", ["fleet.policy"]),
+        ("[fleet]\nslots = 0", ["fleet.slots"]),
+        ("[fleet]\ngrace_s = nan", ["fleet.grace_s", "a number from 0"]),
+        ("[fleet]\ngrace_s = inf", ["fleet.grace_s"]),
+        ("[fleet]\ngrace_s = -1", ["fleet.grace_s"]),
+        ("[fleet.gpu_alias]\nA = 1", ["fleet.gpu_alias", '"any"']),
+        ("[logs]\nbytes_max = '1 GB'", ["logs.bytes_max", "whole number"]),
+        ("[logs]\ndays_max = '30d'", ["logs.days_max", "a number"]),
+        ("[quota]\nlimit = 1", ["quota must be a list of tables", "[[quota]]"]),
+        ("quota = [1]", ["[[quota]]"]),
+        ("[[quota]]\nlimit = 1", ["quota 1 has no accelerator"]),
+        ("[[quota]]\naccelerator = 'A'\nlimit = -1", ["quota 1.limit", "-1"]),
+        ("[[quota]]\naccelerator = 'A'\nlimit = 1\nregions = 'x'", ["'regions'", "region?"]),
+        ("[[environment]]\nname = 'a'", ["environment 1 has no python"]),
+        ("[[environment]]\nname = 'a'\npython = 'p'\n" * 2, ["environment 2", "'a'"]),
+        ("[[image]]\nenvironment = 'a'", ["image 1", "either image or runtime_version"]),
+        (
+            "[[image]]\nenvironment = 'a'\nimage = 'i'\nruntime_version = '2'",
+            ["either image or runtime_version"],
+        ),
+        ("[[image]]\nimage = 'i'", ["image 1 has no environment"]),
+        ("[[image]]\nenvironment='a'\nimage='i'\nentrypoint='python x'", ["entrypoint", "list"]),
+        ("[server", ["cannot read the settings", "config.toml"]),
+        ("[server]\nport = 1\nport = 2", ["cannot read the settings"]),
+    ],
+)
+def test_a_mistake_in_the_file_is_named_with_what_is_accepted(load, text, words):
+    told = refused(load, text)
+    assert "config.toml" in told
+    assert [word for word in words if word not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ({"port": 70_000}, "--port is 70000"),
+        ({"grpc_port": "x"}, "--grpc-port is 'x'"),
+        ({"host": ""}, "--host is ''"),
+        ({"fleet_policy": "fast"}, "--fleet-policy is 'fast'"),
+    ],
+)
+def test_a_mistake_in_a_flag_names_the_flag(load, flags, word):
+    assert word in refused(load, **flags)
+
+
+def test_a_file_that_is_no_text_is_refused(load, tmp_path):
+    (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
+    assert "cannot read the settings" in refused(load)
