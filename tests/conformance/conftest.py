@@ -16,6 +16,7 @@ python = "{sys.executable}"
 [[image]]
 image = "registry.test/*"
 environment = "tests"
+entrypoint = ["python", "-c", "import sys; print('entry point', sys.argv[1:])"]
 
 [[image]]
 image = "gcr.io/x/*"
@@ -40,22 +41,32 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def gcloud_env(server, tmp_path_factory):
-    """What ``trainshed env`` would print, as variables."""
-    token = tmp_path_factory.mktemp("token") / "token"
-    token.write_text(server.token)
-    base = f"{server.url}/"
-    return {
-        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(token),
-        "CLOUDSDK_CORE_PROJECT": PROJECT,
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": base,
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": base,
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{base}storage/v1/",
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": base,
-        "CLOUDSDK_COMPUTE_REGION": "us-central1",
-        "CLOUDSDK_AI_REGION": "us-central1",
-        "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
-    }
+def gcloud_at(tmp_path_factory):
+    """What ``trainshed env`` would print for a server at some address, as variables."""
+    folder = tmp_path_factory.mktemp("tokens")
+
+    def variables(url, text="some-token"):
+        token = folder / f"{abs(hash(text))}"
+        token.write_text(text)
+        return {
+            "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(token),
+            "CLOUDSDK_CORE_PROJECT": PROJECT,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": f"{url}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{url}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{url}/storage/v1/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{url}/",
+            "CLOUDSDK_COMPUTE_REGION": "us-central1",
+            "CLOUDSDK_AI_REGION": "us-central1",
+            "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
+        }
+
+    return variables
+
+
+@pytest.fixture(scope="session")
+def gcloud_env(server, gcloud_at):
+    """gcloud, pointed at the server."""
+    return gcloud_at(server.url, server.token)
 
 
 @pytest.fixture(scope="session")

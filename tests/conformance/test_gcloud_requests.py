@@ -1,0 +1,110 @@
+"""What gcloud sends, kept byte for byte where bytes matter, and what the server makes of it.
+
+The recordings let a machine without gcloud check the server against real requests.  Where gcloud
+is there, it is asked whether it still sends the same.  UPDATE_GOLDEN=1 records anew.
+"""
+
+import base64
+import http.client
+import json
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from conformance.gcloud import needs_gcloud
+from conformance.gcloud_commands import COMMANDS, FILES
+from conformance.recorder import Recorder
+
+pytestmark = pytest.mark.slow
+
+RECORDINGS = Path(__file__).parent / "requests"
+
+#: What the server answers to each recording, a status a request; all others are 200.
+STATUS = {
+    "ml-submit-tuning": [501],
+    "ml-submit-unknown-field": [400],
+    "ai-tuning-create": [501],
+    "ai-tuning-describe": [404],
+    "ai-describe": [404],
+    "ai-cancel": [404],
+    "ai-operation": [404],
+}
+
+
+@pytest.fixture(scope="module")
+def recorder():
+    with Recorder() as found:
+        yield found
+
+
+@needs_gcloud
+@pytest.mark.parametrize("name", COMMANDS)
+def test_gcloud_still_sends_what_was_recorded(name, warm, gcloud_at, recorder, tmp_path):
+    for file, text in FILES.items():
+        (tmp_path / file).write_text(text)
+    package = tmp_path / "trainer"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    recorder.forget()
+    warm(COMMANDS[name], gcloud_at(recorder.url), tmp_path).ok()
+    path = RECORDINGS / f"{name}.json"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(json.dumps(recorder.taken, indent=1) + "\n")
+    recorded = json.loads(path.read_text())
+    assert [timeless(found) for found in recorder.taken] == [timeless(r) for r in recorded]
+
+
+def timeless(request):
+    """Without what differs from run to run: the archive's bytes and hash, and its boundary."""
+    found = json.loads(
+        re.sub(r"\b[0-9a-f]{64}\b|(?<=%2F)[0-9a-f]{64}", "HASH", json.dumps(request))
+    )
+    for name, value in found.get("headers", {}).items():
+        found["headers"][name] = re.sub(r"=+\d+=+", "BOUNDARY", value)
+    if "base64" in found:
+        body = base64.b64decode(found.pop("base64"))
+        head, _, rest = body.partition(b"Content-Transfer-Encoding: binary\n\n")
+        assert rest, body[:500]
+        found["head"] = re.sub(r"=+\d+=+|\d+", "N", head.decode())
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_server_answers_recorded_requests(name, asked_about):
+    requests = json.loads((RECORDINGS / f"{name}.json").read_text())
+    wanted = STATUS.get(name, [200] * len(requests))
+    answers = [sent(asked_about, request) for request in requests]
+    assert [status for status, _ in answers] == wanted, answers
+    assert all(answer["error"]["message"] for status, answer in answers if status != 200)
+
+
+@pytest.fixture(scope="module")
+def asked_about(server):
+    """The job that the recordings ask about is there before they do."""
+    for recorded in json.loads((RECORDINGS / "ml-submit-flags.json").read_text()):
+        sent(server, recorded)
+    return server
+
+
+def sent(server, request):
+    """The request as gcloud sent it, with a token of ours and a run of its own."""
+    parts = urlsplit(server.url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+    body = base64.b64decode(request.get("base64", "")) or (
+        json.dumps(request["json"]).encode() if "json" in request else None
+    )
+    run = "f" * 32  # one invocation: what is there already is answered, not refused
+    headers = {
+        "authorization": f"Bearer {server.token}",
+        "user-agent": f"google-cloud-sdk gcloud/528.0.0 invocation-id/{run}",
+        **request.get("headers", {}),
+    }
+    try:
+        connection.request(request["verb"], request["path"], body, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        connection.close()
