@@ -54,7 +54,7 @@ _LOG = logging.getLogger(__name__)
 
 
 #: How often old logs are looked for.
-HOUSEKEEPING_EVERY_S = 600.0
+HOUSEKEEPING_EVERY_S = 60.0
 
 
 class Housekeeping:

@@ -76,6 +76,7 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_AI_REGION": "europe-west4",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_admin",
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
     }
 
 

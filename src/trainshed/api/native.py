@@ -5,10 +5,12 @@ document is at ``/trainshed/v1/openapi.json``.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
@@ -20,12 +22,14 @@ from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import signing_keys, tokens
 from trainshed.service.logs import LogService
-from trainshed.service.native_log import log_objects
+from trainshed.service.native_log import NativeLog
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase
 
 Json = dict[str, Any]
 
+#: How long a follower of a quiet job rests between two looks.
+FOLLOW_S = 0.2
 #: How many events one call gives.
 EVENTS_MAX = 1000
 #: The largest number that a 64-bit column holds.
@@ -139,12 +143,32 @@ def _jobs(native: Native) -> APIRouter:
         task: str | None = None,
     ) -> StreamingResponse:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
-        record = stories.find(project, job)
-        found = log_objects(native.logs, record, follow=follow, tail=tail, task=task)
-        body = (json.dumps(line, ensure_ascii=False) + "\n" for line in found)
+        log = NativeLog(native.logs.cursor(stories.find(project, job)), task)
+        body = _stream(log, follow=follow, tail=tail)
         return StreamingResponse(body, media_type="application/x-ndjson")
 
     return router
+
+
+async def _stream(log: NativeLog, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
+    """The lines that are there, then those that come.  Between two looks no thread is held."""
+    if tail is not None:
+        yield _written(await anyio.to_thread.run_sync(log.tail, tail))
+    while True:
+        lines, more = await anyio.to_thread.run_sync(log.read)
+        if lines:
+            yield _written(lines)
+        if more:
+            continue
+        if log.is_over or not follow:
+            return
+        await anyio.sleep(FOLLOW_S)
+
+
+def _written(lines: list[Json]) -> bytes:
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode(
+        "utf-8", "backslashreplace"
+    )
 
 
 def _fleet(native: Native) -> APIRouter:

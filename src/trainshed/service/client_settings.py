@@ -66,6 +66,8 @@ def variables(target: Target) -> Mapping[str, str | None]:
     found["CLOUDSDK_AI_REGION"] = target.region
     found["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
     found["STORAGE_EMULATOR_HOST"] = storage_address(target)
+    # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
+    found["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     return found | certificate_variables(target)
 
 

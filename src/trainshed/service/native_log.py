@@ -1,43 +1,51 @@
 """A job's log as the native API streams it: one JSON object a line."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from trainshed.model.log_line import LogLine
-from trainshed.service.logs import LogService
+from trainshed.service.log_stream import LogCursor
 from trainshed.service.story import stamp
-from trainshed.store.records import JobRecord
+
+Json = dict[str, Any]
 
 _NS = 1_000_000_000
 
 
-def log_objects(
-    logs: LogService, record: JobRecord, *, follow: bool, tail: int | None, task: str | None
-) -> Iterator[dict[str, Any]]:
-    """The lines of a job, oldest first.
+class NativeLog:
+    """Reads one job's log from its beginning; never waits, so that many may be followed at once.
 
-    ``tail``: only so many of those that are there.  ``follow``: go on until the job has ended and
-    all was read.  ``task``: of one replica, or of ``service``.
+    ``task``: only the lines of one replica, or of ``service``.
     """
-    cursor = logs.cursor(record)
-    there = _of(task, _all_of(iter(cursor.read, [])))
-    yield from map(_shown, deque(there, tail) if tail else there)
-    if follow and not cursor.is_over:
-        behind = logs.followed(cursor)
-        yield from map(_shown, _of(task, behind))
+
+    def __init__(self, cursor: LogCursor, task: str | None) -> None:
+        """Stand at the beginning."""
+        self._cursor = cursor
+        self._task = task
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended and all of its log was read."""
+        return self._cursor.is_over
+
+    def tail(self, count: int) -> list[Json]:
+        """The last lines of what is there now."""
+        last: deque[LogLine] = deque(maxlen=count)
+        while lines := self._cursor.read():
+            last.extend(self._wanted(lines))
+        return [_shown(line) for line in last]
+
+    def read(self) -> tuple[list[Json], bool]:
+        """What has come since the last time, and whether there is more at once."""
+        lines = self._cursor.read()
+        return [_shown(line) for line in self._wanted(lines)], bool(lines)
+
+    def _wanted(self, lines: Iterable[LogLine]) -> Iterable[LogLine]:
+        return (line for line in lines if self._task in (None, line.task_name))
 
 
-def _all_of(pages: Iterable[list[LogLine]]) -> Iterator[LogLine]:
-    for page in pages:
-        yield from page
-
-
-def _of(task: str | None, lines: Iterable[LogLine]) -> Iterator[LogLine]:
-    return (line for line in lines if task in (None, line.task_name))
-
-
-def _shown(line: LogLine) -> dict[str, Any]:
+def _shown(line: LogLine) -> Json:
     seconds, fraction = divmod(line.stamp_ns, _NS)
     found = {
         "time": stamp(seconds, fraction),
