@@ -91,12 +91,12 @@ def test_google_cloud_storage_works_unchanged(server, prefix):
 
 
 GCSFS = """
-import os, pathlib, sys
+import os, pathlib
 import gcsfs
 
 fs = gcsfs.GCSFileSystem(token="anon", project="one", use_listings_cache=False)
 fs.mkdir("bkt")
-assert fs.ls("") == ["bkt/"] or fs.ls("") == ["bkt"]
+assert fs.ls("") == ["bkt/"]
 fs.pipe_file("bkt/a/b.txt", b"hello")
 with fs.open("bkt/a/c.txt", "wb") as file:
     file.write(b"x" * 100)
@@ -136,7 +136,7 @@ dropped.flush()
 dropped.discard()
 assert not fs.exists("bkt/dropped")
 
-here = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else os.environ["HERE"])
+here = pathlib.Path(os.environ["HERE"])
 (here / "put/below").mkdir(parents=True)
 (here / "put/large").write_bytes(content)
 (here / "put/below/small").write_text("two")
@@ -152,9 +152,8 @@ assert fs.ls("") == []
 """
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_gcsfs_works_unchanged(server, prefix, tmp_path_factory):
-    server.google(GCSFS, prefix, HERE=str(tmp_path_factory.mktemp("files")))
+def test_gcsfs_works_unchanged(server, tmp_path_factory):
+    server.google(GCSFS, PREFIXES[1], HERE=str(tmp_path_factory.mktemp("files")))
 
 
 def test_what_a_job_wrote_is_there_for_every_client(server):

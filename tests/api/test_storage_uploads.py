@@ -4,7 +4,9 @@ import base64
 import hashlib
 import http.client
 import json
+import shutil
 import socket
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -28,11 +30,19 @@ SINGLE = (
 RESUMABLE = "/resumable/upload/storage/v1/b/stage-bkt/o?alt=json&uploadType=resumable&name="
 
 
-@pytest.fixture
-def server(tmp_path):
-    with storage_process(tmp_path) as process:
-        process.make("stage-bkt", token="one-submitter")
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    with storage_process(tmp_path_factory.mktemp("data")) as process:
         yield process
+
+
+@pytest.fixture
+def server(process):
+    """The server with nothing on its disk but a bucket."""
+    for folder in ("buckets", "objects", "uploads"):
+        shutil.rmtree(process.data_dir / folder, ignore_errors=True)
+    process.make("stage-bkt", token="one-submitter")
+    return process
 
 
 def crc32c(text):
@@ -134,32 +144,58 @@ def test_an_upload_that_was_cut_off_is_invisible_and_goes_on_after_a_crash(serve
     assert stored(server) == content
 
 
-def test_what_came_before_a_cut_is_kept(server):
-    place = begin(server)
+def wait_until(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def files(server, folder):
+    return [path for path in (server.data_dir / "uploads" / folder).rglob("*") if path.is_file()]
+
+
+def cut_off(server, target, headers, content, when):
+    """Send a part of a body, and hang up once the server has got some of it."""
     with server.connect() as connection:
-        connection.putrequest("PUT", place)
+        connection.putrequest(*target)
         connection.putheader("Authorization", "Bearer one-submitter")
-        connection.putheader("Content-Length", "1000")
-        connection.putheader("Content-Range", "bytes 0-999/1000")
-        connection.endheaders(b"x" * 400)
-    received = ""
-    while not received:  # bounded by the test's own time limit
-        received = send(server, place, b"", "bytes */1000")[1].get("Range", "")
-    assert received == "bytes=0-399"
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders(content)
+        wait_until(when)
+
+
+def test_what_came_before_a_cut_is_kept(server):
+    content = bytes(range(256)) * 16384
+    total, sent = len(content), len(content) * 3 // 4
+    place = begin(server)
+    cut_off(
+        server,
+        ("PUT", place),
+        {"Content-Length": total, "Content-Range": f"bytes 0-{total - 1}/{total}"},
+        content[:sent],
+        lambda: any(path.stat().st_size >= 1 << 20 for path in files(server, "sessions")),
+    )
+    assert stored(server) is None
+    told = send(server, place, b"", f"bytes */{total}")[1]
+    received = int(told["Range"].removeprefix("bytes=0-")) + 1
+    assert 1 << 20 <= received <= sent
+    rest = f"bytes {received}-{total - 1}/{total}"
+    # what the cut connection still had to say may arrive meanwhile: then we are told, and ask again
+    while (answer := send(server, place, content[received:], rest))[0] in (308, 503):
+        told = send(server, place, b"", f"bytes */{total}")[1]
+        received = int(told["Range"].removeprefix("bytes=0-")) + 1
+        rest = f"bytes {received}-{total - 1}/{total}"
+    assert (answer[0], stored(server)) == (200, content)
 
 
 def test_a_multipart_upload_that_was_cut_off_leaves_nothing(server):
-    with server.connect() as connection:
-        connection.putrequest(
-            "POST", "/upload/storage/v1/b/stage-bkt/o?uploadType=multipart&name=x"
-        )
-        connection.putheader("Authorization", "Bearer one-submitter")
-        connection.putheader("Content-Type", f"multipart/related; boundary='{BOUNDARY}'")
-        connection.putheader("Content-Length", str(len(SINGLE)))
-        connection.endheaders(SINGLE[:-40])
-    parts = server.data_dir / "uploads/parts"
-    while parts.exists() and list(parts.iterdir()):  # bounded by the test's own time limit
-        pass
+    path = "/upload/storage/v1/b/stage-bkt/o?uploadType=multipart&name=x"
+    kind = {"Content-Type": f"multipart/related; boundary='{BOUNDARY}'", "Content-Length": 4 << 20}
+    head = SINGLE[: SINGLE.index(PACKAGE)]
+    cut_off(server, ("POST", path), kind, head + bytes(2 << 20), lambda: files(server, "parts"))
+    wait_until(lambda: not files(server, "parts"))
     assert stored(server, "x") is None
 
 

@@ -146,3 +146,28 @@ def test_an_engine_that_takes_no_commands_is_asked_again(make_world):
     world.clock.s += 5
     go(controller)
     assert world.state(uid) is JobState.RUNNING
+
+
+def test_labels_that_change_while_a_job_runs_do_not_hide_its_end(make_world):
+    world: World = make_world(script=runs())
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    world.store.set_labels(uid, {"team": "vision"}, None)
+    world.engine.end(world.key(uid))
+    for _ in range(2):
+        controller.observe_once()
+    assert world.state(uid) is JobState.SUCCEEDED
+
+
+def test_a_server_whose_lease_has_ended_writes_nothing_before_it_has_one_again(make_world):
+    world: World = make_world(script=runs())
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    world.clock.s += 30
+    world.engine.end(world.key(uid))
+    controller.observe_once()
+    assert world.state(uid) is JobState.RUNNING
+    go(controller)
+    assert world.state(uid) is JobState.SUCCEEDED

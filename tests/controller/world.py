@@ -194,9 +194,14 @@ def go(controller: Controller, rounds: int = 1) -> None:
     """Every step, in the order in which a job meets them."""
     for _ in range(rounds):
         controller.lease_once()
-        controller.schedule_once()
-        controller.perform_once()
-        controller.observe_once()
+        work(controller)
+
+
+def work(controller: Controller) -> None:
+    """The same while its leases are young."""
+    controller.schedule_once()
+    controller.perform_once()
+    controller.observe_once()
 
 
 def runs(seconds: float | None = None, **more):

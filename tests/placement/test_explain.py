@@ -188,7 +188,7 @@ def one_more(change):
     return replace(change, accepted=str(milder)) if milder and milder < int(change.asked) else None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(nodes=fleets(), rules=rule_sets, queue=queues(), data=st.data())
 def test_a_change_that_is_offered_admits_the_job(nodes, rules, queue, data):
     """Asked anew with it, as the last of the queue, the job starts at once; with less it waits."""

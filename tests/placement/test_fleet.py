@@ -48,6 +48,12 @@ def test_the_type_itself_is_preferred_to_a_stand_in_and_both_to_none():
     assert [place(fleet, uid, demand(1))[0].node for uid in (1, 2, 3)] == ["c", "b", "a"]
 
 
+def test_replicas_of_one_job_get_the_same_hardware_where_that_is_possible():
+    nodes = [node("a", 1), node("b", 2, gpu_type=V100, gpu_alias={T4: V100})]
+    assert {s.node for s in place(Fleet.of(nodes), 1, demand(1, workers=1))} == {"b"}
+    assert {s.node for s in place(Fleet.of(nodes), 1, demand(1, workers=2))} == {"a", "b"}
+
+
 def test_one_replica_never_mixes_gpu_types():
     mixed = node("a", gpu_alias={T4: ANY_GPU})
     mixed.gpus.update({"X": 1, "Y": 1})

@@ -89,7 +89,7 @@ def streams(draw, priorities):
     return arrivals
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     nodes=fleets(states=st.just(NodeState.READY)),
     rules=rule_sets,

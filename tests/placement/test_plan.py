@@ -78,6 +78,22 @@ def test_a_long_job_goes_ahead_beside_the_reserved_seats():
     assert [seat.node for seat in plan.placed[3]] == ["c"]
 
 
+def test_two_long_jobs_do_not_share_what_is_free_for_one():
+    """Of eight GPUs four are free; from 50 on the reserved job has six, so two are left."""
+    planner = planner_of(node("a", 8))
+    hold_all(planner, [queued(1, demand(4), seconds=50.0)])
+    queue = [queued(2, demand(6)), *(queued(uid, demand(2), seconds=1e6) for uid in (3, 4))]
+    plan = planner.plan(queue, 0.0)
+    assert set(plan.placed) == {3}
+
+
+def test_the_quota_of_a_job_with_a_reserved_start_is_kept_for_it():
+    planner = planner_of(node("a", 4), quotas=[QuotaRule(accelerator=T4, limit=4, project="p")])
+    hold_all(planner, [queued(1, demand(2), project="q")])
+    plan = planner.plan([queued(2, demand(4)), queued(3, demand(1), seconds=1.0)], 0.0)
+    assert reasons(plan) == {2: Reason.CAPACITY, 3: Reason.QUOTA}
+
+
 def test_a_job_that_waits_for_quota_reserves_no_room():
     planner = planner_of(node("a", 4), quotas=[QuotaRule(accelerator=T4, limit=2, project="p")])
     hold_all(planner, [queued(1, demand(2))])

@@ -244,7 +244,9 @@ parts = st.lists(st.sampled_from(["..", ".", "a", "", "é:*?\\", "~"]), max_size
 
 @given(names | parts)
 @example("gs:/x-2026-11-20-23:53:10.914")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 def test_every_name_is_stored_in_its_bucket_or_refused(objects, name):
     others = {*objects.data_dir.iterdir()} | {*(objects.data_dir / "buckets").iterdir()}
     others |= {objects.data_dir / "objects", objects.data_dir / "uploads"}

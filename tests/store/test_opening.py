@@ -19,6 +19,8 @@ from trainshed.testing.store_builders import LEASE_S, SERVER, add, place
 
 OPENS = "import sys; from trainshed.store.opening import open_store; open_store(sys.argv[1])"
 
+SET_VERSION = text("UPDATE alembic_version SET version_num = :version")
+
 
 def test_a_database_file_is_for_its_owner_only(sqlite_url, clock):
     open_store(sqlite_url, clock).close()
@@ -83,17 +85,19 @@ def test_a_database_of_a_newer_release_is_left_alone(url, clock):
     open_store(url, clock).close()
     engine = create_engine(url)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(SET_VERSION, {"version": "9999"})
     try:
         with pytest.raises(StoreFault, match="newer release"):
             open_store(url, clock)
     finally:
         with engine.begin() as connection:
-            connection.execute(text(f"UPDATE alembic_version SET version_num = '{migrate.NEWEST}'"))
+            connection.execute(SET_VERSION, {"version": migrate.NEWEST})
         engine.dispose()
 
 
-SQLITE_SCHEMA = text("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'")
+SQLITE_SCHEMA = text(
+    "SELECT type, name, sql FROM sqlite_master WHERE tbl_name != 'alembic_version'"
+)
 POSTGRES_COLUMNS = text(
     "SELECT table_name, column_name, data_type, is_nullable, column_default IS NULL"
     " FROM information_schema.columns"

@@ -63,7 +63,7 @@ def test_writes_that_wait_together_are_committed_together(store, monkeypatch):
     counted = commits(store, monkeypatch)
     outcomes = together(store, *[lambda: store.add_job(new_job())] * 8)
     assert len({record.uid for record, is_new in outcomes if is_new}) == 8
-    assert len(counted) == 2  # the gate's, and one for all
+    assert len(counted) == 1
 
 
 def test_a_refusal_is_one_callers_only(store):

@@ -3,10 +3,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from golden import check_golden
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import check_golden
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
 from trainshed.wire.storage_v1.faults import BadStorageRequest, error_json
 from trainshed.wire.storage_v1.ranges import ContentRange, byte_range, content_range

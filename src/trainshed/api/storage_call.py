@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -71,8 +71,12 @@ class Ask:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The query parameters."""
-        return self.request.query_params
+        """The query parameters; what is not UTF-8 would become another name unnoticed."""
+        raw: bytes = self.request.scope["query_string"]
+        try:
+            return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"))
+        except UnicodeDecodeError:
+            raise BadStorageRequest("Invalid query: it is not UTF-8") from None
 
     @property
     def bucket(self) -> str:

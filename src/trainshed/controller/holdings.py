@@ -19,10 +19,10 @@ class Holdings:
         self._by_uid: dict[int, Holding] = {}
 
     def refresh(self) -> Mapping[int, Holding]:
-        """Read what has changed; a copy of all that hold places, by uid."""
+        """Read what has changed; all that hold places, by uid: the same value while none has."""
         with self._lock:
             self._read()
-            return dict(self._by_uid)
+            return self._by_uid
 
     def of(self, key: AttemptKey) -> Holding | None:
         """What an attempt holds, read now if it is not known; None if it holds nothing."""
@@ -37,8 +37,10 @@ class Holdings:
         if self._mark is None:
             self._mark, _, _ = self._store.holding_changed(0)
             self._by_uid = {held.uid: held for held in self._store.holding()}
-        mark, came, gone = self._store.holding_changed(self._mark)
-        self._by_uid |= {held.uid: held for held in came}
-        for uid in gone:
-            self._by_uid.pop(uid, None)
-        self._mark = mark
+        self._mark, came, gone = self._store.holding_changed(self._mark)
+        if came or gone:
+            # never changed in place: whoever was given the last one reads on in it
+            changed = self._by_uid | {held.uid: held for held in came}
+            for uid in gone:
+                changed.pop(uid, None)
+            self._by_uid = changed

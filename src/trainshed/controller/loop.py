@@ -70,16 +70,17 @@ class Controller:
             monotonic=monotonic,
             pace=pace,
         )
+        self._observer = Observer(store, engine, self._leases, holdings, batch=pace.batch)
         self._performer = Performer(
             store,
             engine,
             self._leases,
             holdings,
             compose=compose,
+            performed=self._observer.look_at,
             grace_s=pace.grace_s,
             monotonic=monotonic,
         )
-        self._observer = Observer(store, engine, self._leases, holdings, batch=pace.batch)
         self._lease_worker = Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
         self._fleet_worker = Worker("fleet", self.fleet_once, tick_s=pace.fleet_s)
         self._schedule_worker = Worker(
@@ -147,7 +148,6 @@ class Controller:
         """Ask the engine what commands say; how many were performed."""
         done = self._performer.once()
         if done:
-            self._observer.reload()
             self._observe_worker.wake()
         return done
 

@@ -7,7 +7,8 @@ read again, and the next pass judges anew.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainshed.controller.applying import apply_all, log_with_story
@@ -52,18 +53,21 @@ class Observer:
         self._holdings = holdings
         self._batch = batch
         self._watched: dict[AttemptKey, Active] = {}
+        self._changed: deque[AttemptKey] = deque()
         self._stale = True
 
     def reload(self) -> None:
         """Read the active jobs anew in the next pass; any thread may say so."""
         self._stale = True
 
+    def look_at(self, keys: Iterable[AttemptKey]) -> None:
+        """Read these attempts' jobs anew; any thread may say so."""
+        self._changed.extend(keys)
+
     def once(self) -> int:
         """Observe, judge, write; how many jobs have come a step further."""
         server = self._leases.name
-        if self._stale:
-            self._stale = False
-            self._watched = self._load(server)
+        self._refresh(server)
         seen: Sequence[Observation] = self._engine.observe(tuple(self._watched))
         steps = 0
         while seen:
@@ -73,15 +77,26 @@ class Observer:
             seen = [o for o in moved if o.phase is Phase.ENDED and o.key in self._watched]
         return steps
 
-    def _load(self, server: str) -> dict[AttemptKey, Active]:
+    def _refresh(self, server: str) -> None:
+        changed = [self._changed.popleft() for _ in range(len(self._changed))]
+        if self._stale:
+            self._stale = False
+            self._watched = self._load(server)
+        elif changed:
+            for key in changed:
+                self._watched.pop(key, None)
+            self._watched |= self._load(server, {key.uid for key in changed})
+
+    def _load(self, server: str, uids: Collection[int] | None = None) -> dict[AttemptKey, Active]:
         """The jobs of whose attempts nothing is still to be performed.
 
         Before a LAUNCH is confirmed, an engine that knows nothing of the attempt says nothing by
         it; before a STOP is, an attempt that was not there may still start.  Jobs are read before
         commands: both are committed together, so a command not found afterwards was performed.
         """
-        active = {AttemptKey(job.uid, job.attempt): job for job in self._store.active(server)}
-        for command in self._store.commands(server, limit=COMMANDS_MAX):
+        found = self._store.active(server, uids=uids)
+        active = {AttemptKey(job.uid, job.attempt): job for job in found}
+        for command in self._store.commands(server, limit=COMMANDS_MAX, uids=uids):
             active.pop(AttemptKey(command.uid, command.attempt), None)
         return active
 

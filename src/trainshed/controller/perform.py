@@ -6,8 +6,9 @@ engines promise to bear.  A LAUNCH that a STOP already follows is not performed 
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from trainshed.controller import replicas, words
 from trainshed.controller.applying import log_with_story
@@ -39,6 +40,10 @@ COMMANDS_MAX = 500
 COMPOSE_TRIES_MAX = 5
 _BACKOFF_S_MAX = 60.0
 _CONFIRM_EVERY_S = 0.1
+#: Jobs that are read together; a launch takes time, and the last one should not be old news.
+_RECORDS_AT_ONCE = 32
+
+_ByKey = Mapping[AttemptKey, Sequence[StoredCommand]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +63,20 @@ class Performer:
         holdings: Holdings,
         *,
         compose: Compose,
+        performed: Callable[[Collection[AttemptKey]], None],
         grace_s: float,
         monotonic: Callable[[], float],
     ) -> None:
-        """Nothing is read before the first ``once``."""
+        """Nothing is read before the first ``once``.
+
+        ``performed`` is told of attempts whose commands have been confirmed.
+        """
         self._store = store
         self._engine = engine
         self._leases = leases
         self._holdings = holdings
         self._compose = compose
+        self._performed = performed
         self._grace_s = grace_s
         self._monotonic = monotonic
         self._delays: dict[AttemptKey, _Delay] = {}
@@ -76,32 +86,49 @@ class Performer:
         server = self._leases.name
         by_key = _by_key(self._store.commands(server, limit=COMMANDS_MAX))
         self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
-        done: list[int] = []
+        done: list[StoredCommand] = []
         confirmed, confirmed_at = 0, self._monotonic()
-        for key in sorted(by_key, key=lambda key: not _stops(by_key[key])):
-            if self._perform(key, by_key[key], server):
-                done += [command.seq for command in by_key[key]]
+        for key, record in self._due(by_key):
+            if self._perform(key, by_key[key], record, server):
+                done += by_key[key]
             if done and self._monotonic() - confirmed_at >= _CONFIRM_EVERY_S:
                 confirmed += self._confirm(done)
                 confirmed_at = self._monotonic()
         return confirmed + self._confirm(done)
 
-    def _confirm(self, done: list[int]) -> int:
+    def _due(self, by_key: _ByKey) -> Iterator[tuple[AttemptKey, JobRecord | None]]:
+        """What is to be performed now, stops first; each launch with its job, read just before."""
+        keys = [key for key in by_key if not self._is_delayed(key)]
+        yield from ((key, None) for key in keys if _stops(by_key[key]))
+        launches = iter([key for key in keys if not _stops(by_key[key])])
+        while part := list(islice(launches, _RECORDS_AT_ONCE)):
+            records = self._store.jobs_by_uid([key.uid for key in part])
+            yield from ((key, records.get(key.uid)) for key in part)
+
+    def _is_delayed(self, key: AttemptKey) -> bool:
+        delay = self._delays.get(key)
+        return delay is not None and self._monotonic() < delay.until
+
+    def _confirm(self, done: list[StoredCommand]) -> int:
         count = len(done)
         if done:
-            self._store.confirm(tuple(done))
+            self._store.confirm([command.seq for command in done])
+            self._performed({AttemptKey(command.uid, command.attempt) for command in done})
             done.clear()
         return count
 
-    def _perform(self, key: AttemptKey, commands: Sequence[StoredCommand], server: str) -> bool:
+    def _perform(
+        self,
+        key: AttemptKey,
+        commands: Sequence[StoredCommand],
+        record: JobRecord | None,
+        server: str,
+    ) -> bool:
         """Whether the commands of an attempt have been performed; else they are tried again."""
-        delay = self._delays.get(key)
-        if delay is not None and self._monotonic() < delay.until:
-            return False
         try:
             if _stops(commands):
                 return self._stop(key)
-            return self._launch(key, server)
+            return self._launch(key, record, server)
         except StoreFault:
             raise
         except Exception as error:  # noqa: BLE001 - told in the story; the other jobs go on
@@ -112,8 +139,7 @@ class Performer:
             self._engine.stop(key, self._grace_s)
         return True
 
-    def _launch(self, key: AttemptKey, server: str) -> bool:
-        record = self._store.job_by_uid(key.uid)
+    def _launch(self, key: AttemptKey, record: JobRecord | None, server: str) -> bool:
         if (
             record is None
             or record.attempt != key.attempt
@@ -180,7 +206,7 @@ def _verdict(error: Exception) -> Verdict:
     return gave_up(str(error), code)
 
 
-def _by_key(commands: Sequence[StoredCommand]) -> Mapping[AttemptKey, Sequence[StoredCommand]]:
+def _by_key(commands: Sequence[StoredCommand]) -> _ByKey:
     found: defaultdict[AttemptKey, list[StoredCommand]] = defaultdict(list)
     for command in commands:
         found[AttemptKey(command.uid, command.attempt)].append(command)

@@ -93,6 +93,7 @@ class Scheduler:
         """Begin anew: whoever has not led for a while knows nothing."""
         self._planner = Planner(self._quotas)
         self._held: dict[int, int] = {}
+        self._synced: Mapping[int, Holding] | None = None
         self._nodes: Sequence[Node] = ()
         self._nodes_at = float("-inf")
         self._passed_at = float("-inf")
@@ -103,6 +104,9 @@ class Scheduler:
         """Bring the planner up to date; whether anything was new to it."""
         changed = self._sync_nodes()
         holdings = self._holdings.refresh()
+        if holdings is self._synced:
+            return changed
+        self._synced = holdings
         for uid in self._held.keys() - holdings.keys():
             self._planner.release(uid)
             del self._held[uid]
@@ -119,7 +123,7 @@ class Scheduler:
         if now - self._nodes_at < NODES_EVERY_S:
             return False
         self._nodes_at = now
-        nodes = tuple(row.node for row in self._store.nodes())
+        nodes = tuple(self._store.fleet())
         if nodes == self._nodes:
             return False
         self._planner.set_nodes(nodes)

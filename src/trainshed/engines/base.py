@@ -7,7 +7,7 @@ with ``EngineFault``; a program that fails is not a fault of the engine but an o
 import enum
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
@@ -60,8 +60,7 @@ class OutputSink(Protocol):
         """Take one line of the engine itself."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AttemptKey:
+class AttemptKey(NamedTuple):
     """One launch of all replicas of a job: names derive from it, so effects are safe to repeat."""
 
     uid: int

@@ -6,10 +6,11 @@ stream says nothing: most loggers write everything to stderr.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 #: The words of loggers, in capitals, and the severity of each.
 WORDS: Final[Mapping[str, str]] = {
@@ -49,6 +50,7 @@ _LEVELS: Final = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _SEVERITY_KEYS: Final = ("severity", "level", "levelname")
 _MESSAGE_KEYS: Final = ("message", "msg")
 _JSON_LENGTH_MAX: Final = 1 << 16
+_NESTED_MAX: Final = 200
 _PREFIX_LENGTH_MAX: Final = 200
 _WORDS_AFTER_TIME: Final = 4
 
@@ -73,6 +75,8 @@ _PREFIXES: Final = tuple(
     )
 )
 
+#: Halves of characters can be written in JSON, and in no other encoding.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _AT_TIME = re.compile(_TIME)
 _SEPARATORS = re.compile(r"[\s\[\]:,|]+(?:-\s+)?")
 _TRACEBACK = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
@@ -140,11 +144,14 @@ def _structured(text: str) -> str | None:
 
 
 def _object(text: str) -> dict[str, Any] | None:
+    """The object that a line is, if every client can be given it as JSON again."""
     if not (text.startswith("{") and len(text) <= _JSON_LENGTH_MAX):
         return None
+    if text.count("{") + text.count("[") > _NESTED_MAX or _SURROGATE.search(text):
+        return None
     try:
-        found = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 
@@ -159,5 +166,10 @@ def _is_named(text: str) -> bool:
     return all(part.isidentifier() for part in name.strip().split("."))
 
 
-def _refuse(constant: str) -> None:
+def _finite(number: str) -> float:
+    found = float(number)
+    return found if math.isfinite(found) else _refuse(number)
+
+
+def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")

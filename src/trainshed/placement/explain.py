@@ -1,16 +1,14 @@
-"""Puts into words why jobs wait, and what would admit them now.
+"""Puts into words why jobs wait.
 
 A job is told the names of jobs of its own project only; those of others are counted.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 
-from trainshed.model.explanation import Change, Explanation, Reason
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import Demand, NodeState
 from trainshed.placement import words
-from trainshed.placement.change import admitting_change
 from trainshed.placement.ground import MEMORY, SLOTS, VCPUS, Ask
 from trainshed.placement.planning_pass import PlanningPass
 from trainshed.placement.quota import Pot
@@ -155,18 +153,3 @@ def _scarce(ask: Ask) -> Iterable[int]:
 
 def _name_for(job: QueuedJob, other: QueuedJob) -> str:
     return other.name if other.project == job.project else "a job of another project"
-
-
-def change_for(done: PlanningPass, job: QueuedJob) -> Change | None:
-    """The one change with which the job would start now, behind all who wait."""
-    return admitting_change(
-        job.demand,
-        done.fleet.ground,
-        lambda demand: done.admits(job, demand),
-        words.WOULD_START,
-    )
-
-
-def with_change(explanation: Explanation, change: Change | None) -> Explanation:
-    """The explanation, with the change that it goes with."""
-    return replace(explanation, change=change) if change else explanation

@@ -6,20 +6,21 @@ a pass stand in ``planning_pass``.
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from trainshed.model.explanation import Change, Explanation
 from trainshed.model.resources import Node
-from trainshed.placement.explain import Explainer, change_for, with_change
+from trainshed.placement.explain import Explainer
 from trainshed.placement.fleet import Fleet
+from trainshed.placement.offers import Offers, offer, without
 from trainshed.placement.planning_pass import PlanningPass
 from trainshed.placement.possible import Possible
 from trainshed.placement.quota import Quotas
 from trainshed.placement.request import HeldJob, Plan, QueuedJob, QuotaRule
 from trainshed.placement.reservation import Reservation
-from trainshed.placement.waiting import Wait
 
-#: How often a pass is repeated without a job whose leaving would let others start.
-_REPEATS_MAX = 4
+#: How many jobs, whose leaving would let others start, get a pass of their own for their change.
+_APART_MAX = 4
 
 
 class Planner:
@@ -79,50 +80,40 @@ class Planner:
         Remembered from pass to pass is who has the reservation, and nothing else.
         """
         queue = [job for job in queue if job.uid not in self._held]
-        done = self._pass(queue, now_s)
+        offers = Offers(explain_uids, explain_max)
+        done = self._begin(now_s)
+        for state in done.run(queue, self.reservation):
+            offers.look(state)
         explainer = Explainer(done, self._held)
         waiting = {uid: explainer.explain(wait) for uid, wait in done.waits.items()}
-        wanted = set(list(done.waits)[:explain_max]).union(explain_uids)
-        asked = [wait for uid, wait in done.waits.items() if uid in wanted]
-        alone = [wait for wait in asked if not _frees_others(done, wait)]
-        changes = {wait.job.uid: change_for(done, wait.job) for wait in alone}
         done.close()
         self.reservation = done.reservation
-        freeing = [wait for wait in asked if _frees_others(done, wait)]
-        changes |= self._changes_after(freeing, queue, now_s, explain_uids)
+        changes = offers.changes | self._apart(offers.apart, queue, now_s, explain_uids)
         return Plan(placed=done.placed, waiting=_with_changes(waiting, changes))
 
-    def _pass(self, queue: Sequence[QueuedJob], now_s: float) -> PlanningPass:
-        done = PlanningPass(self._fleet, self._quotas, self._possible, self._ends, now_s)
-        done.run(queue, self.reservation)
-        return done
+    def _begin(self, now_s: float) -> PlanningPass:
+        return PlanningPass(self._fleet, self._quotas, self._possible, self._ends, now_s)
 
-    def _changes_after(
+    def _apart(
         self,
-        freeing: Sequence[Wait],
+        jobs: Sequence[QueuedJob],
         queue: Sequence[QueuedJob],
         now_s: float,
         explain_uids: Collection[int],
     ) -> dict[int, Change | None]:
-        """The changes of jobs that others wait for: who asks anew goes behind those others.
-
-        Each takes a pass of its own, so only the first few get one, and those asked for.
-        """
+        """The changes of jobs that others wait for; only the first few, and those asked for."""
         changes = {}
-        for i, wait in enumerate(freeing):
-            if i < _REPEATS_MAX or wait.job.uid in explain_uids:
-                done = self._pass([job for job in queue if job.uid != wait.job.uid], now_s)
-                changes[wait.job.uid] = change_for(done, wait.job)
-                done.close()
+        for i, job in enumerate(jobs):
+            if i < _APART_MAX or job.uid in explain_uids:
+                state = self._begin(now_s)
+                for _ in state.run(without(queue, job), self.reservation):
+                    pass
+                changes[job.uid] = offer(state, job)
+                state.close()
         return changes
-
-
-def _frees_others(done: PlanningPass, wait: Wait) -> bool:
-    """Whether others might start if the job no longer waited."""
-    return wait.reserved is not None or wait.job.uid in done.concerned
 
 
 def _with_changes(
     waiting: Mapping[int, Explanation], changes: Mapping[int, Change | None]
 ) -> dict[int, Explanation]:
-    return {uid: with_change(one, changes.get(uid)) for uid, one in waiting.items()}
+    return {uid: replace(one, change=changes.get(uid)) for uid, one in waiting.items()}

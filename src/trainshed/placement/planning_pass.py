@@ -3,7 +3,7 @@
 The rules, in the order in which they are asked of each job (more urgent first, then older):
 
 1. Quota.  A job over its quota waits, and reserves no room.  Until it has started, no job after it
-   takes of the quotas that it needs, even if there is some left: a stream of small jobs would keep
+   takes of any quota that it needs, even if there is some left: a stream of small jobs would keep
    a large one waiting for ever.  Jobs of other projects, regions or accelerators are not concerned.
    A job that exceeds a quota all by itself can wait for ever, and so stands in nobody's way.
 2. Room.  The first job that has its quota and does not fit gets a reserved start (``reservation``),
@@ -15,7 +15,8 @@ older one that comes (back) into the queue, may go before it.
 """
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import JobDemand, Seat
@@ -56,13 +57,20 @@ class PlanningPass:
         self._closed: dict[Pot, QueuedJob] = {}
         self._failed: dict[tuple[bool, object], QueuedJob] = {}
 
-    def run(self, queue: Sequence[QueuedJob], before: Reservation | None) -> None:
-        """Decide about every job; ``before`` is the reservation that the last pass ended with."""
+    def run(
+        self, queue: Sequence[QueuedJob], before: Reservation | None
+    ) -> Iterator["PlanningPass"]:
+        """Decide about every job; ``before`` is the reservation that the last pass ended with.
+
+        Stops after all jobs of one priority: there, who would join them is the last of them.
+        """
         self._before = before
-        for job in in_order(queue, before):
-            wait = self._consider(job)
-            if wait is not None:
-                self.waits[job.uid] = wait
+        for _, alike in groupby(in_order(queue, before), key=lambda job: job.priority):
+            for job in alike:
+                wait = self._consider(job)
+                if wait is not None:
+                    self.waits[job.uid] = wait
+            yield self
 
     def close(self) -> None:
         """Put fleet and quotas back as they were."""
@@ -73,7 +81,7 @@ class PlanningPass:
             self.quotas.release(self.reservation.job.uid)
 
     def admits(self, job: QueuedJob, demand: JobDemand) -> bool:
-        """Whether the job would start after this pass, as the last of its queue, if it asked so.
+        """Whether the job would start as the last of those decided so far, if it asked so.
 
         The quotas that nobody but the job itself keeps closed count as open.
         """
@@ -112,11 +120,11 @@ class PlanningPass:
         if (hindrance := self.possible.hindrance(job.demand)) is not None:
             return Wait(job=job, reason=hindrance)
         self.concerned.update(closer.uid for closer in closers)
-        if not overs:
-            return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=closers[0])
         if not self.quotas.beyond(job.project, job.demand):
             for claim in self.quotas.claims(job.project, job.demand):
                 self._closed.setdefault(claim.pot, job)
+        if not overs:
+            return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=closers[0])
         return Wait(job=job, reason=Reason.QUOTA, overs=overs)
 
     def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
@@ -167,8 +175,12 @@ class PlanningPass:
         return self.reservation
 
     def _older_waiting(self, job: QueuedJob) -> frozenset[int]:
+        """Those who may come to want the same room; who is beyond a quota never will."""
         return frozenset(
-            uid for uid, wait in self.waits.items() if wait.job.priority == job.priority
+            uid
+            for uid, wait in self.waits.items()
+            if wait.job.priority == job.priority
+            and not self.quotas.beyond(wait.job.project, wait.job.demand)
         )
 
     def _seat(self, job: QueuedJob, demand: JobDemand) -> tuple[Seat, ...] | None:

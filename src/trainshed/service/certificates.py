@@ -8,6 +8,7 @@ reads both files while another one renews can never see two that do not belong t
 
 import contextlib
 import ipaddress
+import socket
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -59,8 +60,8 @@ class _Pair:
 def ensure_tls(data_dir: Path, names: Iterable[str], *, now: datetime | None = None) -> TlsFiles:
     """See that the files in ``tls/`` are there and good for the names, at every start.
 
-    ``names``: host names and addresses besides loopback's.  Names that the certificate has
-    already stay in it, because several servers may share the files.
+    ``names``: host names and addresses besides loopback's and the machine's own.  Names that the
+    certificate has already stay in it, because several servers may share the files.
     """
     folder = data_dir / "tls"
     files = TlsFiles(
@@ -72,7 +73,7 @@ def ensure_tls(data_dir: Path, names: Iterable[str], *, now: datetime | None = N
     today = now or datetime.now(UTC)
     with alone_in(folder):
         authority = _authority(folder / "ca.key", files.ca, today)
-        _server(files, authority, _wanted(names), today)
+        _server(files, authority, _wanted([*names, socket.gethostname()]), today)
         _write_if_new(files.bundle, _MARK + files.ca.read_bytes() + public_roots())
     return files
 

@@ -1,14 +1,13 @@
 """The job of ``local train`` with a file or with machine flags: checked first, then run whole."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.service.documents import read_one
 from trainshed.service.judging import Accepted, Rulebook, accept, judge
-from trainshed.service.merging import Merged, merge, put, spelled
+from trainshed.service.merging import merge, put, with_args
 from trainshed.wire.detect import Kind, kind_of
 
 
@@ -36,14 +35,3 @@ def cluster_job(
     if has_package and "packages" not in flags:
         put(merged.content, ("trainingInput", "packageUris"), [])
     return accept(judge(merged, rulebook), Dialect.ML_V1)
-
-
-def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
-    """The document with USER_ARGS in the place of its own args, if there are any."""
-    if not user_args:
-        return merged
-    content = dict(merged.content)
-    key = spelled(content, "trainingInput")
-    content[key] = dict(content[key]) if isinstance(content.get(key), dict) else {}
-    put(content, ("trainingInput", "args"), list(user_args))
-    return replace(merged, content=content)

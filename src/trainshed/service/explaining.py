@@ -6,11 +6,10 @@ from pathlib import Path
 
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
-from trainshed.service.cluster_train import with_args
 from trainshed.service.documents import read_one
 from trainshed.service.judging import Rulebook, accept, judge
 from trainshed.service.local_run import LocalJob
-from trainshed.service.merging import merge_any
+from trainshed.service.merging import merge_any, with_args
 from trainshed.service.programs import Source
 from trainshed.wire.detect import Kind, kind_of
 

@@ -72,7 +72,7 @@ class SeenFleet:
     def _look(self) -> None:
         if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
             return
-        nodes = [row.node for row in self._store.nodes()]
+        nodes = self._store.fleet()
         self._read_at = self._clock()
         if nodes != self._nodes:
             self._nodes, self._possible = nodes, Possible(nodes, self._quotas)

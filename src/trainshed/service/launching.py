@@ -129,7 +129,7 @@ class Launching:
 
     def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
         names = {seat.node for seat in seats}
-        return {row.node.name: row.node for row in self._store.nodes() if row.node.name in names}
+        return {node.name: node for node in self._store.fleet() if node.name in names}
 
     def _here(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
         """A replica's command with its own interpreter, whose programs are found before others."""

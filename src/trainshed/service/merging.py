@@ -6,15 +6,14 @@ masterConfig alone (contracts/gcloud.md 3.2).
 
 import copy
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.service.flag_values import text_of
 from trainshed.service.submit_flags import FLAGS, Path, SubmitFlag
-from trainshed.wire.detect import Kind, kind_of
 from trainshed.wire.spelling import snake
 
 #: Where a file may carry flags of its own, applied as those on a command line would be.
@@ -63,6 +62,8 @@ def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: s
     The submit flags mean fields of an ml v1 Job.  Of a Vertex job they can only say the region,
     which stands beside the document there.  Raises UsageFault for any other.
     """
+    from trainshed.wire.detect import Kind, kind_of  # noqa: PLC0415  # reads the whole catalog
+
     kind = kind_of(content)
     if kind is Kind.ML_JOB:
         return merge(content, flags)
@@ -75,6 +76,17 @@ def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: s
             f"{kind.value}"
         )
     return Merged(content=document, region=given.get("region"))
+
+
+def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
+    """The document with USER_ARGS in the place of its own args, if there are any."""
+    if not user_args:
+        return merged
+    content = dict(merged.content)
+    key = spelled(content, "trainingInput")
+    content[key] = dict(content[key]) if isinstance(content.get(key), dict) else {}
+    put(content, ("trainingInput", "args"), list(user_args))
+    return replace(merged, content=content)
 
 
 def own_flags(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

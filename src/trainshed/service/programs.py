@@ -95,11 +95,14 @@ def _buildable(source: Source) -> list[str]:
     if not source.package_path.is_dir():
         raise UsageFault(f"--package-path {source.package_path} is not a folder")
     project = source.package_path.absolute().parent
-    return [str(project)] if _is_project(project) else []
+    return [str(project)] if is_project(project) else []
 
 
-def _is_project(folder: Path) -> bool:
-    """Many folders have a pyproject.toml for their tools alone: nothing to build there."""
+def is_project(folder: Path) -> bool:
+    """Whether a folder says how it is built.
+
+    Many have a pyproject.toml for their tools alone: nothing to build there.
+    """
     if (folder / "setup.py").is_file():
         return True
     try:

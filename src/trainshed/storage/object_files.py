@@ -31,14 +31,16 @@ def find(folder: Path, name: str) -> Path:
     except (NameRefused, OSError):
         raise NoSuchObject(f"No such object: {folder.name}/{name}") from None
     wanted = stat.S_ISDIR(mode) if name.endswith("/") else stat.S_ISREG(mode)
-    if wanted and is_straight(folder, path.parent) and inside(folder, path):
+    stays = not path.is_symlink() or inside(folder, path)
+    if wanted and stays and is_straight(folder, path.parent):
         return path
     raise NoSuchObject(f"No such object: {folder.name}/{name}")
 
 
 def is_straight(folder: Path, below: Path) -> bool:
     """Whether no folder on the way is a link."""
-    return below.resolve() == folder.resolve() / below.relative_to(folder)
+    on_the_way = below.relative_to(folder)
+    return Path(os.path.realpath(below)) == Path(os.path.realpath(folder)) / on_the_way
 
 
 def make_room(walk: Walk, name: str) -> Path:

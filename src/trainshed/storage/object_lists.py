@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,10 +49,17 @@ def list_page(objects: Objects, bucket: str, query: ListQuery) -> Page:
             return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
         if is_prefix:
             prefixes.append(name)
-        elif found := objects.seen(bucket, name):
+        elif found := _seen(objects, bucket, name):
             items.append(found)
         last = _token(_behind_all(name) if is_prefix else name.encode() + b"\0")
     return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+
+
+def _seen(objects: Objects, bucket: str, name: str) -> StoredObject | None:
+    """An object unless it went away meanwhile, or its owner keeps it to himself."""
+    with contextlib.suppress(PermissionError):
+        return objects.seen(bucket, name)
+    return None
 
 
 def _results(objects: Objects, bucket: str, query: ListQuery) -> Iterator[tuple[str, bool]]:

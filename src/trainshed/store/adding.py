@@ -161,7 +161,7 @@ def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
 def _accepted(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
     creator = addition.new.creator
     accepted = NewEvent(
-        kind="ACCEPTED", message=f"accepted from {creator}", data={"creator": creator}
+        kind="ACCEPTED", message=f"Job was accepted from {creator}.", data={"creator": creator}
     )
     return event_rows(addition.uid, 0, now_ns, [accepted])
 

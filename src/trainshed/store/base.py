@@ -59,6 +59,9 @@ class Jobs(Protocol):
     def job_by_uid(self, uid: int) -> JobRecord | None:
         """The job of a uid, also a deleted one."""
 
+    def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
+        """The same for many; what is not there is left out."""
+
     def expanded(self, uid: int) -> JobSpec:
         """The spec to launch.  Raises KeyError."""
 
@@ -128,11 +131,13 @@ class Work(Protocol):
     def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
         """What changed behind a mark: (new mark, attempts that came, uids that hold no more)."""
 
-    def active(self, server: str) -> Sequence[Active]:
-        """The jobs that this server reconciles."""
+    def active(self, server: str, *, uids: Collection[int] | None = None) -> Sequence[Active]:
+        """The jobs that this server reconciles, or those of them that are named."""
 
-    def commands(self, server: str, *, limit: int = 500) -> Sequence[StoredCommand]:
-        """Unconfirmed commands of the jobs this server owns, oldest first."""
+    def commands(
+        self, server: str, *, limit: int = 500, uids: Collection[int] | None = None
+    ) -> Sequence[StoredCommand]:
+        """Unconfirmed commands of the jobs this server owns, oldest first; also of named ones."""
 
     def confirm(self, seqs: Collection[int]) -> None:
         """Mark commands as performed."""
@@ -147,7 +152,10 @@ class Work(Protocol):
         """Drain a node, or take it back; False where there is none of this name."""
 
     def nodes(self) -> Sequence[NodeRow]:
-        """All nodes that were seen."""
+        """All nodes that were seen, with what is on them."""
+
+    def fleet(self) -> Sequence[Node]:
+        """The nodes alone: nothing is counted, so it may be asked every second."""
 
 
 class Rest(Protocol):

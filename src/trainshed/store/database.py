@@ -91,8 +91,8 @@ def _go_by_keys(connection: Any, _: Any) -> None:
 
     Where it must all the same, it takes that for dear and would compile the query for seconds.
     """
-    connection.execute("SET enable_seqscan = off")
-    connection.execute("SET jit = off")
+    for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
+        connection.execute(f"SET {setting} = off")
     connection.commit()
 
 

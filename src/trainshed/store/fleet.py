@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
@@ -29,6 +30,13 @@ _GONE = delete(NODES).where(
 )
 _ALL = (
     select(NODES, NODE_STATES.c.state)
+    .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
+    .order_by(NODES.c.engine, NODES.c.name)
+)
+#: Nodes are read every second and hardly ever change.
+_REMEMBERED_MAX = 10_000
+_STATES = (
+    select(NODES.c.node, NODE_STATES.c.state)
     .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
     .order_by(NODES.c.engine, NODES.c.name)
 )
@@ -79,14 +87,25 @@ class Fleet:
         return self._db.write(put)
 
     def nodes(self) -> Sequence[NodeRow]:
-        """All nodes that were seen."""
+        """All nodes that were seen, with what is on them."""
         places = {r.node: r.places for r in self._db.read(lambda c: c.execute(_PLACES).all())}
-        found = []
-        for row in self._db.read(lambda c: c.execute(_ALL).all()):
-            node = codec.NODE.decode(row.node)
-            if row.state is not None:
-                node = replace(node, state=NodeState(row.state))
-            seen = codec.to_time(row.seen_ns)
-            count = places.get(row.name, 0)
-            found.append(NodeRow(engine=row.engine, node=node, seen=seen, replicas=count))
-        return found
+        return [
+            NodeRow(
+                engine=row.engine,
+                node=_node(row.node, row.state),
+                seen=codec.to_time(row.seen_ns),
+                replicas=places.get(row.name, 0),
+            )
+            for row in self._db.read(lambda c: c.execute(_ALL).all())
+        ]
+
+    def fleet(self) -> Sequence[Node]:
+        """The nodes alone: nothing is counted, so it may be asked every second."""
+        found = self._db.read(lambda c: c.execute(_STATES).all())
+        return [_node(text, state) for text, state in found]
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _node(text: str, state: str | None) -> Node:
+    node = codec.NODE.decode(text)
+    return node if state is None else replace(node, state=NodeState(state))

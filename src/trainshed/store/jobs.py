@@ -1,9 +1,20 @@
 """Jobs as use cases see them."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, bindparam, delete, desc, func, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    Select,
+    bindparam,
+    delete,
+    desc,
+    func,
+    select,
+    tuple_,
+    update,
+)
 
 from trainshed.model.job import JobSpec
 from trainshed.store import codec
@@ -19,6 +30,7 @@ from trainshed.store.adding import (
     queued_record,
 )
 from trainshed.store.base import AlreadyThere, StaleEtag
+from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.filtering import JOB_FIELDS, condition
 from trainshed.store.names import etag as etag_of
@@ -40,6 +52,8 @@ BY_NAME = JOB.where(
     _LIVES,
 )
 BY_UID = JOB.where(JOBS.c.uid == bindparam("of_uid"))
+_WANTED = given("wanted", uid=BigInteger)
+_BY_UIDS = JOB.where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
 _PLACE = select(JOBS.c.rank, JOBS.c.create_ns).where(JOBS.c.uid == bindparam("of_uid"), QUEUED)
 BEFORE = (
     select(func.count())
@@ -101,6 +115,12 @@ class Jobs:
         """The job of a uid, also a deleted one."""
         row = self._db.read(lambda c: c.execute(BY_UID, {"of_uid": uid}).one_or_none())
         return job_record(row) if row else None
+
+    def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
+        """The same for many; what is not there is left out."""
+        known = {"wanted": json.dumps([[uid] for uid in uids])}
+        found = self._db.read(lambda c: c.execute(_BY_UIDS, known).all())
+        return {row.uid: job_record(row) for row in found}
 
     def expanded(self, uid: int) -> JobSpec:
         """The spec to launch.  Raises KeyError."""

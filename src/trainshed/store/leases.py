@@ -27,11 +27,11 @@ _VALID = select(LEASES.c.name).where(
     LEASES.c.name == bindparam("of_name"), LEASES.c.until_ns > bindparam("now_ns", type_=BigInteger)
 )
 #: The names of all servers that live.
-ALIVE = (
-    select(LEASES.c.holder)
-    .where(LEASES.c.name != _SCHEDULER, LEASES.c.until_ns > bindparam("now_ns", type_=BigInteger))
-    .order_by(LEASES.c.holder)
+ALIVE = select(LEASES.c.holder).where(
+    LEASES.c.name != _SCHEDULER, LEASES.c.until_ns > bindparam("now_ns", type_=BigInteger)
 )
+
+_SERVERS = ALIVE.order_by(LEASES.c.holder)
 
 
 def has_lease(tx: Transaction, server: str) -> bool:
@@ -52,7 +52,7 @@ class Leases:
     def servers(self) -> Sequence[str]:
         """The servers whose lease is valid, in the order of their names."""
         known = {"now_ns": self._db.clock()}
-        return self._db.read(lambda c: c.execute(ALIVE, known).scalars().all())
+        return self._db.read(lambda c: c.execute(_SERVERS, known).scalars().all())
 
     def lead(self, server: str, ttl_s: float) -> bool:
         """Take or renew the one scheduler's lease; False while another server holds it."""

@@ -39,10 +39,10 @@ from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, REPLICAS
 from trainshed.store.writer import Transaction
 
 _GONE = given("gone", uid=BigInteger, attempt=Integer)
-_DROP_LAUNCHES = delete(COMMANDS).where(
+DROP_LAUNCHES = delete(COMMANDS).where(
     COMMANDS.c.uid.in_(select(_GONE.c.uid)), COMMANDS.c.kind == CommandKind.LAUNCH.value
 )
-_DROP_REPLICAS = delete(REPLICAS).where(
+DROP_REPLICAS = delete(REPLICAS).where(
     tuple_(REPLICAS.c.uid, REPLICAS.c.attempt).in_(select(_GONE.c.uid, _GONE.c.attempt))
 )
 
@@ -80,8 +80,11 @@ _KEEPS_ERROR = FINAL | {JobState.CANCELLING}
 _WANTS_LAUNCH = frozenset({JobState.PREPARING, JobState.RUNNING})
 
 
-#: One row a step: what differs between steps that enter the same state.
-_STEP = given("steps", uid=BigInteger, version=Integer, events=Integer, owner=Text, error=Text)
+#: One row a step: what differs between steps that enter the same state, and the state that it must
+#: come from; were that one written out, PostgreSQL might go through the whole queue to find it.
+_STEP = given(
+    "steps", uid=BigInteger, version=Integer, events=Integer, owner=Text, error=Text, before=Text
+)
 
 
 def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, int, int]]:
@@ -92,7 +95,7 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
         .where(
             JOBS.c.uid == _STEP.c.uid,
             JOBS.c.version == _STEP.c.version,
-            JOBS.c.state == JobState.QUEUED.value if opens else stays,
+            JOBS.c.state == _STEP.c.before if opens else stays,
         )
         .values(
             state=state.value,
@@ -146,8 +149,8 @@ class _Additions:
 
     def write(self, tx: Transaction) -> None:
         for statement, rows in (
-            (_DROP_LAUNCHES, self.drop_launches),
-            (_DROP_REPLICAS, self.drop_replicas),
+            (DROP_LAUNCHES, self.drop_launches),
+            (DROP_REPLICAS, self.drop_replicas),
         ):
             if rows:
                 tx.connection.execute(statement, {"gone": json.dumps(rows)})
@@ -258,6 +261,7 @@ def _update(
             len(step.events),
             None if step.owner is None else codec.plain(step.owner),
             None if step.error is None else codec.ERROR.encode(step.error),
+            JobState.QUEUED.value,
         ]
         for step in steps
     ]

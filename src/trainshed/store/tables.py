@@ -130,7 +130,8 @@ EVENTS = Table(
     Index("events_of_job", "uid", "seq"),
 )
 
-#: What is still to be performed; a confirmed command is deleted.
+#: What is still to be performed; a confirmed command is deleted.  A number is never given twice:
+#: a late confirmation must not meet a younger command.
 COMMANDS = Table(
     "commands",
     METADATA,
@@ -139,6 +140,7 @@ COMMANDS = Table(
     Column("attempt", Integer, nullable=False),
     _text("kind"),
     Index("commands_of_job", "uid"),
+    sqlite_autoincrement=True,
 )
 
 #: ``server:NAME`` for each live server, and ``scheduler``.

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Select,
     Text,
     bindparam,
     delete,
@@ -69,10 +72,13 @@ COMMANDS_OF_SERVER = (
     .order_by(COMMANDS.c.seq)
     .limit(bindparam("most"))
 )
+_ONLY = given("only", uid=BigInteger)
 _CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq == bindparam("of_seq"))
-_FOUND = given("found", uid=BigInteger, explanation=Text)
+_FOUND = given("found", uid=BigInteger, explanation=Text, state=Text)
 EXPLAIN = (
-    update(JOBS).where(JOBS.c.uid == _FOUND.c.uid, QUEUED).values(explanation=_FOUND.c.explanation)
+    update(JOBS)
+    .where(JOBS.c.uid == _FOUND.c.uid, JOBS.c.state == _FOUND.c.state)
+    .values(explanation=_FOUND.c.explanation)
 )
 
 
@@ -123,20 +129,26 @@ class Work:
         gone = self._db.read(lambda c: c.execute(CHANGED, known).scalars().all()) if after else ()
         return mark, [rows.holding(row) for row in came], gone
 
-    def active(self, server: str) -> Sequence[Active]:
-        """The jobs that this server reconciles."""
-        known = {"server": server}
+    def active(self, server: str, *, uids: Collection[int] | None = None) -> Sequence[Active]:
+        """The jobs that this server reconciles, or those of them that are named."""
+        query, known = _of(ACTIVE, uids)
+        known["server"] = server
         return [
-            Active(uid=r.uid, state=JobState(r.state), version=r.version, attempt=r.attempt)
-            for r in self._db.read(lambda c: c.execute(ACTIVE, known).all())
+            Active(uid=uid, state=JobState(state), version=version, attempt=attempt)
+            for uid, state, version, attempt in self._db.read(
+                lambda c: c.execute(query, known).all()
+            )
         ]
 
-    def commands(self, server: str, *, limit: int = 500) -> Sequence[StoredCommand]:
-        """Unconfirmed commands of the jobs this server owns, oldest first."""
-        known = {"server": server, "most": limit}
+    def commands(
+        self, server: str, *, limit: int = 500, uids: Collection[int] | None = None
+    ) -> Sequence[StoredCommand]:
+        """Unconfirmed commands of the jobs this server owns, oldest first; also of named ones."""
+        query, known = _of(COMMANDS_OF_SERVER, uids)
+        known |= {"server": server, "most": limit}
         return [
             StoredCommand(seq=r.seq, uid=r.uid, attempt=r.attempt, kind=CommandKind(r.kind))
-            for r in self._db.read(lambda c: c.execute(COMMANDS_OF_SERVER, known).all())
+            for r in self._db.read(lambda c: c.execute(query, known).all())
         ]
 
     def confirm(self, seqs: Collection[int]) -> None:
@@ -147,10 +159,25 @@ class Work:
 
     def explain(self, found: Mapping[int, Explanation]) -> None:
         """Remember why jobs wait; does not change their versions or etags."""
-        rows = [(uid, codec.EXPLANATION.encode(explanation)) for uid, explanation in found.items()]
+        rows = [
+            (uid, codec.EXPLANATION.encode(explanation), JobState.QUEUED.value)
+            for uid, explanation in found.items()
+        ]
         if rows:
             known = {"found": json.dumps(rows)}
             self._db.write(lambda tx: tx.connection.execute(EXPLAIN, known) and None)
+
+
+def _of(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[Any], dict[str, Any]]:
+    """The query for some jobs only, with what is to be bound."""
+    if uids is None:
+        return query, {}
+    return _only(query), {"only": json.dumps([[uid] for uid in uids])}
+
+
+@cache
+def _only(query: Select[Any]) -> Select[Any]:
+    return query.where(JOBS.c.uid.in_(select(_ONLY.c.uid)))
 
 
 def _take_over_all(tx: Transaction, servers: Sequence[str]) -> Sequence[Sequence[int]]:

@@ -158,6 +158,7 @@ class WorkContract:
         assert found["n1"].seen > found["n3"].seen
         go(store, uid, JobState.FAILED)
         assert {row.replicas for row in store.nodes()} == {0}
+        assert store.fleet() == [row.node for row in store.nodes()]
 
     def test_an_administrators_state_outlives_reports(self, store: StoreBase) -> None:
         assert not store.set_node_state("n1", NodeState.DRAINED)
@@ -165,5 +166,6 @@ class WorkContract:
         assert store.set_node_state("n1", NodeState.DRAINED)
         store.see_nodes("local", [Node(name="n1", vcpus=2)])
         assert [row.node.state for row in store.nodes()] == [NodeState.DRAINED]
+        assert [node.state for node in store.fleet()] == [NodeState.DRAINED]
         assert store.set_node_state("n1", NodeState.READY)
         assert [row.node.state for row in store.nodes()] == [NodeState.READY]

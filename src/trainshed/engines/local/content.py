@@ -69,7 +69,7 @@ def _package_digest(package: Path, ignored: Sequence[str]) -> bytes:
     if not package.is_dir():
         digest.update(package.name.encode() + b"\0" + _file_digest(package))
         return digest.digest()
-    for relative in sorted(_files(package, ignored)):
+    for relative in sorted(files(package, ignored)):
         digest.update(str(relative).encode() + b"\0" + _file_digest(package / relative))
     return digest.digest()
 
@@ -79,7 +79,8 @@ def _file_digest(path: Path) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
-def _files(tree: Path, ignored: Sequence[str]) -> Iterator[Path]:
+def files(tree: Path, ignored: Sequence[str] = ()) -> Iterator[Path]:
+    """The files that belong to a tree, relative to it, in no order."""
     root = os.path.realpath(tree)
     seen = {os.path.realpath(folder) for folder in ignored} - {root}
     for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):
@@ -109,7 +110,7 @@ def _is_left_out(folder: Path, *, at_top: bool) -> bool:
 
 
 def _copied(tree: Path, target: Path, ignored: Sequence[str]) -> Path:
-    for relative in _files(tree, ignored):
+    for relative in files(tree, ignored):
         copy = target / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tree / relative, copy)

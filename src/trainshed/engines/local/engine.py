@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
-from trainshed.engines.local import identity, machine, nvml, plan_file
+from trainshed.engines.local import identity, machine, nvml, plan_file, telling
 from trainshed.engines.local.attempt_folder import AttemptFolder, StopOrder
 from trainshed.engines.local.gpus import Device
 from trainshed.engines.local.interrupts import ENDING
@@ -34,7 +34,6 @@ BEGIN_S_MAX: Final = 60.0
 _DEVICES_S: Final = 30.0
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
-_LAST_WORDS_LENGTH: Final = 2000
 
 #: What the server knows and programs of users must not.
 _SECRET_VARIABLES: Final = frozenset({"TRAINSHED_DATABASE", "TRAINSHED_TOKEN", "PGPASSWORD"})
@@ -187,7 +186,7 @@ class LocalEngine:
                 return self._without_runner(key, attempt)
         except OSError:
             return Observation(key=key, phase=Phase.UNKNOWN)
-        return _told(key, attempt.known)
+        return telling.told(key, attempt.known)
 
     def _lives(self, attempt: _Attempt) -> bool:
         return attempt.is_running() or attempt.folder.is_held()
@@ -197,28 +196,32 @@ class LocalEngine:
         folder, known = attempt.folder, attempt.known
         known.read(folder.records)
         if known.ended is not None:
-            return _told(key, known)
+            return telling.told(key, known)
         if known.decided is not None:
             decided = known.decided
             outcome = Outcome(exit_code=decided.exit_code, replicas=(), message=decided.message)
-            return _ended(key, known, outcome)
+            return telling.ended(key, known, outcome)
         if known.began is not None:
-            return _lost(key, known, _last_words(folder) or "its runner was killed")
+            return telling.lost(key, known, telling.last_words(folder) or "its runner was killed")
         return self._never_begun(key, attempt)
 
     def _never_begun(self, key: AttemptKey, attempt: _Attempt) -> Observation:
         folder, known = attempt.folder, attempt.known
         order = folder.stop_order()
         if order is not None:
-            why = _last_words(folder) or "its runner never began"
-            return _lost(key, known, why) if order.lost else _ended(key, known, stopped_early())
+            why = telling.last_words(folder) or "its runner never began"
+            return (
+                telling.lost(key, known, why)
+                if order.lost
+                else telling.ended(key, known, stopped_early())
+            )
         if not folder.plan.exists():
             return Observation(key=key, phase=Phase.UNKNOWN)
         if not attempt.was_ours and time.time() - folder.plan.stat().st_mtime < BEGIN_S_MAX:
-            return _told(key, known)
+            return telling.told(key, known)
         # no runner that is only late may begin from now on (DESIGN 5.6); the next look says so
         folder.give_order(StopOrder(grace_s=0.0, lost=True))
-        return _told(key, known)
+        return telling.told(key, known)
 
     def _sweep(self, keys: Collection[AttemptKey]) -> None:
         """Collect runners that have ended, and forget attempts that nobody asks for any more."""
@@ -248,34 +251,3 @@ def _spawn(argv: tuple[str, ...], words: Path) -> int:
         setsigmask=(),
         setsigdef=(*ENDING, signal.SIGPIPE, signal.SIGCHLD),
     )
-
-
-def _told(key: AttemptKey, known: Known) -> Observation:
-    if known.ended is not None:
-        return _ended(key, known, known.ended.outcome, known.ended.fault)
-    phase = Phase.STARTING if known.ready is None else Phase.READY
-    return Observation(key=key, phase=phase, task_names=_task_names(known))
-
-
-def _ended(
-    key: AttemptKey, known: Known, outcome: Outcome, fault: str | None = None
-) -> Observation:
-    names = _task_names(known)
-    return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
-
-
-def _lost(key: AttemptKey, known: Known, fault: str) -> Observation:
-    return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=_task_names(known))
-
-
-def _task_names(known: Known) -> tuple[str, ...]:
-    return () if known.ready is None else known.ready.task_names
-
-
-def _last_words(folder: AttemptFolder) -> str:
-    """The end of what the runner has said of itself; empty where it said nothing."""
-    try:
-        text = folder.words.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]

@@ -234,6 +234,7 @@ def upgrade() -> None:
             ["jobs.uid"],
         ),
         sa.PrimaryKeyConstraint("seq"),
+        sqlite_autoincrement=True,
     )
     op.create_index("commands_of_job", "commands", ["uid"], unique=False)
     op.create_table(

@@ -1,0 +1,41 @@
+"""From what is known of an attempt to the observation that the controller is told."""
+
+from typing import Final
+
+from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
+from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.records import Known
+
+_LAST_WORDS_LENGTH: Final = 2000
+
+
+def told(key: AttemptKey, known: Known) -> Observation:
+    """What the records say of an attempt whose runner lives, or has told its end."""
+    if known.ended is not None:
+        return ended(key, known, known.ended.outcome, known.ended.fault)
+    phase = Phase.STARTING if known.ready is None else Phase.READY
+    return Observation(key=key, phase=phase, task_names=_task_names(known))
+
+
+def ended(key: AttemptKey, known: Known, outcome: Outcome, fault: str | None = None) -> Observation:
+    """That no process of the attempt lives, and how it ended."""
+    names = _task_names(known)
+    return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
+
+
+def lost(key: AttemptKey, known: Known, fault: str) -> Observation:
+    """That no process of the attempt lives, and nobody can say how it ended."""
+    return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=_task_names(known))
+
+
+def _task_names(known: Known) -> tuple[str, ...]:
+    return () if known.ready is None else known.ready.task_names
+
+
+def last_words(folder: AttemptFolder) -> str:
+    """The end of what the runner has said of itself; empty where it said nothing."""
+    try:
+        text = folder.words.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]

@@ -1,0 +1,54 @@
+"""Seeks the changes with which waiting jobs would start, while a pass is in the right state for it.
+
+A job that is asked for anew, with the change, is the youngest of its priority: less urgent jobs
+come after it, all others before.  So changes are sought whenever the pass has decided about all
+jobs of one priority.  The job as it was is then gone from the queue.  Where others wait for it to
+start, they would go before, so that state takes a pass of its own.
+"""
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from trainshed.model.explanation import Change
+from trainshed.placement import words
+from trainshed.placement.change import admitting_change
+from trainshed.placement.planning_pass import PlanningPass
+from trainshed.placement.request import QueuedJob
+
+
+class Offers:
+    """The changes found in one pass, and the jobs that need a pass of their own."""
+
+    def __init__(self, uids: Collection[int], first: int) -> None:
+        """Seek changes for the ``first`` jobs that wait and for ``uids``."""
+        self.changes: dict[int, Change | None] = {}
+        self.apart: list[QueuedJob] = []
+        self._uids = uids
+        self._first = first
+        self._seen = 0
+
+    def look(self, state: PlanningPass) -> None:
+        """Seek the changes of the jobs that have come to wait since the last look."""
+        for wait in islice(state.waits.values(), self._seen, None):
+            self._seen += 1
+            if self._seen > self._first and wait.job.uid not in self._uids:
+                continue
+            if wait.reserved is not None or wait.job.uid in state.concerned:
+                self.apart.append(wait.job)
+            else:
+                self.changes[wait.job.uid] = offer(state, wait.job)
+
+
+def offer(state: PlanningPass, job: QueuedJob) -> Change | None:
+    """The one change with which the job would start as the last of those decided so far."""
+    return admitting_change(
+        job.demand,
+        state.fleet.ground,
+        lambda demand: state.admits(job, demand),
+        words.WOULD_START,
+    )
+
+
+def without(queue: Iterable[QueuedJob], job: QueuedJob) -> list[QueuedJob]:
+    """Who would go before a job that is asked for anew."""
+    return [one for one in queue if one.uid != job.uid and one.priority >= job.priority]

@@ -1,0 +1,343 @@
+"""One log of lines and events: in one order, whole, and nobody else's."""
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainshed.engines.local.segments import SegmentSink
+from trainshed.model.job import JobSpec
+from trainshed.model.launch_plan import ReplicaPlan
+from trainshed.model.log_line import LOG_FOLDER, LogLine, encode, segment_name
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resources import JobDemand, Seat
+from trainshed.model.roles import Dialect, Role
+from trainshed.model.status import JobState
+from trainshed.service import log_pages
+from trainshed.service.logs import LogService
+from trainshed.service.retention import Retention
+from trainshed.storage.log_files import JobLog
+from trainshed.store.opening import open_store
+from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
+from trainshed.wire.logging_v2.filter import LogFilter, render
+from trainshed.wire.logging_v2.request import EntriesQuery
+
+DAY_S = 86_400.0
+FILTER = 'resource.type="ml_job" AND resource.labels.job_id="{}"'
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def logs(store, tmp_path):
+    return LogService(store, JobLog(tmp_path / "jobs"))
+
+
+def add_job(store, project="p", kind=Kind.ML_JOB, job_id="j_run"):
+    spec = JobSpec(dialect=Dialect.ML_V1, job_id=job_id)
+    new = NewJob(
+        kind=kind,
+        project=project,
+        location="us-central1",
+        job_id=job_id,
+        spec=spec,
+        expanded=spec,
+        demand=JobDemand(region=None, groups=()),
+        creator="tester",
+    )
+    return store.add_job(new)[0]
+
+
+def sink_of(logs, record, attempt=1):
+    folder = logs.job_log.root / str(record.uid) / str(attempt) / LOG_FOLDER
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return SegmentSink(folder)
+
+
+def replica(task="master-replica-0"):
+    return ReplicaPlan(role=Role.PRIMARY, index=0, task_name=task, argv=())
+
+
+def move(store, uid, state, *events, **more):
+    version = store.job_by_uid(uid).version
+    step = Step(uid=uid, version=version, state=state, events=events, **more)
+    assert list(store.apply([step])) == [True]
+
+
+def run_to_running(store, uid):
+    seats = (Seat(role=Role.PRIMARY, index=0, node="n"),)
+    move(store, uid, JobState.PREPARING, seats=seats, owner="s")
+    move(store, uid, JobState.RUNNING)
+
+
+def ask(logs, job_id="j_run", project="p", **more):
+    return logs.entries(project, EntriesQuery(filter=FILTER.format(job_id), **more))
+
+
+def said(page):
+    return [entry["jsonPayload"]["message"] for entry in page.entries]
+
+
+def test_lines_and_events_are_merged_in_the_order_in_which_they_came(store, logs):
+    record = add_job(store)
+    sink = sink_of(logs, record)
+    store.add_event(record.uid, NewEvent(kind="RUNNING", message="one"))
+    sink.line(replica(), "two", "stdout")
+    sink.flush()
+    store.add_event(record.uid, NewEvent(kind="FAILED", message="three"))
+    page = ask(logs)
+    assert said(page)[-3:] == ["one", "two", "three"]
+    assert [e["severity"] for e in page.entries[-3:]] == ["INFO", "INFO", "ERROR"]
+    names = [e["resource"]["labels"]["task_name"] for e in page.entries[-3:]]
+    assert names == ["service", "master-replica-0", "service"]
+    assert page.next_page_token == ""
+    assert page.document()["entries"] == page.entries
+    assert said(ask(logs, descending=True)) == said(page)[::-1]
+    sink.close()
+
+
+def test_a_vertex_job_is_asked_for_by_its_number(store, logs):
+    record = add_job(store, kind=Kind.CUSTOM_JOB, job_id="")
+    store.add_event(record.uid, NewEvent(kind="RUNNING", message="here"))
+    page = ask(logs, str(record.uid))
+    assert said(page)[-1] == "here"
+    assert page.entries[-1]["resource"]["labels"]["job_id"] == str(record.uid)
+
+
+@pytest.mark.parametrize("asked", ["j_run", "nobody", "1", "007", "²"])
+def test_other_projects_jobs_and_unknown_ones_have_no_entries(store, logs, asked):
+    record = add_job(store)
+    vertex = add_job(store, kind=Kind.CUSTOM_JOB, job_id="")
+    sink = sink_of(logs, record)
+    sink.line(replica(), "secret", "stdout")
+    sink.close()
+    assert ask(logs, asked, project="other").document() == {}
+    assert ask(logs, str(vertex.uid), project="other").document() == {}
+
+
+def test_two_projects_may_have_a_job_of_one_name(store, logs):
+    for project in ("p", "q"):
+        record = add_job(store, project)
+        store.add_event(record.uid, NewEvent(kind="RUNNING", message=f"of {project}"))
+    for project in ("p", "q"):
+        assert said(ask(logs, project=project))[-1] == f"of {project}"
+
+
+def test_a_task_is_asked_for_alone(store, logs):
+    record = add_job(store)
+    sink = sink_of(logs, record)
+    for task in ("master-replica-0", "worker-replica-0"):
+        sink.line(replica(task), task, "stdout")
+    sink.note("installing")
+    sink.close()
+    story = [event.message for event in store.events(record.uid)]
+    for task, expected in (
+        ("worker-replica-0", ["worker-replica-0"]),
+        ("service", [*story, "installing"]),
+        ("nobody", []),
+    ):
+        wanted = render(LogFilter(job_id="j_run", task_name=task))
+        assert said(logs.entries("p", EntriesQuery(filter=wanted))) == expected
+
+
+class Told:
+    """A store that knows one job's story."""
+
+    def __init__(self, record, events):
+        self._record = record
+        self._events = events
+
+    def job(self, project, kind, job_id):
+        found = self._record
+        wanted = (found.job.project, found.kind, found.job.job_id)
+        return found if (project, kind, job_id) == wanted else None
+
+    def job_by_uid(self, _uid):
+        return self._record
+
+    def events(self, _uid, *, after=0, limit=1000):
+        return [event for event in self._events if event.seq > after][: min(limit, 2)]
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'trainshed.db'}")
+    found = add_job(store)
+    store.close()
+    return found
+
+
+STAMPS = st.lists(st.integers(1, 40), max_size=20, unique=True).map(sorted)
+
+
+@given(STAMPS, STAMPS, st.data())
+@settings(max_examples=60)
+def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
+    tmp_path_factory, record, line_stamps, event_stamps, data
+):
+    root = tmp_path_factory.mktemp("jobs")
+    folder = root / str(record.uid) / "1" / LOG_FOLDER
+    folder.mkdir(parents=True)
+    lines = [LogLine(stamp_ns=s, task_name="a", text=f"line {s}") for s in line_stamps]
+    (folder / segment_name(1)).write_bytes(b"".join(map(encode, lines)))
+    events = [
+        StoredEvent(
+            seq=n,
+            uid=record.uid,
+            attempt=1,
+            stamp_ns=s,
+            kind="RUNNING",
+            message=f"event {s}",
+            data={},
+        )
+        for n, s in enumerate(event_stamps, 1)
+    ]
+    logs = LogService(Told(record, events), JobLog(root))
+    first = data.draw(st.none() | st.integers(0, 41))
+    before = data.draw(st.none() | st.integers(0, 41))
+    descending = data.draw(st.booleans())
+    wanted = render(LogFilter(job_id="j_run", from_ns=first, before_ns=before))
+    query = EntriesQuery(filter=wanted, descending=descending, page_size=1000)
+    whole = logs.entries("p", query).entries
+    assert sorted(said_of(whole)) == sorted(
+        each
+        for stamps, name in ((line_stamps, "line"), (event_stamps, "event"))
+        for s in stamps
+        for each in [f"{name} {s}"]
+        if (first is None or s >= first) and (before is None or s < before)
+    )
+    keys = [(entry["timestamp"], entry["insertId"]) for entry in whole]
+    assert keys == sorted(set(keys), reverse=descending)
+
+    paged, token = [], ""
+    while True:
+        size = data.draw(st.integers(1, 7))
+        page = logs.entries("p", replace(query, page_size=size, page_token=token))
+        assert len(page.entries) <= size
+        paged += page.entries
+        if not (token := page.next_page_token):
+            break
+    assert paged == whole
+
+    if whole and not descending:  # as gcloud goes on: inclusive, or behind an insertId
+        cut = data.draw(st.integers(0, len(whole) - 1))
+        stamp = int(whole[cut]["insertId"].split("-")[0])
+        after_id = whole[cut]["insertId"]
+        rest = render(LogFilter(job_id="j_run", from_ns=stamp, after_id=after_id, before_ns=before))
+        assert logs.entries("p", replace(query, filter=rest)).entries == whole[cut + 1 :]
+
+
+def said_of(entries):
+    return [entry["jsonPayload"]["message"] for entry in entries]
+
+
+def test_a_page_of_very_long_lines_ends_early(store, logs, monkeypatch):
+    monkeypatch.setattr(log_pages, "TEXT_LENGTH_MAX", 250)
+    record = add_job(store)
+    sink = sink_of(logs, record)
+    for n in range(5):
+        sink.line(replica(), str(n) * 100, "stdout")
+    sink.line(replica(), "9" * 1000, "stdout")
+    sink.close()
+    wanted = render(LogFilter(job_id="j_run", task_name="master-replica-0"))
+    query, sizes = EntriesQuery(filter=wanted, page_size=1000), []
+    while True:
+        page = logs.entries("p", query)
+        sizes.append(len(page.entries))
+        if not page.next_page_token:
+            break
+        query = replace(query, page_token=page.next_page_token)
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_a_page_token_is_good_for_its_own_question_only(store, logs):
+    record = add_job(store)
+    for n in range(3):
+        store.add_event(record.uid, NewEvent(kind="RUNNING", message=str(n)))
+    token = ask(logs, page_size=1).next_page_token
+    assert len(ask(logs, page_token=token).entries) >= 2
+    add_job(store, "q")
+    for more in (
+        {"job_id": "another"},
+        {"project": "q"},
+        {"descending": True},
+    ):
+        with pytest.raises(Refusal, match="pageToken: it belongs to another") as caught:
+            ask(logs, **more, page_token=token)
+        assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "é", "AAAA", "WzFd", "WyJhIiwgMSwgImIiXQ", "WyJhIiwgLTEsICJiIl0=", "W1tbW1tb"]
+)
+def test_a_malformed_page_token_is_refused(store, logs, token):
+    add_job(store)
+    with pytest.raises(Refusal, match="pageToken: it is malformed"):
+        ask(logs, page_token=token)
+
+
+def test_following_ends_when_the_job_has_ended_and_all_was_read(store, logs):
+    record = add_job(store)
+    run_to_running(store, record.uid)
+    sink, count = sink_of(logs, record), 3000
+
+    def work():
+        for n in range(count):
+            sink.line(replica(), str(n), "stdout")
+        sink.close()
+        move(store, record.uid, JobState.SUCCEEDED, NewEvent(kind="SUCCEEDED", message="done"))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    found = list(logs.follow(record))
+    worker.join()
+    mine = [line.text for line in found if line.task_name == "master-replica-0"]
+    assert mine == [str(n) for n in range(count)]
+    story = [event.message for event in store.events(record.uid)]
+    assert [line.text for line in found if line.task_name == "service"] == story
+    assert found[-1].text == "done"
+    again = logs.follow(record, after_ns=found[-2].stamp_ns)
+    assert [line.text for line in again] == ["done"]
+
+
+def test_a_job_that_was_deleted_is_followed_to_its_end(store, logs):
+    record = add_job(store)
+    move(store, record.uid, JobState.CANCELLED)
+    store.delete_job(record.uid)
+    assert ask(logs).document() == {}
+    assert len(list(logs.follow(record))) == len(store.events(record.uid))
+
+
+def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, logs):
+    running, over = add_job(store), add_job(store, job_id="j_over")
+    for record in (running, over):
+        run_to_running(store, record.uid)
+        for attempt in (1, 2):
+            sink = sink_of(logs, record, attempt)
+            sink.line(replica(), f"attempt {attempt}", "stdout")
+            sink.close()
+    move(store, over.uid, JobState.SUCCEEDED)
+    now = datetime.now(UTC).timestamp()
+    job_log = logs.job_log
+
+    def tidy(days, bytes_max=10**6):
+        Retention(
+            store=store,
+            job_log=job_log,
+            bytes_max=bytes_max,
+            days_max=30.0,
+            clock=lambda: now + days * DAY_S,
+        ).tidy()
+        return [len(job_log.lines(record.uid, limit=9)) for record in (running, over)]
+
+    assert tidy(days=29) == [2, 2]
+    assert tidy(days=0, bytes_max=0) == [2, 2]  # each is the newest of its attempt
+    assert tidy(days=31) == [2, 0]

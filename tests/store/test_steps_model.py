@@ -1,0 +1,110 @@
+"""Random steps against a store that is twenty lines of Python."""
+
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trainshed.model.status import FINAL, JobState
+from trainshed.store.records import CommandKind, NewEvent, Step
+from trainshed.testing.store_builders import SEATS, SERVER, add, read
+
+JOBS = 3
+HOLDING = {JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING}
+
+
+@dataclass
+class ModelJob:
+    """What the store should know of a job."""
+
+    state: JobState = JobState.QUEUED
+    version: int = 1
+    attempt: int = 0
+    holds: bool = False
+    started: bool = False
+    events: int = 1
+    commands: tuple = ()
+
+    def take(self, step):
+        opens = step.state is JobState.PREPARING and step.seats
+        if step.version != self.version or (opens and self.state is not JobState.QUEUED):
+            return False
+        if self.state in FINAL and step.state is not self.state:
+            return False
+        self.attempt += bool(opens)
+        self.holds = bool(opens) or (self.holds and step.state in HOLDING)
+        self.state, self.version = step.state, self.version + 1
+        self.started |= step.state is JobState.RUNNING
+        self.events += len(step.events)
+        if step.state not in (JobState.PREPARING, JobState.RUNNING):
+            self.commands = tuple(c for c in self.commands if c[1] is not CommandKind.LAUNCH)
+        if self.attempt:
+            self.commands += tuple((self.attempt, kind) for kind in step.commands)
+        return True
+
+
+STEPS = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, JOBS - 1),
+            st.sampled_from([0, 0, 0, 1, -1]),  # how far the version is off
+            st.sampled_from(JobState),
+            st.booleans(),
+            st.integers(0, 2),
+            st.lists(st.sampled_from(CommandKind), max_size=1),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    max_size=8,
+)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(calls=STEPS)
+def test_the_store_and_the_model_agree(store, clock, calls):
+    uids = [add(store).uid for _ in range(JOBS)]
+    model = {uid: ModelJob() for uid in uids}
+    for call in calls:
+        clock.forward(1)
+        ahead = {uid: job.version for uid, job in model.items()}
+        steps, expected = [], []
+        for number, off, state, seated, events, commands in call:
+            uid = uids[number]
+            step = Step(
+                uid=uid,
+                version=ahead[uid] + off,
+                state=state,
+                seats=SEATS if seated else (),
+                events=tuple(NewEvent(kind="E", message="") for _ in range(events)),
+                commands=tuple(commands),
+                owner=SERVER,
+            )
+            steps.append(step)
+            expected.append(model[uid].take(step))
+            ahead[uid] = model[uid].version
+        assert list(store.apply(steps)) == expected
+    for uid, job in model.items():
+        check(store, uid, job)
+    held = {h.uid for h in store.holding()} & set(uids)
+    assert held == {uid for uid, job in model.items() if job.holds}
+
+
+def check(store, uid, job):
+    record = read(store, uid)
+    status = record.job.status
+    assert (status.state, record.version, record.attempt) == (job.state, job.version, job.attempt)
+    assert (status.end_time is not None) == (job.state in FINAL)
+    assert (status.start_time is not None) == job.started
+    assert len(store.events(uid)) == job.events
+    stamps = [event.stamp_ns for event in store.events(uid)]
+    assert stamps == sorted(set(stamps))
+    commands = [(c.attempt, c.kind) for c in store.commands(SERVER, limit=10**6) if c.uid == uid]
+    assert tuple(commands) == job.commands
+    assert bool(store.replicas(uid)) == bool(job.attempt)
+    waits = uid in {w.uid for w in store.waiting(limit=10**6)}
+    assert waits == (job.state is JobState.QUEUED)
