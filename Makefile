@@ -4,14 +4,20 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench clean golden
+.PHONY: demo demo-local demo-service test check bench clean golden
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
-demo: $(VENV)/.demo
+demo: demo-local demo-service
+
+demo-local: $(VENV)/.demo
 	@rm -rf $(DEMO_OUT)
 	@cd examples/torch-ddp && $(CURDIR)/$(BIN)/trainshed ai-platform local train --config config.yaml \
 	    --module-name trainer.task --package-path trainer --job-dir $(DEMO_OUT)
 	@echo && echo "the learning curve is a picture: runs/torch-ddp/learning-curve.png"
+
+# the same job through the service: a server of its own, a submit, the log as it comes, the end
+demo-service: $(VENV)/.demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/service/demo.sh $(CURDIR)/runs/service
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -42,8 +48,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constraints.txt
-	@echo "installing trainshed, PyTorch and scikit-learn into $(VENV) (once; about a minute)"
-	$(PIP) -e trainer -e '.[torch]'
+	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; about a minute)"
+	$(PIP) -e trainer -e '.[server,torch]'
 	@touch $@
 
 # Google's own clients, against which the generated wire files are checked; they pin what others need

@@ -31,7 +31,7 @@ def test_every_example_says_how_to_run_it_and_what_one_sees(folder):
     text = (folder / "README.md").read_text()
     assert "## Run it" in text
     assert "## What you see" in text
-    assert list(folder.glob("*.yaml")) or folder.name == "gpu-check"
+    assert list(folder.glob("*.yaml")) or folder.name in {"gpu-check", "service"}
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=name)
