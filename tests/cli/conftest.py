@@ -1,11 +1,45 @@
 """Runs the command line in this process: the real way in, without the price of a new Python."""
 
 import json
+import os
+import sys
 from dataclasses import dataclass
 
 import pytest
 
+from server_process import ServerProcess
 from trainshed.cli.main import main
+
+#: What stands in for the images and runtime versions that the tests name.
+CONFIG = f"""\
+[[environment]]
+name = "tests"
+python = "{sys.executable}"
+
+[[image]]
+image = "registry.test/*"
+environment = "tests"
+
+[[image]]
+image = "registry.example/team/*"
+environment = "tests"
+"""
+PARENT = "projects/local/locations/us-central1"
+FINAL = {
+    f"{prefix}{state}"
+    for prefix in ("", "JOB_STATE_", "PIPELINE_STATE_")
+    for state in ("SUCCEEDED", "FAILED", "CANCELLED")
+}
+
+#: What would point a command elsewhere.
+ELSEWHERE = (
+    "TRAINSHED_URL",
+    "TRAINSHED_TOKEN",
+    "TRAINSHED_PROJECT",
+    "CLOUDSDK_CORE_PROJECT",
+    "CLOUDSDK_AI_REGION",
+    "CLOUDSDK_COMPUTE_REGION",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +100,95 @@ def written(tmp_path):
         return name
 
     return write
+
+
+def new_server(data):
+    """A real server on a data directory, with one bucket for staging."""
+    data.mkdir(exist_ok=True)
+    (data / "config.toml").write_text(CONFIG)
+    server = ServerProcess(data, environ={"TRAINSHED_CACHE_DIR": str(data / "cache")}).start()
+    server.call("POST", "/storage/v1/b?project=local", {"name": "staging"})
+    return server
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    server = new_server(tmp_path_factory.mktemp("service"))
+    yield server
+    end_jobs(server)
+    server.stop()
+
+
+def end_jobs(server):
+    """Jobs outlive their server; those of tests must not."""
+    for collection in ("/v1/projects/local/jobs", f"/v1/{PARENT}/customJobs"):
+        _, found = server.call("GET", f"{collection}?pageSize=100")
+        for job in found.get("jobs") or found.get("customJobs", ()):
+            path = f"/v1/{job['name']}" if "name" in job else f"{collection}/{job['jobId']}"
+            server.call("POST", f"{path}:cancel", {})
+            server.wait_for(path, FINAL)
+
+
+@pytest.fixture
+def client(trainshed, server, monkeypatch):
+    """``trainshed`` on the machine of a running server."""
+    for name in ELSEWHERE:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TRAINSHED_DATA_DIR", str(server.data_dir))
+    return trainshed
+
+
+@pytest.fixture
+def environ(server):
+    """The variables of such a command as a process of its own."""
+    found = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    return {**found, "TRAINSHED_DATA_DIR": str(server.data_dir)}
+
+
+TASK = """\
+import json, os, sys, time
+config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+print("argv", json.dumps(sys.argv[1:]), flush=True)
+print("WARNING: take care", flush=True)
+if "--wait" in sys.argv:
+    time.sleep(600)
+if "--fail" in sys.argv:
+    sys.exit(3)
+print("trained", flush=True)
+"""
+
+
+@pytest.fixture
+def package(trainer):
+    """A package that says what it was told, then fails or waits if it was told to."""
+    trainer(TASK)
+    return "trainer"
+
+
+def pool(code, replicas=1):
+    """A worker pool that runs a line of Python."""
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": replicas,
+        "containerSpec": {
+            "imageUri": "registry.test/a",
+            "command": [sys.executable, "-c"],
+            "args": [code],
+        },
+    }
+
+
+@pytest.fixture
+def created(server):
+    """Creates a custom job past the command line; gives its full name."""
+
+    def create(code="print('hello')", *more_pools, wait=None):
+        spec = {"workerPoolSpecs": [pool(code), *more_pools]}
+        document = {"displayName": "made", "jobSpec": spec}
+        status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
+        assert status == 200, found
+        if wait:
+            server.wait_for(f"/v1/{found['name']}", wait)
+        return found["name"]
+
+    return create

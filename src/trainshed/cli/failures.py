@@ -7,10 +7,30 @@ import traceback
 from collections.abc import Iterable
 
 from trainshed.cli.verbs import VERBS
+from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+
+#: The packages that only the service needs, by the names under which they are imported.
+SERVER_PACKAGES = frozenset(
+    {
+        "alembic",
+        "cryptography",
+        "fastapi",
+        "google_crc32c",
+        "grpc",
+        "httptools",
+        "jwt",
+        "prometheus_client",
+        "pydantic",
+        "sqlalchemy",
+        "starlette",
+        "uvicorn",
+        "uvloop",
+    }
+)
 
 #: Set to anything to see where an unexpected error came from.
 DEBUG = "TRAINSHED_DEBUG"
@@ -25,8 +45,14 @@ def report(error: Exception) -> int:
     if isinstance(error, UsageFault):
         tell(str(error))
         return EXIT_USAGE
-    if isinstance(error, EngineFault):
+    if isinstance(error, ServerRefusal):
+        tell_refusal(error)
+        return EXIT_FAILED
+    if isinstance(error, EngineFault | Unreachable):
         tell(str(error))
+        return EXIT_FAILED
+    if isinstance(error, ImportError) and (extra := _extra_of(error)):
+        tell(f"{error.name} is not installed; pip install 'trainshed[{extra}]'")
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
@@ -36,6 +62,26 @@ def report(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     return EXIT_FAILED
+
+
+def _extra_of(error: ImportError) -> str | None:
+    """What would bring a package that is missing; None for one that nothing of ours asks for."""
+    package = (error.name or "").partition(".")[0]
+    return "postgres" if package == "psycopg" else "server" if package in SERVER_PACKAGES else None
+
+
+def tell_refusal(refusal: ServerRefusal) -> None:
+    """Write a server's refusal on stderr, each field at fault on a line of its own.
+
+    A message that is nothing but the list of them is not said twice.
+    """
+    found = list(refusal.violations)
+    message = refusal.message
+    if found and all(description.partition(";")[0] in message for _, description in found):
+        message = "the request is refused; nothing was started"
+    tell(f"{refusal.status}: {message}")
+    for field, description in found:
+        print(f"  {harmless(field)}: {harmless(description)}", file=sys.stderr)  # noqa: T201  # the command line prints
 
 
 def tell(message: str) -> None:

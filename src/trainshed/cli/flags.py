@@ -11,7 +11,6 @@ from trainshed.model.faults import UsageFault
 #: gcloud-wide flags that mean nothing here; they are taken and named in a note.
 _IDLE_WORDS = (
     "--account",
-    "--access-token-file",
     "--billing-project",
     "--configuration",
     "--flatten",
@@ -125,6 +124,11 @@ def add_gcloud_wide(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("gcloud-wide flags")
     group.add_argument("--project", default="local", help="Project id that replicas are told")
     group.add_argument("--quiet", "-q", action="store_true", help=argparse.SUPPRESS)
+    add_idle(parser, words=(*_IDLE_WORDS, "--access-token-file"), switches=_IDLE_SWITCHES)
+
+
+def add_gcloud_idle(parser: argparse.ArgumentParser) -> None:
+    """The flags of every gcloud command that mean nothing to a server."""
     add_idle(parser, words=_IDLE_WORDS, switches=_IDLE_SWITCHES)
 
 

@@ -15,6 +15,7 @@ def add_server_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--token-file",
+        "--access-token-file",
         metavar="FILE",
         type=Path,
         help="File with a token; default: TRAINSHED_TOKEN, then admin-token in DIR",

@@ -31,8 +31,49 @@ class Verb:
         return carry_out(request)
 
 
+def _jobs(group: str, *, hidden: bool = False) -> tuple[Verb, ...]:
+    """The verbs of AI Platform jobs on a server; gcloud knows the group by two names."""
+    rows = (
+        ("submit training", "jobs_submit", "submit an AI Platform training job to a server"),
+        ("list", "resources", "list the AI Platform jobs of a project"),
+        ("describe", "resources", "show a job, and why it waits"),
+        ("stream-logs", "stream_logs", "print a job's log until it ends"),
+        ("update", "jobs_update", "change the labels of a job"),
+        ("cancel", "resources", "end a job"),
+    )
+    return tuple(Verb(f"{group} {name}", *row, hidden=hidden) for name, *row in rows)
+
+
+def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
+    """The verbs that mean the same for every collection."""
+    rows = {
+        "list": f"list the {noun}s of a project",
+        "describe": f"show a {noun}, and why it waits",
+        "cancel": f"end a {noun}",
+        "delete": f"forget a {noun} that has ended",
+    }
+    return tuple(Verb(f"{group} {name}", "resources", rows[name]) for name in names)
+
+
 VERBS = (
     Verb("serve", "serve", "run the service that gcloud and the Vertex SDK talk to"),
+    Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
+    *_jobs("ai-platform jobs"),
+    *_jobs("ml-engine jobs", hidden=True),
+    Verb("ai custom-jobs create", "custom_create", "submit a Vertex AI custom job to a server"),
+    *_resources("ai custom-jobs", "custom job", "list", "describe"),
+    Verb("ai custom-jobs stream-logs", "stream_logs", "print a custom job's log until it ends"),
+    *_resources("ai custom-jobs", "custom job", "cancel", "delete"),
+    Verb("ai hp-tuning-jobs create", "tuning_create", "submit a tuning job to a server"),
+    *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe", "cancel"),
+    *_resources("ai pipelines", "training pipeline", "list", "describe", "cancel", "delete"),
+    Verb("jobs watch", "watch", "show a job while it runs: state, replicas, last lines"),
+    Verb("jobs explain", "job_story", "say why a job is where it is, and what would start it"),
+    Verb("jobs events", "job_story", "tell what happened to a job"),
+    Verb("nodes", "nodes", "list the machines of the fleet"),
+    Verb("buckets", "buckets", "make and list the folders that gs:// names mean"),
+    Verb("tokens", "tokens", "make, list and revoke tokens"),
+    Verb("keys", "keys", "register public keys of service accounts"),
     Verb(
         "ai-platform local train",
         "local_train",
@@ -48,7 +89,4 @@ VERBS = (
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
     Verb("explain-env", "explain_env", "print what one replica of a job would see"),
     Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
-    Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
-    Verb("tokens", "tokens", "make, list and revoke tokens"),
-    Verb("keys", "keys", "register public keys of service accounts"),
 )

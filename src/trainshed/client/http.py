@@ -1,49 +1,44 @@
 """HTTP to a Trainshed server, on the standard library alone: the command line starts quickly."""
 
+import contextlib
 import http.client
 import json
+import os
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import urlencode, urlsplit
 
-Json = dict[str, Any]
+from trainshed.client.faults import Json, ServerRefusal, Unreachable
 
 #: A server that does not answer for so long is taken for dead; a stream may be silent longer.
 TIMEOUT_S: Final = 60.0
 AGENT: Final = "trainshed-cli"
+READ_BYTES: Final = 1 << 16
 
-
-class ServerRefusal(Exception):
-    """The server's answer is an error: google.rpc.Status, as the server words it."""
-
-    def __init__(self, http_status: int, status: str, message: str, details: list[Json]) -> None:
-        """Keep the parts of the Status."""
-        super().__init__(message)
-        self.http_status = http_status
-        self.status = status
-        self.message = message
-        self.details = details
-
-    @property
-    def violations(self) -> Iterator[tuple[str, str]]:
-        """Field and description of each violation."""
-        for detail in self.details:
-            for found in detail.get("fieldViolations", ()):
-                yield str(found.get("field", "")), str(found.get("description", ""))
-
-
-class Unreachable(Exception):
-    """No server answers at the address."""
+#: What the storage routes do not say beside the number.
+_STATUS: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    412: "FAILED_PRECONDITION",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Where the server is and as whom to call it; ``token`` None sends no header."""
+    """Where the server is and as whom to call it.
+
+    ``token`` None sends no header; ``ca`` is a file of authorities to trust instead of the public
+    ones.
+    """
 
     url: str
     token: str | None = None
+    ca: str | None = None
     timeout_s: float = TIMEOUT_S
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -71,22 +66,25 @@ class Server:
             answer = self._send(connection, "GET", path, None, query)
             if answer.status != http.client.OK:
                 _read(answer.status, answer.read())
-            for line in answer:
+            for line in _lines(answer):
                 yield json.loads(line)
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         finally:
             connection.close()
 
-    def put_bytes(
-        self, path: str, content: bytes, content_type: str, query: Mapping[str, object]
+    def put_file(
+        self, path: str, content: BinaryIO, content_type: str, query: Mapping[str, object]
     ) -> Json:
-        """Send bytes, as the storage routes take them.  Raises as ``call`` does."""
+        """Send a file, as the storage routes take them.  Raises as ``call`` does."""
         connection = self._connect(None)
         try:
             target = f"{self._prefix}{path}?{urlencode(query)}"
-            connection.request("POST", target, content, self._headers(content_type))
-            answer = connection.getresponse()
+            size = str(os.fstat(content.fileno()).st_size)
+            headers = self._headers(content_type) | {"Content-Length": size}
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request("POST", target, content, headers)
+            answer = connection.getresponse()  # a server that refuses does not read to the end
             return _read(answer.status, answer.read())
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
@@ -101,7 +99,7 @@ class Server:
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port
         if parts.scheme == "https":
-            context = ssl.create_default_context()
+            context = ssl.create_default_context(cafile=self.ca)
             return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
         return http.client.HTTPConnection(host, port, timeout=timeout_s)
 
@@ -129,17 +127,28 @@ class Server:
         return Unreachable(f"no server answers at {self.url} ({error}); start one: trainshed serve")
 
 
+def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The whole lines of a stream as they come; ``readline`` would ask for each byte by byte."""
+    rest = b""
+    while piece := answer.read1(READ_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+
+
 def _read(status: int, body: bytes) -> Json:
     try:
-        found: Json = json.loads(body or b"{}")
+        found = json.loads(body or b"{}")
     except ValueError:
-        found = {"error": {"message": body[:500].decode("utf-8", "replace"), "status": "UNKNOWN"}}
-    if status < http.client.BAD_REQUEST:
+        found = None
+    if isinstance(found, dict) and status < http.client.BAD_REQUEST:
         return found
-    error = found.get("error") or {}
+    error = found.get("error") if isinstance(found, dict) else None
+    if not isinstance(error, dict):
+        message = f"the answer {status} is not that of a Trainshed server"
+        raise ServerRefusal(status, "UNKNOWN", message, [])
     raise ServerRefusal(
         status,
-        str(error.get("status", "UNKNOWN")),
+        str(error.get("status") or _STATUS.get(status, "UNKNOWN")),
         str(error.get("message", f"HTTP {status}")),
-        list(error.get("details", [])),
+        list(error.get("details") or []),
     )

@@ -7,6 +7,7 @@ versions say of their content: the nearest environment is used, and the job is t
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from trainshed.catalog.software import (
@@ -23,6 +24,8 @@ from trainshed.service.installed import Installed, installed
 
 #: The server's own interpreter.
 DEFAULT = "default"
+#: Images and versions whose stand-in is remembered: neither tables nor environments change.
+_REMEMBERED_MAX = 1024
 
 
 class EnvironmentRow(Protocol):
@@ -79,6 +82,7 @@ class Images:
         """Keep the table.  Raises UsageFault for a row of an environment that is not configured."""
         self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
         self._mappings = tuple(mappings)
+        self._named = lru_cache(_REMEMBERED_MAX)(self._for_name)
         for mapping in mappings:
             if mapping.environment not in self._pythons:
                 known = ", ".join(self._pythons)
@@ -87,10 +91,15 @@ class Images:
 
     def stand_in(self, program: Program) -> StandIn | None:
         """Where a program runs; None for an image that nothing here can stand in for."""
-        if program.image_uri:
-            return self._for_image(program.image_uri)
-        if program.runtime_version:
-            return self._for_runtime(program.runtime_version, program.python_version)
+        return self._named(program.image_uri, program.runtime_version, program.python_version)
+
+    def _for_name(
+        self, image_uri: str | None, runtime_version: str | None, python: str | None
+    ) -> StandIn | None:
+        if image_uri:
+            return self._for_image(image_uri)
+        if runtime_version:
+            return self._for_runtime(runtime_version, python)
         return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
 
     def _for_image(self, uri: str) -> StandIn | None:

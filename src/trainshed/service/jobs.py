@@ -114,7 +114,9 @@ class JobService:
         record = self._find(kind, project, location, job_id)
         if record.job.status.state is not JobState.QUEUED:
             return record
-        position = self._store.queue_position(record.uid)
+        before = self._store.queue_position(record.uid)
+        # clients take a place of 0 for "scheduled already" (contracts/vertex-sdk.md 8)
+        position = None if before is None else before + 1
         status = replace(record.job.status, queue_position=position)
         return replace(record, job=replace(record.job, status=status))
 

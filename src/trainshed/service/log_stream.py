@@ -4,11 +4,13 @@ An event may be committed a moment after lines with later stamps were read.  It 
 rather than never.
 """
 
+from itertools import islice
 from typing import Final
 
 from trainshed.model.log_line import LogLine
-from trainshed.service.log_events import line_of
+from trainshed.service.log_events import all_events, is_told, line_of
 from trainshed.storage.log_files import JobLog
+from trainshed.storage.log_segment import Span
 from trainshed.store.base import Jobs
 
 READ_MAX: Final = 1000
@@ -29,6 +31,22 @@ class LogCursor:
         """Whether the last reading came to the end, as it was then."""
         self.is_over = False
         """Whether the job is final and all of its log was read."""
+
+    def last(self, count: int, task: str | None) -> list[LogLine]:
+        """The last lines of what is there now, of one task or all; the next reading goes on there.
+
+        Costs what is shown, however long the log is.
+        """
+        newest = self._job_log.tail(self._uid, 1)
+        self._line_ns = max([self._line_ns, *(line.stamp_ns for line in newest)])
+        span = Span(task=task, before_ns=self._line_ns + 1, newest_first=True)
+        lines = list(islice(self._job_log.read(self._uid, span), count))
+        said = []
+        for event in all_events(self._store, self._uid):
+            self._seq = event.seq
+            if is_told(task):
+                said.append(line_of(event))
+        return sorted((*said, *lines), key=lambda line: line.stamp_ns)[-count:]
 
     def read(self) -> list[LogLine]:
         """What has come since the last time, a few thousand lines at most; often nothing."""

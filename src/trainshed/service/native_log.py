@@ -1,6 +1,5 @@
 """A job's log as the native API streams it: one JSON object a line."""
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,10 +30,7 @@ class NativeLog:
 
     def tail(self, count: int) -> list[Json]:
         """The last lines of what is there now."""
-        last: deque[LogLine] = deque(maxlen=count)
-        while lines := self._cursor.read():
-            last.extend(self._wanted(lines))
-        return [_shown(line) for line in last]
+        return [_shown(line) for line in self._cursor.last(count, self._task)]
 
     def read(self) -> tuple[list[Json], bool]:
         """What has come since the last time, and whether there is more at once."""

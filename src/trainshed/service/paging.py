@@ -27,6 +27,7 @@ SIZES: Final[Mapping[Kind, tuple[int, int]]] = {
 TOKEN_S_MAX: Final = 3 * 24 * 3600.0
 
 _TOKEN_LENGTH_MAX = 1000
+_NUMBER_LIMIT = 1 << 63  # databases have no larger ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,11 @@ def _content(token: str) -> tuple[str, int, int, int]:
     try:
         raw = base64.b64decode(token[:_TOKEN_LENGTH_MAX], altchars=b"-_", validate=True)
         of, created_ns, uid, issued_s = json.loads(raw)
-        numbers = (int(created_ns), int(uid), int(issued_s))
-    except (ValueError, TypeError, RecursionError, OverflowError):
+    except (ValueError, TypeError, RecursionError):
         raise _refused("is none that this server gives") from None
+    numbers = (created_ns, uid, issued_s)
+    if not all(type(number) is int and 0 <= number < _NUMBER_LIMIT for number in numbers):
+        raise _refused("is none that this server gives")
     return (str(of), *numbers)
 
 

@@ -80,12 +80,12 @@ class Stories:
         if record.job.status.state is not JobState.QUEUED:
             return None
         found = record.job.explanation or NOT_YET
-        position = self.store.queue_position(record.uid)
-        return explanation_json(found, position)
+        before = self.store.queue_position(record.uid)
+        return explanation_json(found, None if before is None else before + 1)
 
 
 def explanation_json(found: Explanation, position: int | None) -> Json:
-    """An explanation as the native API shows it."""
+    """An explanation as the native API shows it; the next job's position is 1."""
     shown: Json = {
         "reason": found.reason.value,
         "message": found.message,

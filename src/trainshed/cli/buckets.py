@@ -1,0 +1,40 @@
+"""``trainshed buckets``, by the storage API's own routes."""
+
+import argparse
+
+from trainshed.cli.connecting import Place, place_of
+from trainshed.cli.flags import Request
+from trainshed.cli.notes import note
+from trainshed.cli.resource_texts import date_of
+from trainshed.cli.terminal import out, out_json, table
+from trainshed.client.collections import pages
+from trainshed.storage.buckets import SCHEME
+
+_PATH = "/storage/v1/b"
+
+
+def run(request: Request) -> int:
+    """Carry out one action."""
+    args = request.args
+    {"create": _create, "list": _list}[args.action](args, place_of(args))
+    return 0
+
+
+def _create(args: argparse.Namespace, place: Place) -> None:
+    name = args.name.removeprefix(SCHEME).rstrip("/")
+    found = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
+    if args.format == "json":
+        out_json(found)
+    else:
+        out(f"{SCHEME}{found['name']} is there, for project {place.project}")
+
+
+def _list(args: argparse.Namespace, place: Place) -> None:
+    rows = list(pages(place.server, _PATH, "items", {"project": place.project}))
+    if args.format == "json":
+        out_json(rows)
+    elif rows:
+        cells = [(f"{SCHEME}{row['name']}", date_of(row.get("timeCreated"))) for row in rows]
+        out(table(("BUCKET", "CREATED"), cells))
+    else:
+        note(f"project {place.project} has no bucket; trainshed buckets create NAME makes one")

@@ -1,0 +1,46 @@
+"""``trainshed jobs events`` and ``trainshed jobs explain``."""
+
+from collections.abc import Iterator
+
+from trainshed.cli.connecting import Place, place_of
+from trainshed.cli.flags import Request
+from trainshed.cli.resource_texts import date_of, why_it_waits
+from trainshed.cli.terminal import out, out_json, table
+from trainshed.client.collections import native_path
+from trainshed.client.faults import Json
+
+
+def run(request: Request) -> int:
+    """Carry out one action."""
+    args = request.args
+    place = place_of(args)
+    path = native_path(args.job, place.project)
+    if args.action == "events":
+        _print_events(list(_events(place, path)), as_json=args.format == "json")
+    else:
+        _print_explanation(place.server.call("GET", f"{path}/explain"), args)
+    return 0
+
+
+def _events(place: Place, path: str) -> Iterator[Json]:
+    after = 0
+    while found := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
+        yield from found
+        after = found[-1]["seq"]
+
+
+def _print_events(events: list[Json], *, as_json: bool) -> None:
+    if as_json:
+        out_json(events)
+        return
+    rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
+    out(table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
+
+
+def _print_explanation(found: Json, args: object) -> None:
+    if getattr(args, "format", "") == "json":
+        out_json(found)
+        return
+    waiting = found.get("waiting", {})
+    out(f"{found['name']}: {found['state']}")
+    out("\n".join(why_it_waits(waiting)) if waiting else found["message"])

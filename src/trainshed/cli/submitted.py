@@ -1,0 +1,78 @@
+"""What a create tells, and how its job is followed to the end."""
+
+import argparse
+import sys
+from dataclasses import dataclass
+
+from trainshed.cli.connecting import Place, continued
+from trainshed.cli.log_lines import LinePrinter
+from trainshed.cli.notes import note
+from trainshed.cli.resource_texts import why_it_waits
+from trainshed.cli.terminal import out, out_json
+from trainshed.client.collections import native_path, state_of
+from trainshed.client.faults import Json
+from trainshed.client.following import Followed, exit_code_of
+
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A job that a server has taken; ``group`` is the words of its commands."""
+
+    group: str
+    name: str
+    resource: Json
+
+
+def told_of(args: argparse.Namespace, place: Place, job: Submitted) -> int:
+    """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
+    is_json = args.format == "json"
+    if not args.stream_logs:
+        if is_json:
+            out_json(job.resource)
+        else:
+            _print_head(job)
+            note(f"see it: {continued(args, f'{job.group} describe {job.name}')}")
+            note(f"its log: {continued(args, f'{job.group} stream-logs {job.name}')}")
+        return 0
+    note(f"{job.name} is submitted; Ctrl-C leaves it running")
+    followed = Followed(place.server, native_path(job.name, place.project), note)
+    try:
+        stream(followed, LinePrinter(sys.stderr if is_json else sys.stdout))
+        end = followed.end()
+    except KeyboardInterrupt:
+        return left_running(args, job.group, job.name)
+    if is_json:
+        path = f"/v1/{end['name']}"
+        out_json(place.server.call("GET", path))
+    else:
+        print_end(end)
+    return exit_code_of(end)
+
+
+def stream(followed: Followed, printer: LinePrinter, task: str | None = None) -> None:
+    """Print why the job waits while it does, then its lines until it has ended."""
+    for waiting in followed.until_placed():
+        for text in why_it_waits(waiting):
+            note(text)
+    for line in followed.lines(task=task):
+        printer.write(line)
+
+
+def left_running(args: argparse.Namespace, group: str, name: str) -> int:
+    """Say after Ctrl-C that the job goes on, and how to come back or to stop it."""
+    sys.stderr.write("\n")
+    note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {name}')}")
+    note(f"come back with: {continued(args, f'jobs watch {name}')}")
+    return EXIT_INTERRUPTED
+
+
+def print_end(end: Json) -> None:
+    """The last word; the error, if there is one, is the log's last line."""
+    out(f"state: {end['state']}")
+
+
+def _print_head(job: Submitted) -> None:
+    key = "jobId" if "jobId" in job.resource else "name"
+    out(f"{key}: {job.resource.get(key, job.name)}\nstate: {state_of(job.resource)}")

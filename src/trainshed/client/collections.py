@@ -1,0 +1,95 @@
+"""The collections of resources that a server has: their commands, names and paths."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from trainshed.client.faults import Json
+from trainshed.client.http import Server
+from trainshed.model.faults import UsageFault
+
+#: The states that a resource never leaves, without the prefix of their dialect.
+FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+PAGE_SIZE: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """One collection: the words of its commands, what one resource is called, its wire name."""
+
+    group: str
+    noun: str
+    word: str
+    located: bool = True
+    """Whether names hold a location: Vertex's do."""
+
+    def parent(self, project: str, region: str) -> str:
+        """The path that resources are created below and listed at."""
+        location = f"/locations/{quote(region, safe='')}" if self.located else ""
+        return f"/v1/projects/{quote(project, safe='')}{location}/{self.word}"
+
+    def path(self, name: str, project: str, region: str) -> str:
+        """The path of one resource, by its id or its full name.  Raises UsageFault."""
+        if "/" not in name:
+            return f"{self.parent(project, region)}/{quote(name, safe='')}"
+        parts = name.split("/")
+        if parts[0::2] != self._pattern or not all(parts):
+            raise UsageFault(f"{name} is not the name of a {self.noun}: {self._told}")
+        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+    @property
+    def _pattern(self) -> list[str]:
+        return ["projects", *(["locations"] if self.located else []), self.word]
+
+    @property
+    def _told(self) -> str:
+        return "/".join(f"{part}/{part[0].upper()}" for part in self._pattern)
+
+
+COLLECTIONS: Final[Mapping[str, Collection]] = {
+    found.group: found
+    for found in (
+        Collection(group="ai-platform jobs", noun="job", word="jobs", located=False),
+        Collection(group="ai custom-jobs", noun="custom job", word="customJobs"),
+        Collection(group="ai hp-tuning-jobs", noun="tuning job", word="hyperparameterTuningJobs"),
+        Collection(group="ai pipelines", noun="pipeline", word="trainingPipelines"),
+    )
+}
+
+
+def collection_of(group: str) -> Collection:
+    """The collection of some command words; gcloud's older name is known, too."""
+    return COLLECTIONS[group.replace("ml-engine", "ai-platform", 1)]
+
+
+def state_of(resource: Json) -> str:
+    """The state of a resource in any dialect, such as RUNNING."""
+    state = str(resource.get("state", ""))
+    return state.removeprefix("JOB_STATE_").removeprefix("PIPELINE_STATE_")
+
+
+def id_of(resource: Json) -> str:
+    """The id by which a resource is asked for."""
+    return str(resource.get("jobId") or resource.get("name", "")).rpartition("/")[2]
+
+
+def native_path(name: str, project: str) -> str:
+    """The native path of a job of either dialect, by its id or its full name."""
+    parts = name.split("/")
+    if len(parts) > 1 and parts[0] == "projects":
+        project = parts[1]
+    return f"/trainshed/v1/projects/{quote(project, safe='')}/jobs/{quote(parts[-1], safe='')}"
+
+
+def pages(
+    server: Server, path: str, key: str, query: Mapping[str, object] | None = None
+) -> Iterator[Json]:
+    """All resources of a list, page by page; ``key`` is where a page has them."""
+    token = None
+    while True:
+        found = server.call("GET", path, query={**(query or {}), "pageToken": token})
+        yield from found.get(key, ())
+        token = found.get("nextPageToken")
+        if not token:
+            return

@@ -1,0 +1,38 @@
+"""What can go wrong between a command and a server; light, so that every command may import it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class ServerRefusal(Exception):
+    """The server's answer is an error: google.rpc.Status, as the server words it."""
+
+    def __init__(self, http_status: int, status: str, message: str, details: list[Json]) -> None:
+        """Keep the parts of the Status."""
+        super().__init__(message)
+        self.http_status = http_status
+        self.status = status
+        self.message = message
+        self.details = details
+
+    @property
+    def violations(self) -> Iterator[tuple[str, str]]:
+        """Field and description of each violation."""
+        for detail in self.details:
+            for found in detail.get("fieldViolations", ()):
+                yield str(found.get("field", "")), str(found.get("description", ""))
+
+    def in_words(self, word: Callable[[str], str]) -> "ServerRefusal":
+        """The same with each field in the caller's own words: the flag that set it."""
+        found = [
+            {"field": word(field), "description": description}
+            for field, description in self.violations
+        ]
+        details = [{"fieldViolations": found}] if found else self.details
+        return ServerRefusal(self.http_status, self.status, self.message, details)
+
+
+class Unreachable(Exception):
+    """No server answers at the address."""

@@ -1,0 +1,118 @@
+"""A job that is followed to its end: why it waits, its lines as they come, how it ended.
+
+The server may be restarted meanwhile.  Stamps of lines ascend, so that a stream that broke is
+taken up again behind the last line that was seen.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trainshed.client.collections import FINAL_STATES
+from trainshed.client.faults import Json, Unreachable
+from trainshed.client.http import Server
+
+#: How long a server that has gone is waited for.
+RETURN_S_MAX: Final = 60.0
+PAUSE_S_MIN: Final = 0.05
+PAUSE_S_MAX: Final = 1.0
+PAUSE_GROWTH: Final = 1.5
+
+#: What a shell adds to the number of the signal that ended a program.
+SIGNAL_BASE: Final = 128
+
+
+@dataclass(slots=True)
+class Followed:
+    """A job at its native path.  ``note`` is told what happens to the following itself."""
+
+    server: Server
+    path: str
+    note: Callable[[str], None]
+    pause: Callable[[float], Any] = time.sleep
+    _was_reached: bool = field(default=False, init=False)
+
+    def lines(self, *, task: str | None = None, tail: int | None = None) -> Iterator[Json]:
+        """The lines of the job until it has ended and all of them were read.
+
+        Raises ServerRefusal, and Unreachable for a server that does not come back.
+        """
+        seen = last = ""
+        while True:
+            query = {"follow": "true", "task": task, "tail": None if seen else tail}
+            try:
+                for line in self.server.lines(f"{self.path}/logs", query):
+                    self._was_reached = True
+                    if line["time"] > seen:  # within one stream an event may come late
+                        last = max(last, line["time"])
+                        yield line
+            except Unreachable:
+                self._wait_for_return()
+                seen = last
+            else:
+                return
+
+    def until_placed(self) -> Iterator[Json]:
+        """What the job is told while it waits in the queue, each time that it changes."""
+        told = None
+        for job in self.states():
+            if job["state"] != "QUEUED":
+                return
+            waiting = job.get("waiting", {})
+            if waiting.get("reason") != "NOT_LOOKED_AT" and waiting.get("message") != told:
+                told = waiting.get("message")
+                yield waiting
+
+    def states(self) -> Iterator[Json]:
+        """The job as it is, again and again, until it has ended."""
+        pause_s = PAUSE_S_MIN
+        while True:
+            job = self.job()
+            yield job
+            if job["state"] in FINAL_STATES:
+                return
+            self.pause(pause_s)
+            pause_s = min(pause_s * PAUSE_GROWTH, PAUSE_S_MAX)
+
+    def end(self) -> Json:
+        """The job when it has ended."""
+        *_, job = self.states()
+        return job
+
+    def job(self) -> Json:
+        """The job as it is.  Raises ServerRefusal, and Unreachable as ``lines`` does."""
+        while True:
+            try:
+                found = self.server.call("GET", self.path)
+            except Unreachable:
+                self._wait_for_return()
+            else:
+                self._was_reached = True
+                return found
+
+    def _wait_for_return(self) -> None:
+        """Wait for a server that was there; called while Unreachable is handled, and raises it."""
+        if not self._was_reached:
+            raise  # noqa: PLE0704  # it is being handled
+        self.note("the server does not answer; the job goes on, and its lines are kept")
+        until = time.monotonic() + RETURN_S_MAX
+        while True:
+            self.pause(PAUSE_S_MAX)
+            try:
+                self.server.call("GET", self.path)
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+            else:
+                return
+
+
+def exit_code_of(job: Json) -> int:
+    """What a command ends with that waited for the job: as the primary replica ended."""
+    if job["state"] == "SUCCEEDED":
+        return 0
+    primary: Json = next((r for r in job.get("replicas", ()) if r.get("role") == "primary"), {})
+    if primary.get("signal"):
+        return SIGNAL_BASE + int(primary["signal"])
+    return int(primary.get("exitCode") or 1)

@@ -1,0 +1,61 @@
+"""Packages on their way to a bucket, under the names that gcloud gives them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from trainshed.client.http import Server
+from trainshed.model.faults import UsageFault
+from trainshed.storage.buckets import SCHEME, split
+
+_TYPES: Final = {".gz": "application/x-tar", ".whl": "application/zip", ".zip": "application/zip"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """Where packages of one submit go: a bucket, and the beginning of their names."""
+
+    bucket: str
+    prefix: str
+
+    def upload(self, server: Server, files: Sequence[Path]) -> list[str]:
+        """Send files; their URIs.  The name holds the digest of all of them together."""
+        folder = f"{self.prefix}/{_digest(files)}"
+        return [self._upload(server, file, f"{folder}/{file.name}") for file in files]
+
+    def _upload(self, server: Server, file: Path, name: str) -> str:
+        path = f"/upload/storage/v1/b/{quote(self.bucket, safe='')}/o"
+        kind = _TYPES.get(file.suffix, "application/octet-stream")
+        with file.open("rb") as content:
+            query = {"uploadType": "media", "name": name}
+            found = server.put_file(path, content, kind, query)
+        return f"{SCHEME}{found['bucket']}/{found['name']}"
+
+
+def staging_of(job_id: str, bucket: str | None, job_dir: str | None) -> Staging:
+    """The place of a job's packages: its staging bucket, else its job directory.
+
+    (contracts/gcloud.md 4.)  Raises UsageFault where neither is a bucket.
+    """
+    if bucket:
+        name, below = split(bucket if "://" in bucket else f"{SCHEME}{bucket}")
+        return Staging(bucket=name, prefix=f"{below.strip('/')}/{job_id}".lstrip("/"))
+    if job_dir and job_dir.startswith(SCHEME):
+        name, below = split(job_dir)
+        return Staging(bucket=name, prefix=f"{below.strip('/')}/packages".lstrip("/"))
+    raise UsageFault(
+        "local packages need a bucket to lie in: give --staging-bucket gs://BUCKET, or a "
+        "--job-dir that begins with gs:// (trainshed buckets create BUCKET makes one)"
+    )
+
+
+def _digest(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as content:
+            while piece := content.read(1 << 20):
+                digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,91 @@
+"""A command on a terminal of its own, and the screen as a person would see it."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+
+_CONTROL = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|\r?\n|[^\x1b\r\n]+|\r")
+ANSWER_S_MAX = 60
+
+
+class Terminal:
+    """Runs a command on a pseudo-terminal until the block ends."""
+
+    def __init__(self, argv, *, env, lines=24, columns=100):
+        self._end, inner = pty.openpty()
+        size = struct.pack("HHHH", lines, columns, 0, 0)
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, size)
+        self.process = subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=inner, stdout=inner, stderr=inner, close_fds=True, start_new_session=True,
+            env={**env, "TERM": "xterm", "LINES": "", "COLUMNS": ""},
+        )  # fmt: skip
+        os.close(inner)
+        self.text = ""
+        self._bytes = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._end)
+
+    def wait_until(self, holds):
+        """Read until something holds of the screen."""
+        deadline = time.monotonic() + ANSWER_S_MAX
+        while not holds(self.screen()):
+            assert time.monotonic() < deadline, self.screen()
+            assert self._read() or holds(self.screen()), self.screen()
+
+    def wait(self):
+        """Read to the end; the exit code."""
+        while self._read():
+            pass
+        return self.process.wait(timeout=ANSWER_S_MAX)
+
+    def screen(self):
+        """The lines that are on the screen: this terminal knows the few controls that are used."""
+        shown, row = [""], 0
+        for match in _CONTROL.finditer(self.text):
+            control, letter = match[0], match[3]
+            if control in ("\n", "\r\n"):
+                row += 1
+                shown += [""] * (row + 1 - len(shown))
+            elif letter == "F":
+                row -= int(match[2])
+                assert row >= 0, "it goes up beyond its own beginning"
+                shown[row] = _Overwritten(shown[row])
+            elif letter == "J":
+                shown[row:] = [""]
+            elif letter is None and control != "\r":
+                before = "" if isinstance(shown[row], _Overwritten) else shown[row]
+                shown[row] = before + control
+            if letter == "K":  # what was not written over is gone
+                following = shown[row + 1 : row + 2]
+                shown[row + 1 : row + 2] = [_Overwritten(line) for line in following]
+        return [str(line) for line in shown]
+
+    def _read(self):
+        ready, _, _ = select.select([self._end], [], [], ANSWER_S_MAX)
+        piece = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            piece = os.read(self._end, 1 << 16) if ready else b""
+        self._bytes += piece
+        self.text = self._bytes.decode("utf-8", "replace")
+        return bool(piece)
+
+
+class _Overwritten(str):
+    """A line that the next text replaces."""
+
+    __slots__ = ()

@@ -1,0 +1,312 @@
+"""The verbs that look at jobs of both dialects and change what can be changed."""
+
+import json
+
+import pytest
+import yaml
+
+from cli.conftest import FINAL, PARENT, pool
+from cli.standin import StandIn
+
+POOL = "machine-type=n1-standard-4,container-image-uri=registry.test/a"
+WAIT = "import time; time.sleep(600)"
+LABELS = {"team": "vision", "draft": "yes"}
+
+
+@pytest.fixture(scope="module")
+def ml_jobs(server):
+    """Three jobs that have ended; each names a package that is not there."""
+    for name in ("census_1", "census_2", "other"):
+        asked = {"region": "us-central1", "runtimeVersion": "2.11", "pythonModule": "m",
+                 "packageUris": ["gs://none/none.whl"], "pythonVersion": "3.7"}  # fmt: skip
+        document = {"jobId": name, "trainingInput": asked, "labels": LABELS}
+        status, found = server.call("POST", "/v1/projects/listed/jobs", document)
+        assert status == 200, found
+    for name in ("census_1", "census_2", "other"):
+        server.wait_for(f"/v1/projects/listed/jobs/{name}", FINAL)
+
+
+@pytest.fixture
+def jobs(client, ml_jobs):  # noqa: ARG001  # they are there
+    return lambda *words: client("ai-platform", "jobs", *words, "--project", "listed")
+
+
+def ids(found):
+    return [row["jobId"] for row in found.json]
+
+
+def test_list_shows_the_newest_first_as_a_table_and_as_json(jobs):
+    rows = [line.split() for line in jobs("list").out.splitlines()]
+    assert rows[0] == ["ID", "STATE", "CREATED"]
+    assert [row[:2] for row in rows[2:]] == [
+        ["other", "FAILED"], ["census_2", "FAILED"], ["census_1", "FAILED"],
+    ]  # fmt: skip
+    assert ids(jobs("list", "--format", "json")) == ["other", "census_2", "census_1"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--filter", "jobId:census*"], ["census_2", "census_1"]),
+        (["--filter", "jobId=other"], ["other"]),
+        (["--filter", "state=SUCCEEDED"], []),
+        (["--filter", "NOT jobId~^census"], ["other"]),
+        (["--filter", "labels.team=vision AND jobId!=other", "--limit", "1"], ["census_2"]),
+        (["--sort-by", "jobId"], ["census_1", "census_2", "other"]),
+        (["--sort-by", "~jobId", "--limit", "2"], ["other", "census_2"]),
+        (["--page-size", "1"], ["other", "census_2", "census_1"]),
+    ],
+)
+def test_a_list_is_filtered_sorted_and_cut(jobs, flags, expected):
+    assert ids(jobs("list", "--format", "json", *flags)) == expected
+
+
+def test_an_empty_list_is_told_beside_the_answer(jobs, client):
+    found = jobs("list", "--filter", "jobId=none")
+    assert (found.code, found.out) == (0, "")
+    assert "project listed has no job that passes the filter" in found.err
+    found = client("ai", "pipelines", "list", "--region", "europe-west4")
+    assert "project local has no pipeline in europe-west4" in found.err
+    assert client("ai", "hp-tuning-jobs", "list", "--format", "json").json == []
+
+
+def test_describe_is_yaml_of_every_field_and_json_is_the_resource_itself(jobs, server):
+    _, resource = server.call("GET", "/v1/projects/listed/jobs/census_1")
+    assert yaml.safe_load(jobs("describe", "census_1").out) == resource
+    assert jobs("describe", "census_1", "--format", "json").json == resource
+    full = jobs("describe", "projects/listed/jobs/census_1", "--format", "json")
+    assert full.json == resource
+
+
+def test_summaries_show_the_main_figures(client, jobs, created):
+    shown = jobs("describe", "census_1", "--summarize").out
+    assert "id              census_1\n" in shown
+    assert "runtimeVersion  2.11\n" in shown
+    name = created("", pool("", 3), wait=FINAL)
+    shown = client("ai", "custom-jobs", "describe", name, "--summarize").out
+    assert ["pool", "1", "3", "n1-standard-4"] in [line.split() for line in shown.splitlines()]
+
+
+def test_labels_are_set_removed_and_cleared(jobs):
+    changed = jobs("update", "census_2", "--update-labels", "a=b", "--remove-labels", "draft")
+    assert changed.out == "labels of census_2: a=b, team=vision\n"
+    cleared = jobs("update", "census_2", "--clear-labels", "--format", "json")
+    assert "labels" not in cleared.json
+    assert jobs("update", "census_2").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("ai-platform", "jobs", "describe", "nope"), 1, "error: NOT_FOUND: "),
+        (("ai-platform", "jobs", "cancel", "a/b"), 2, "projects/P/jobs/J"),
+        (("ai", "custom-jobs", "describe", "projects/p/jobs/1"), 2, "customJobs/C"),
+        (("ai-platform", "jobs", "list", "--filter", "a=1 OR b=2"), 2, "cannot read 'OR b=2'"),
+        (("ai-platform", "jobs", "list", "--filter", "a~'('"), 2, "no regular expression"),
+        (("ai-platform", "jobs", "list", "--limit", "0"), 2, "not a number of resources"),
+        (("jobs", "explain", "nope"), 1, "error: NOT_FOUND: project local has no job nope"),
+        (("jobs", "watch", "nope"), 1, "error: NOT_FOUND: "),
+        (("ai-platform", "jobs", "stream-logs", "nope"), 1, "error: NOT_FOUND: "),
+        (("buckets", "create"), 2, "create takes the NAME"),
+        (("buckets", "create", "Not A Name"), 1, "error: INVALID_ARGUMENT: "),
+        (("nodes", "--url", "127.0.0.1:8080"), 2, "an address looks like"),
+        (("nodes", "--url", "http://127.0.0.1:1"), 1, "start one: trainshed serve"),
+        (("nodes", "--data-dir", "nowhere"), 1, "start one with: trainshed serve"),
+        (("ai", "custom-jobs", "create", "--display-name", "x"), 2, "give --worker-pool-spec"),
+        (("ai", "custom-jobs", "create", "--worker-pool-spec", f"{POOL},script=x.py"), 2,
+         "--python-package-uris"),
+        (("ai", "hp-tuning-jobs", "create", "--display-name", "x"), 2, "--config"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_clear_line(client, words, code, text):
+    found = client(*words)
+    assert found.code == code
+    assert text in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_a_token_that_is_not_known_is_told_so(client, written, monkeypatch):
+    wrong = written("token", "tsd_wrong")
+    found = client("nodes", "--access-token-file", wrong)
+    assert (found.code, found.err[:30]) == (1, "error: UNAUTHENTICATED: The to")
+    monkeypatch.setenv("TRAINSHED_TOKEN", "tsd_wrong")
+    assert client("nodes").code == 1
+
+
+def test_what_is_no_trainshed_server_is_told(client):
+    with StandIn(lambda *_: (200, ["x"])) as other:
+        found = client("nodes", "--url", other.url)
+    assert found.code == 1
+    assert "not that of a Trainshed server" in found.err
+
+
+def test_the_token_is_not_shown_to_whoever_has_the_port_of_a_server_that_ended(client, home):
+    with StandIn() as other:
+        other.note(home / "data", pid=2**22 + 1)  # no process has this id
+        found = client("nodes", "--data-dir", home / "data")
+    assert found.code == 1
+    assert "has ended" in found.err
+    assert other.seen == []
+
+
+def test_the_environment_names_server_project_and_region(client, server, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_DATA_DIR", "/nowhere")
+    monkeypatch.setenv("TRAINSHED_URL", server.url)
+    monkeypatch.setenv("TRAINSHED_TOKEN", server.token)
+    monkeypatch.setenv("TRAINSHED_PROJECT", "mine")
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_REGION", "europe-west4")
+    found = client("ai", "custom-jobs", "list")
+    assert "project mine has no custom job in europe-west4" in found.err
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "theirs")
+    assert "project theirs" in client("ai", "custom-jobs", "list").err
+
+
+def test_a_custom_job_from_flags_runs_on_its_pools_and_gives_its_exit_code(client):
+    done = client(
+        "ai", "custom-jobs", "create", "--display-name", "pools", "--labels", "a=b",
+        "--worker-pool-spec", POOL, "--worker-pool-spec", "", "--worker-pool-spec",
+        f"{POOL},replica-count=2", "--command", "python,-c",
+        "--args", "raise SystemExit(4)",
+        "--stream-logs", "--format", "json",
+    )  # fmt: skip
+    assert done.code == 4, done.err
+    assert done.json["state"] == "JOB_STATE_FAILED"
+    assert done.json["labels"] == {"a": "b"}
+    pools = done.json["jobSpec"]["workerPoolSpecs"]
+    assert [each.get("replicaCount") for each in pools] == ["1", None, "2"]
+    assert "workerpool0-0" in done.err
+
+
+def test_a_custom_job_from_a_file_takes_flags_over_it(client, written, server):
+    spec = {"workerPoolSpecs": [pool("print('file')")], "serviceAccount": "a@b.example"}
+    written("spec.json", spec)
+    written("job.json", {"displayName": "whole", "jobSpec": spec})
+    words = ("ai", "custom-jobs", "create", "--args", "print('flag')", "--format", "json")
+    made = client(*words, "--config", "spec.json", "--display-name", "mine").json
+    assert made["displayName"] == "mine"
+    assert made["jobSpec"]["serviceAccount"] == "a@b.example"
+    assert made["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] == ["print('flag')"]
+    whole = client(*words, "--config", "job.json", "--enable-web-access").json
+    assert (whole["displayName"], whole["jobSpec"]["enableWebAccess"]) == ("whole", True)
+    for job in (made, whole):
+        server.wait_for(f"/v1/{job['name']}", FINAL)
+
+
+def test_a_refused_pool_is_named_by_its_flag(client):
+    done = client(
+        "ai", "custom-jobs", "create", "--display-name", "x", "--command", "true",
+        "--worker-pool-spec", "machine-type=n9-huge,container-image-uri=registry.test/a",
+    )  # fmt: skip
+    assert done.code == 1
+    assert "\n  --worker-pool-spec[0] machine-type: there is no machine type n9-huge" in done.err
+
+
+def test_tuning_is_told_to_come_later(client, written):
+    study = {
+        "studySpec": {
+            "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+            "parameters": [
+                {"parameterId": "units", "integerValueSpec": {"minValue": "4", "maxValue": "8"}}
+            ],
+        },
+        "trialJobSpec": {"workerPoolSpecs": [pool("")]},
+    }
+    written("study.json", study)
+    done = client(
+        "ai", "hp-tuning-jobs", "create", "--display-name", "x", "--config", "study.json",
+        "--max-trial-count", "6", "--algorithm", "grid-search",
+    )  # fmt: skip
+    assert done.code == 1
+    assert done.err.startswith("error: UNIMPLEMENTED: ")
+
+
+def test_a_custom_job_is_found_by_id_and_by_name_and_deleted_once(client, created):
+    name = created(wait=FINAL)
+    number = name.rpartition("/")[2]
+    by_id = client("ai", "custom-jobs", "describe", number, "--format", "json").json
+    assert by_id["name"] == name
+    listed = client("ai", "custom-jobs", "list", "--filter", f"name~{number}$")
+    assert listed.out.splitlines()[2].split()[:3] == [number, "made", "SUCCEEDED"]
+    assert client("ai", "custom-jobs", "cancel", name).out.endswith(": SUCCEEDED\n")
+    assert client("ai", "custom-jobs", "delete", number).code == 0
+    assert client("ai", "custom-jobs", "describe", name).code == 1
+
+
+def test_a_pipeline_is_listed_described_cancelled_and_deleted(client, server):
+    inputs = {"worker_pool_specs": [pool(WAIT)]}
+    document = {
+        "displayName": "line",
+        "trainingTaskDefinition": "gs://google-cloud-aiplatform/schema/trainingjob/definition/"
+        "custom_task_1.0.0.yaml",
+        "trainingTaskInputs": inputs,
+    }
+    status, made = server.call("POST", f"/v1/{PARENT}/trainingPipelines", document)
+    assert status == 200, made
+    pipelines = lambda *words: client("ai", "pipelines", *words)  # noqa: E731  # short for the test
+    assert "line" in pipelines("list").out
+    assert pipelines("describe", made["name"], "--format", "json").json["displayName"] == "line"
+    pipelines("cancel", made["name"])
+    server.wait_for(f"/v1/{made['name']}", {"PIPELINE_STATE_CANCELLED"})
+    assert "is deleted" in pipelines("delete", made["name"]).out
+
+
+def test_the_log_is_streamed_whole_and_by_task(client, created):
+    name = created("print('one')", pool("print('two')"), wait=FINAL)
+    whole = client("ai", "custom-jobs", "stream-logs", name, "--format", "json")
+    lines = [json.loads(line) for line in whole.out.splitlines()]
+    assert {line["task"] for line in lines} >= {"service", "workerpool0-0"}
+    words = ("ai", "custom-jobs", "stream-logs", name, "--polling-interval", "9")
+    one = client(*words, "--task-name", "workerpool0-0").out.splitlines()
+    assert len(one) == 1
+    assert one[0].startswith("INFO ")
+    assert one[0].endswith(" workerpool0-0    │ one")
+
+
+def test_a_job_tells_its_story(client, created):
+    name = created("raise SystemExit(5)", wait=FINAL)
+    kinds = [e["kind"] for e in client("jobs", "events", name, "--format", "json").json]
+    assert (kinds[0], kinds[-1]) == ("ACCEPTED", "FAILED")
+    assert "workerpool0-0 exited with status 5" in client("jobs", "events", name).out
+    explained = client("jobs", "explain", name).out
+    assert explained.startswith(f"{name}: FAILED\n")
+    assert "non-zero status of 5" in explained
+
+
+def test_a_waiting_job_says_why_and_the_change_it_names_would_admit_it(client, created, server):
+    """Two gangs of 20 do not fit into the 32 places of the server."""
+    first = created(WAIT, pool(WAIT, 19), wait={"JOB_STATE_RUNNING"})
+    second = created(WAIT, pool(WAIT, 19))
+    explained = server_says_why(client, second)
+    assert explained["waiting"]["reason"] == "CAPACITY"
+    told = client("jobs", "explain", second).out.splitlines()
+    assert told[0] == f"{second}: QUEUED"
+    assert told[1].startswith("waits: CAPACITY: ")
+    assert told[2] == "place in the queue: 1"
+    assert told[3] == f"in its way: {first}"
+    assert told[4] == explained["waiting"]["change"]["text"]
+    described = client("ai", "custom-jobs", "describe", second)
+    assert yaml.safe_load(described.out)["state"] == "JOB_STATE_QUEUED"
+    assert "waits: CAPACITY: " in described.err
+    fewer = int(explained["waiting"]["change"]["accepted"])
+    third = created(WAIT, pool(WAIT, fewer), wait={"JOB_STATE_RUNNING"})
+    for name in (second, first, third):
+        assert client("ai", "custom-jobs", "cancel", name).code == 0
+        server.wait_for(f"/v1/{name}", FINAL)
+
+
+def server_says_why(client, name):
+    while True:
+        found = client("jobs", "explain", name, "--format", "json").json
+        if found.get("waiting", {}).get("reason") != "NOT_LOOKED_AT":
+            return found
+
+
+def test_nodes_and_buckets(client):
+    (node,) = client("nodes", "--format", "json").json
+    assert client("nodes", "list").out.splitlines()[2].split()[0] == node["name"]
+    assert client("buckets", "create", "gs://mine", "--project", "buckets").code == 0
+    listed = client("buckets", "list", "--project", "buckets")
+    assert listed.out.splitlines()[2].split()[0] == "gs://mine"
+    again = client("buckets", "create", "mine", "--project", "buckets")
+    assert again.code == 1
+    assert client("buckets", "list", "--project", "empty").out == ""

@@ -1,0 +1,57 @@
+"""A server that cannot start says why in one line, and what would help."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+SERVE = ("-m", "trainshed.cli.main", "serve", "--port", "0", "--grpc-port", "none")
+
+
+def refused(tmp_path, *flags, **environ):
+    done = subprocess.run(
+        [sys.executable, *SERVE, "--data-dir", tmp_path / "data", *flags],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environ},
+    )
+    assert done.returncode in {1, 2}
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "unexpected" not in done.stderr
+    return done.stderr
+
+
+def test_a_port_that_somebody_has(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused(tmp_path, "--port", str(port))
+    assert said == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
+def test_a_data_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    said = refused(tmp_path, "--data-dir", str(tmp_path / "file" / "data"))
+    assert "the data directory" in said
+    assert "Not a directory" in said
+    assert "--data-dir" in said
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysql://me:secret@db/jobs"])
+def test_a_database_that_is_none(tmp_path, url):
+    said = refused(tmp_path, "--database", url)
+    assert "postgresql+psycopg://" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("package", ["sqlalchemy", "uvicorn", "grpc"])
+def test_an_installation_without_the_service_names_the_extra(tmp_path, package):
+    stub = tmp_path / "stub"
+    stub.mkdir()
+    (stub / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})\n")
+    said = refused(tmp_path, PYTHONPATH=str(stub))
+    assert said == f"error: {package} is not installed; pip install 'trainshed[server]'\n"
