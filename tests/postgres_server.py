@@ -12,9 +12,11 @@ import time
 from pathlib import Path
 
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 START_S_MAX = 60
 POLL_S = 0.05
+DELETE_ALL = SQL("DELETE FROM shared.{}")
 TABLES_OF_SHARED = (
     "SELECT tablename FROM pg_tables WHERE schemaname = 'shared' AND tablename != 'alembic_version'"
 )
@@ -41,7 +43,7 @@ class PostgresServer:
             connection.execute("SET session_replication_role = replica")  # in any order
             tables = connection.execute(TABLES_OF_SHARED).fetchall()
             for (name,) in tables:
-                connection.execute(f"DELETE FROM shared.{name}")
+                connection.execute(DELETE_ALL.format(Identifier(name)))
         return self._url("shared")
 
     def wait_until_ready(self, process: subprocess.Popen) -> None:

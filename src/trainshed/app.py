@@ -46,7 +46,7 @@ from trainshed.storage.buckets import buckets_of, cache_dir
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
-from trainshed.store.base import StoreBase
+from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
 
@@ -55,6 +55,8 @@ _LOG = logging.getLogger(__name__)
 
 #: How often old logs are looked for.
 HOUSEKEEPING_EVERY_S = 60.0
+#: How long a server that ends waits for a look at all logs; the next one begins it anew.
+END_S = 1.0
 
 
 class Housekeeping:
@@ -72,10 +74,10 @@ class Housekeeping:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, also where it was never begun."""
+        """End, also where it was never begun; what takes long is left in its midst."""
         self._end.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(END_S)
 
     def _run(self) -> None:
         while not self._end.wait(self._every_s):
@@ -96,17 +98,33 @@ class Application:
     http: Starlette
     table: Sequence[Method]
     around: Surroundings
+    machine: str | None
+    """Where all servers of the database must be; None for an engine that reaches many machines."""
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
+        if self.machine is not None:
+            _check_machine(self.machine, self.store.servers())
         self.controller.start()
         self.housekeeping.start()
 
     def stop(self) -> None:
         """End in order: jobs run on, and the next server finds them."""
         self.housekeeping.stop()
-        self.controller.stop()
-        self.store.close()
+        try:
+            self.controller.stop()
+        finally:
+            self.store.close()
+
+
+def _check_machine(machine: str, servers: Sequence[str]) -> None:
+    """Each would take the other's node for gone, and be given jobs that it cannot start."""
+    elsewhere = {name.rsplit("-", 2)[0] for name in servers} - {machine}
+    if elsewhere:
+        raise StoreFault(
+            f"a server on {min(elsewhere)} uses this database; servers that share one run on the "
+            f"same machine, and this is {machine}"
+        )
 
 
 def build(
@@ -169,6 +187,7 @@ def build(
         http=http,
         table=table,
         around=around,
+        machine=None if engine else os.uname().nodename,
     )
 
 

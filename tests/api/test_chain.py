@@ -9,6 +9,7 @@ from trainshed.api import chain
 from trainshed.api.chain import CHAIN, Passage, grpc_chain, perform
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal
+from trainshed.store.base import StoreFault
 
 JOBS = "/v1/projects/{project}/jobs"
 
@@ -206,3 +207,15 @@ def test_grpc_goes_the_same_way_between_its_messages():
     found = Passage(authorization="Bearer demo")
     perform(grpc_chain(read, write), surroundings([]), found)
     assert json.loads(found.reply) == [{"n": 1}, {"project": "demo"}]
+
+
+def test_a_database_that_is_away_is_no_incident_but_asks_to_try_again(caplog):
+    def away(*_):
+        raise StoreFault("no connection to db.internal")
+
+    with pytest.raises(Refusal) as caught:
+        perform([away], surroundings([]), passage())
+    assert caught.value.code is Code.UNAVAILABLE
+    assert "try again" in caught.value.message
+    assert "db.internal" not in caught.value.message
+    assert "db.internal" in caplog.text

@@ -233,7 +233,7 @@ def test_a_wrong_job_is_told_field_by_field(rest):
     ],
 )
 def test_what_is_not_here_says_so(rest, verb, path):
-    assert error(rest.request(verb, path))[:2] == (501, "UNIMPLEMENTED")
+    assert error(rest.request(verb, path))[:2] == (400, "UNIMPLEMENTED")
 
 
 # ---- aiplatform v1 ----
@@ -294,7 +294,7 @@ def test_a_tuning_job_is_not_there_yet(rest):
         "trialJobSpec": {"workerPoolSpecs": [POOL]},
     }
     answer = rest.post(f"/v1/{PARENT}/hyperparameterTuningJobs", json=document)
-    assert error(answer)[:2] == (501, "UNIMPLEMENTED")
+    assert error(answer)[:2] == (400, "UNIMPLEMENTED")
     assert good(rest.get(f"/v1/{PARENT}/hyperparameterTuningJobs")) == {}
 
 

@@ -24,9 +24,9 @@ RECORDINGS = Path(__file__).parent / "requests"
 
 #: What the server answers to each recording, a status a request; all others are 200.
 STATUS = {
-    "ml-submit-tuning": [501],
+    "ml-submit-tuning": [400],
     "ml-submit-unknown-field": [400],
-    "ai-tuning-create": [501],
+    "ai-tuning-create": [400],
     "ai-tuning-describe": [404],
     "ai-describe": [404],
     "ai-cancel": [404],

@@ -264,7 +264,7 @@ def test_tuning_is_judged_first_and_then_said_to_come_later(desk, kind):
     path = "vertex-4.5-tuning" if kind is Kind.TUNING_JOB else "vertex-7-ml-answer"
     document = next(json.loads(p.read_text()) for p in REQUESTS if p.stem == path)
     found = refusal(desk.jobs.create, kind, PROJECT, PLACE, document, creator="ann")
-    assert (found.code, found.code.http) == (Code.UNIMPLEMENTED, 501)
+    assert (found.code, found.code.http) == (Code.UNIMPLEMENTED, 400)
     assert "nothing was started" in found.message
     assert not desk.store.waiting_count()
 

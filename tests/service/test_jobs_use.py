@@ -41,7 +41,7 @@ def test_a_waiting_job_says_its_place_and_why_it_waits(desk):
     why = Explanation(reason=Reason.CAPACITY, message="All nodes are in use.")
     desk.store.explain({second.uid: why})
     shown = ml_v1.job(desk.get(second).job)
-    assert shown["jobPosition"] == "1"
+    assert shown["jobPosition"] == "2"
     assert shown["errorMessage"] == "All nodes are in use."
     running = desk.put(second, JobState.RUNNING)
     assert desk.get(running).job.status.queue_position is None
@@ -105,6 +105,24 @@ def test_a_page_token_belongs_to_one_list_for_a_while(desk):
         assert "page_token" in found.message
     desk.now += timedelta(seconds=TOKEN_S_MAX + 1)
     assert "expired" in refusal(listed, page_token=token).message
+
+
+@pytest.mark.parametrize(
+    "forged", [1 << 63, -1, 10**400, 1e308, "1", True, None], ids=lambda value: str(value)[:8]
+)
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
+    desk.ml(ml_job("j1"))
+    desk.ml(ml_job("j2"))
+    _, token = desk.jobs.list(Kind.ML_JOB, PROJECT, "", page_size=1)
+    content = json.loads(base64.urlsafe_b64decode(token))
+    content[at] = forged
+    token = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
+    found = refusal(desk.jobs.list, Kind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
+    assert (found.code, found.message) == (
+        Code.INVALID_ARGUMENT,
+        "the page_token is none that this server gives",
+    )
 
 
 def test_a_page_has_a_documented_size_and_a_negative_one_is_refused(desk):

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from trainshed.engines.local.segments import SegmentSink
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.model.log_line import LOG_FOLDER, LogLine, encode, segment_name
+from trainshed.model.log_line import LOG_FOLDER, LogLine, decode, encode, segment_name
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.service import log_pages
 from trainshed.service.logs import LogService
+from trainshed.service.native_log import NativeLog
 from trainshed.service.retention import Retention
+from trainshed.storage import log_segment
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
@@ -341,3 +343,63 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
     assert tidy(days=29) == [2, 2]
     assert tidy(days=0, bytes_max=0) == [2, 2]  # each is the newest of its attempt
     assert tidy(days=31) == [2, 0]
+
+
+def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
+    store, logs, monkeypatch
+):
+    record = add_job(store)
+    run_to_running(store, record.uid)
+    sink = sink_of(logs, record)
+    for n in range(5000):
+        sink.line(replica("worker-replica-0" if n % 2 else "master-replica-0"), str(n), "stdout")
+    sink.flush()
+    store.add_event(record.uid, NewEvent(kind="NOTE", message="news"))
+    decoded = []
+    with monkeypatch.context() as counted:
+        counted.setattr(log_segment, "decode", lambda data: decoded.append(1) or decode(data))
+        everybody = NativeLog(logs.cursor(record), None)
+        assert [line["message"] for line in everybody.tail(3)] == ["4998", "4999", "news"]
+        master = NativeLog(logs.cursor(record), "master-replica-0")
+        assert [line["message"] for line in master.tail(2)] == ["4996", "4998"]
+    assert len(decoded) < 20
+    sink.line(replica(), "later", "stdout")
+    sink.close()
+    for log in (everybody, master):
+        assert [line["message"] for line in log.read()[0]] == ["later"]
+    store.add_event(record.uid, NewEvent(kind="NOTE", message="more news"))
+    assert [line["message"] for line in everybody.read()[0]] == ["more news"]
+
+
+def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
+    """A server that has run for months has the folders of many jobs that are over."""
+    over = [add_job(store, job_id=f"j_{n}") for n in range(3)]
+    for record in over:
+        run_to_running(store, record.uid)
+        sink = sink_of(logs, record)
+        sink.line(replica(), "line", "stdout")
+        sink.close()
+        move(store, record.uid, JobState.SUCCEEDED)
+    looks = []
+
+    class Watched(JobLog):
+        def prune(self, uid, bytes_max):
+            looks.append(uid)
+            return super().prune(uid, bytes_max)
+
+    now = [datetime.now(UTC).timestamp()]
+    retention = Retention(
+        store=store,
+        job_log=Watched(logs.job_log.root),
+        bytes_max=10**6,
+        days_max=30.0,
+        clock=lambda: now[0],
+    )
+    retention.tidy()
+    assert set(looks) == {record.uid for record in over}
+    looks.clear()
+    retention.tidy()
+    assert looks == []
+    now[0] += 31 * DAY_S
+    retention.tidy()
+    assert [len(logs.job_log.lines(record.uid, limit=9)) for record in over] == [0, 0, 0]

@@ -58,9 +58,35 @@ def test_a_server_that_is_down_is_told_in_one_line(tmp_path):
 
 
 def test_a_file_that_is_no_database_is_told_in_one_line(tmp_path):
-    (tmp_path / "notes.db").write_text("this is not a database, it is a note to myself\n" * 100)
+    notes = tmp_path / "notes.db"
+    notes.write_text("this is not a database, it is a note to myself\n" * 100)
+    notes.chmod(0o644)
     with pytest.raises(StoreFault, match="not a database"):
-        open_store(f"sqlite:///{tmp_path}/notes.db")
+        open_store(f"sqlite:///{notes}")
+    assert stat.S_IMODE(notes.stat().st_mode) == 0o644
+    assert list(tmp_path.iterdir()) == [notes]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense",
+        "mysql://me:secret@db/jobs",
+        "postgresql+foo://me:secret@db/jobs",
+        "postgresql+asyncpg://me:secret@db/jobs",
+        "postgresql+psycopg://me:secret@db:port/jobs",
+    ],
+)
+def test_a_url_that_means_nothing_here_is_answered_with_one_that_would(url):
+    with pytest.raises(StoreFault, match=r"postgresql\+psycopg://") as caught:
+        open_store(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreFault, match="cannot be used"):
+        open_store(f"sqlite:///{tmp_path}/file/trainshed.db")
 
 
 def test_whoever_opens_the_file_next_need_not_wait_for_leases(sqlite_url, clock):

@@ -122,6 +122,12 @@ def test_what_is_not_known_of_an_object_is_left_out():
     assert "X-Goog-Hash" not in download_headers(bare)
 
 
+def test_a_stored_page_cannot_act_as_a_page_of_this_server():
+    headers = download_headers(FOUND)
+    assert headers["Content-Security-Policy"] == "sandbox"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
 def test_every_header_of_a_download_can_be_sent():
     said = Attributes(content_disposition="attachment; filename=ü☃.txt", content_type="text/plain")
     found = StoredObject(

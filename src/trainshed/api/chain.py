@@ -23,6 +23,7 @@ import hashlib
 import logging
 import re
 import secrets
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -35,6 +36,7 @@ from trainshed.api.queries import read_query
 from trainshed.api.routes import Routes
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.store.base import StoreFault
 
 _log = logging.getLogger(__name__)
 
@@ -207,11 +209,24 @@ def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> No
 
 
 def incident(what: str) -> Refusal:
-    """The answer to what nobody foresaw: the caller gets a number, the log the whole story."""
+    """The answer to the exception being handled, which nobody foresaw.
+
+    The caller gets a number, the log the whole story.  Of a database that is away the caller is
+    told to try again.
+    """
+    if isinstance(error := sys.exception(), StoreFault):
+        _log.error("%s: %s", what, error)  # it comes and goes: no story to tell
+        return database_away()
     number = secrets.token_hex(4)
     _log.exception("incident %s at %s", number, what)
     message = f"Something went wrong in the server; its log has it as incident {number}"
     return Refusal(Code.INTERNAL, message)
+
+
+def database_away() -> Refusal:
+    """The answer while the database cannot be used."""
+    message = "The server cannot use its database now; try again in a moment"
+    return Refusal(Code.UNAVAILABLE, message)
 
 
 def _caller(passage: Passage) -> Caller:

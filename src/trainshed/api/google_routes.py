@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from trainshed.api.answers import json_bytes_response, refusal_response
+from trainshed.api.bodies import Incoming, answer_early, read_whole
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, perform
-from trainshed.api.documents import refuse_large
-from trainshed.api.incoming import length_of, passage_of, read_body
+from trainshed.api.incoming import passage_of
 from trainshed.model.refusals import Code, Refusal
 
 
@@ -24,26 +24,25 @@ class GoogleRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        passage = passage_of(scope)
+        passage, incoming = passage_of(scope), Incoming(receive)
         try:
-            await self._read(passage, scope, receive)
+            await self._read(passage, scope, incoming)
         except Refusal as refusal:
-            response = refusal_response(refusal)
+            await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             response = await anyio.to_thread.run_sync(answer, self._around, passage)
-        await response(scope, receive, send)
+            await response(scope, receive, send)
 
-    async def _read(self, passage: Passage, scope: Scope, receive: Receive) -> None:
+    async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
         """Take the body.  Whoever sends more than one packet of it is recognised first."""
-        first = await receive()
+        first = await incoming()
         passage.body = first.get("body", b"")
         if first["type"] == "http.disconnect":
             raise Refusal(Code.CANCELLED, "the client went away")
-        if first.get("more_body", False):
+        if incoming.more:
             await anyio.to_thread.run_sync(perform, ADMISSION, self._around, passage)
-            if length_of(scope) > self._around.body_bytes_max:
-                refuse_large(self._around.body_bytes_max)
-            passage.body = await read_body(receive, passage.body, self._around.body_bytes_max)
+            most = self._around.body_bytes_max
+            passage.body = await read_whole(scope, incoming, most, begun=passage.body)
 
 
 def answer(around: Surroundings, passage: Passage) -> Response:

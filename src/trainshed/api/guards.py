@@ -9,6 +9,7 @@ Pure functions: the application asks them before anything else is looked at.
 import ipaddress
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from trainshed.model.faults import UsageFault
@@ -16,6 +17,8 @@ from trainshed.model.refusals import Code, Refusal
 
 #: ``name``, ``1.2.3.4`` or ``[::1]``, each with or without a port.
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+#: No address is longer, with its zone; what is remembered stays small.
+ADDRESS_MAX = 64
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # recognised, not bound
 
 
@@ -112,6 +115,11 @@ def _plain(host: str) -> str:
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    return _parsed(name) if len(name) <= ADDRESS_MAX else None
+
+
+@lru_cache(maxsize=256)
+def _parsed(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)
     except ValueError:

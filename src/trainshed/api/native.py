@@ -1,7 +1,6 @@
 """The native routes, below ``/trainshed/v1``: what Google's APIs have no place for.
 
-They come behind the chain's guards: ``request.state.caller`` has been recognised.  The OpenAPI
-document is at ``/trainshed/v1/openapi.json``.
+They come behind the chain's guards: ``request.state.caller`` is known.  See ``openapi.json`` there.
 """
 
 import json
@@ -18,13 +17,15 @@ from starlette.exceptions import HTTPException
 
 from trainshed.api import native_models as shown
 from trainshed.api.answers import refusal_response
+from trainshed.api.chain import database_away
+from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import signing_keys, tokens
 from trainshed.service.logs import LogService
 from trainshed.service.native_log import NativeLog
 from trainshed.service.story import Stories
-from trainshed.store.base import StoreBase
+from trainshed.store.base import StoreBase, StoreFault
 
 Json = dict[str, Any]
 
@@ -37,6 +38,11 @@ SEQ_MAX = (1 << 63) - 1
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
     code: {"model": shown.Status} for code in (400, 401, 403, 404, 409, 422)
+}
+
+LINES: Mapping[str, Any] = {
+    "description": "A line of the log on each line of the answer.",
+    "content": {"application/x-ndjson": {"schema": shown.Line.model_json_schema()}},
 }
 
 
@@ -64,10 +70,12 @@ def native_app(native: Native, version: str) -> FastAPI:
         responses={**ERRORS},
         servers=[{"url": "/trainshed/v1"}],
     )
+    app.state.permissions = Permissions(native.store.project)
     app.include_router(_jobs(native))
     app.include_router(_fleet(native))
     app.include_router(_administration(native))
     app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(StoreFault, lambda *_: refusal_response(database_away()))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _not_routed)
     return app
@@ -83,17 +91,11 @@ def _caller(request: Request) -> Caller:
 Known = Annotated[Caller, Depends(_caller)]
 
 
-def _project(role: AccessRole) -> Callable[[str, Caller], str]:
-    """The project of the path, which the caller may use in this role."""
+def _project(role: AccessRole) -> Callable[[str, Caller, Request], str]:
+    """The id of the path's project, in which the caller has this role; the path may number it."""
 
-    def allowed(project: str, caller: Known) -> str:
-        if not caller.may(role, project):
-            raise Refusal(
-                Code.PERMISSION_DENIED,
-                f"{caller.name} has no {role.name.lower()} access to project {project} "
-                "(or it may not exist)",
-            )
-        return project
+    def allowed(project: str, caller: Known, request: Request) -> str:
+        return str(request.app.state.permissions.enter(caller, role, project))
 
     return allowed
 
@@ -133,7 +135,7 @@ def _jobs(native: Native) -> APIRouter:
         """Tell the story of the job, oldest first, from behind the event ``after``."""
         return stories.events(project, job, after=after, limit=limit)
 
-    @router.get("/jobs/{job}/logs", response_class=StreamingResponse)
+    @router.get("/jobs/{job}/logs", response_class=StreamingResponse, responses={200: {**LINES}})
     def logs(
         project: Readable,
         job: str,
@@ -191,32 +193,32 @@ def _administration(native: Native) -> APIRouter:
     router = APIRouter(tags=["access"], dependencies=[Depends(_administrator)])
     store = native.store
 
-    @router.get("/tokens")
+    @router.get("/tokens", response_model=shown.Tokens)
     def list_tokens() -> Json:
         """List the tokens, without their texts."""
         return tokens.listing(store)
 
-    @router.post("/tokens")
+    @router.post("/tokens", response_model=shown.MadeToken)
     def create_token(token: shown.NewToken) -> Json:
         """Make a token; only this answer ever holds its text."""
         return tokens.create(store, token.model_dump(exclude_none=True))
 
-    @router.delete("/tokens/{token}")
+    @router.delete("/tokens/{token}", response_model=shown.Nothing)
     def revoke_token(token: str) -> Json:
         """Make a token worthless."""
         return tokens.revoke(store, token)
 
-    @router.get("/keys")
+    @router.get("/keys", response_model=shown.Keys)
     def list_keys() -> Json:
         """List the registered keys."""
         return signing_keys.listing(store)
 
-    @router.post("/keys")
+    @router.post("/keys", response_model=shown.Key)
     def add_key(key: shown.NewKey) -> Json:
         """Let a service account in that signs its own tokens."""
         return signing_keys.add(store, key.model_dump(exclude_none=True))
 
-    @router.delete("/keys/{key}")
+    @router.delete("/keys/{key}", response_model=shown.Nothing)
     def remove_key(key: str) -> Json:
         """Forget a key."""
         return signing_keys.remove(store, key)

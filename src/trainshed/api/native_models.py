@@ -24,7 +24,7 @@ class Change(BaseModel):
 
 
 class Waiting(BaseModel):
-    """Why a queued job waits; ``reason`` is from a closed set."""
+    """Why a queued job waits; ``reason`` is from a closed set, the next job's position is 1."""
 
     reason: str
     message: str
@@ -126,6 +126,64 @@ class NewKey(Strict):
     keyId: str | None = None
     project: str = "*"
     role: Role = "submitter"
+
+
+class Token(BaseModel):
+    """A token without its text."""
+
+    id: str
+    name: str
+    project: str
+    role: Role
+    createTime: str
+
+
+class MadeToken(Token):
+    """A new token; no later answer holds its text."""
+
+    token: str
+
+
+class ListedToken(Token):
+    """One that is revoked opens nothing any more."""
+
+    revoked: bool
+
+
+class Tokens(BaseModel):
+    """All tokens, oldest first."""
+
+    tokens: list[ListedToken]
+
+
+class Key(BaseModel):
+    """A registered key of a service account."""
+
+    id: str
+    email: str
+    project: str
+    role: Role
+    createTime: str
+
+
+class Keys(BaseModel):
+    """All registered keys."""
+
+    keys: list[Key]
+
+
+class Line(BaseModel):
+    """One line of a log."""
+
+    time: str
+    task: str
+    severity: str
+    message: str
+    trial: str | None = None
+
+
+class Nothing(Strict):
+    """It was done, and there is nothing to tell."""
 
 
 class Status(BaseModel):

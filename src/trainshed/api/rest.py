@@ -8,12 +8,15 @@ from typing import Any
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainshed.api.answers import refusal_response
+from trainshed.api.bodies import Incoming, answer_early, read_whole, received_again
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import Surroundings
 from trainshed.api.google_routes import GoogleRoutes
@@ -47,9 +50,28 @@ def make_app(
         routes.append(Mount("/trainshed/v1", app=Recognised(native, around)))
     storage = raw_routes(raw, around)
     routes += [*storage, token_mount(storage)]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
+    app = Starlette(
+        routes=routes,
+        middleware=_pages_of(around),
+        exception_handlers={HTTPException: _not_routed},
+    )
     app.router.redirect_slashes = False
     return app
+
+
+def _pages_of(around: Surroundings) -> list[Middleware]:
+    """What lets the pages of allowed origins ask first and read the answers (CORS)."""
+    if not around.allowed_origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=[origin.lower().rstrip("/") for origin in around.allowed_origins],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["Location", "Range"],
+        )
+    ]
 
 
 class Recognised:
@@ -64,12 +86,14 @@ class Recognised:
         """One request."""
         if scope["type"] != "http":
             raise HTTPException(404)
+        incoming = Incoming(receive)
         try:
             scope.setdefault("state", {})["caller"] = await admit(scope, self._around)
+            body = await read_whole(scope, incoming, self._around.body_bytes_max)
         except Refusal as refusal:
-            await refusal_response(refusal)(scope, receive, send)
+            await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            await self._app(scope, receive, send)
+            await self._app(scope, received_again(body, receive), send)
 
 
 def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:

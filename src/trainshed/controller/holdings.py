@@ -17,6 +17,12 @@ class Holdings:
         self._lock = threading.Lock()
         self._mark: int | None = None
         self._by_uid: dict[int, Holding] = {}
+        self._departures = 0
+
+    @property
+    def departures(self) -> int:
+        """How many jobs have left the queue without ever holding places, as far as was read."""
+        return self._departures
 
     def refresh(self) -> Mapping[int, Holding]:
         """Read what has changed; all that hold places, by uid: the same value while none has."""
@@ -35,12 +41,14 @@ class Holdings:
 
     def _read(self) -> None:
         if self._mark is None:
-            self._mark, _, _ = self._store.holding_changed(0)
+            mark, _, _ = self._store.holding_changed(0)
             self._by_uid = {held.uid: held for held in self._store.holding()}
+            self._mark = mark  # only now: after a fault here all of it is read again
         self._mark, came, gone = self._store.holding_changed(self._mark)
         if came or gone:
             # never changed in place: whoever was given the last one reads on in it
             changed = self._by_uid | {held.uid: held for held in came}
             for uid in gone:
-                changed.pop(uid, None)
+                if changed.pop(uid, None) is None:
+                    self._departures += 1
             self._by_uid = changed

@@ -15,20 +15,22 @@ from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.observe import Observer
 from trainshed.controller.pace import Pace
-from trainshed.controller.perform import Compose, Performer
+from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
 from trainshed.controller.schedule import Scheduler
 from trainshed.controller.worker import Worker
 from trainshed.engines.base import Engine
 from trainshed.placement.request import QuotaRule
-from trainshed.store.base import StoreBase
+from trainshed.store.base import StoreBase, StoreFault
 
 _LOG = logging.getLogger(__name__)
 
 #: Leases are renewed three times in their life: one late renewal is no lapse.
 _RENEWALS = 3
 #: How much longer than a pass a thread rests after it; with many jobs a pass is not free.
-_SCHEDULE_REST = 1.0
+_SCHEDULE_REST = 3.0
 _OBSERVE_REST = 1.0
+#: So many commands performed at once leave others waiting behind them.
+_MANY = COMMANDS_MAX // 2
 
 
 def _utc_now() -> datetime:
@@ -58,6 +60,9 @@ class Controller:
         """Nothing is read or started before ``start`` or a step."""
         pace = pace or Pace()
         self._store = store
+        self._monotonic = monotonic
+        self._observe_s = pace.observe_s
+        self._observed_at = float("-inf")
         self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
         self._fleet = Fleet(store, engine, monotonic)
         holdings = Holdings(store)
@@ -88,7 +93,7 @@ class Controller:
         )
         self._perform_worker = Worker("perform", self._perform_all, tick_s=pace.tick_s)
         self._observe_worker = Worker(
-            "observe", self.observe_once, tick_s=pace.observe_s, rest=_OBSERVE_REST
+            "observe", self._observe_if_due, tick_s=pace.observe_s, rest=_OBSERVE_REST
         )
 
     # the whole
@@ -123,7 +128,11 @@ class Controller:
     def lease_once(self) -> int:
         """Renew leases, take over what dead servers have left; how many jobs."""
         name = self._leases.name
-        taken = self._leases.once()
+        try:
+            taken = self._leases.once()
+        except StoreFault:
+            self._observer.reload()  # jobs may have been taken over all the same
+            raise
         if taken or name != self._leases.name:
             _LOG.info("%s takes over %d jobs", self._leases.name, len(taken))
             self._observer.reload()
@@ -153,10 +162,8 @@ class Controller:
 
     def observe_once(self) -> int:
         """Look at the engine; how many jobs have come a step further."""
-        moved = self._observer.once()
-        if moved:
-            self.wake()
-        return moved
+        self._observed_at = self._monotonic()
+        return self._observe(only_new=False)
 
     @property
     def _workers(self) -> Sequence[Worker]:
@@ -173,5 +180,18 @@ class Controller:
             self._schedule_worker.wake()
 
     def _perform_all(self) -> None:
-        while self.perform_once():
+        while self.perform_once() >= _MANY:
             pass
+
+    def _observe_if_due(self) -> None:
+        """In between, those that have just been launched: thousands may be running."""
+        if self._monotonic() - self._observed_at >= self._observe_s:
+            self.observe_once()
+        else:
+            self._observe(only_new=True)
+
+    def _observe(self, *, only_new: bool) -> int:
+        moved = self._observer.once(only_new=only_new)
+        if self._observer.has_freed:
+            self.wake()
+        return moved

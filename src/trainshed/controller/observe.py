@@ -18,7 +18,7 @@ from trainshed.controller.verdicts import judge, matters, step_of
 from trainshed.engines.base import AttemptKey, Engine, Observation, Phase
 from trainshed.lifecycle.restart import INFRA_RESTARTS_MAX
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.records import Active, Step
 
 _LOG = logging.getLogger(__name__)
@@ -55,6 +55,8 @@ class Observer:
         self._watched: dict[AttemptKey, Active] = {}
         self._changed: deque[AttemptKey] = deque()
         self._stale = True
+        self.has_freed = False
+        """Whether the last pass has seen an end: places are free, or commands to be performed."""
 
     def reload(self) -> None:
         """Read the active jobs anew in the next pass; any thread may say so."""
@@ -64,28 +66,44 @@ class Observer:
         """Read these attempts' jobs anew; any thread may say so."""
         self._changed.extend(keys)
 
-    def once(self) -> int:
-        """Observe, judge, write; how many jobs have come a step further."""
+    def once(self, *, only_new: bool = False) -> int:
+        """Observe, judge, write; how many jobs have come a step further.
+
+        ``only_new`` leaves out attempts that were observed before: there may be thousands.
+        """
         server = self._leases.name
-        self._refresh(server)
-        seen: Sequence[Observation] = self._engine.observe(tuple(self._watched))
+        new = self._refresh(server)
+        seen: Sequence[Observation] = self._engine.observe(
+            tuple(new if only_new else self._watched)
+        )
         steps = 0
+        self.has_freed = False
         while seen:
             moved = self._write(self._judge_all(seen, server))
             steps += len(moved)
+            self.has_freed |= any(observation.phase is not Phase.READY for observation in moved)
             # what ended before it was seen ready takes two steps
             seen = [o for o in moved if o.phase is Phase.ENDED and o.key in self._watched]
         return steps
 
-    def _refresh(self, server: str) -> None:
+    def _refresh(self, server: str) -> Collection[AttemptKey]:
+        """Read what is new; the attempts that were read."""
         changed = [self._changed.popleft() for _ in range(len(self._changed))]
-        if self._stale:
-            self._stale = False
-            self._watched = self._load(server)
-        elif changed:
+        try:
+            if self._stale:
+                self._stale = False
+                self._watched = self._load(server)
+                return self._watched
+            if not changed:
+                return ()
             for key in changed:
                 self._watched.pop(key, None)
-            self._watched |= self._load(server, {key.uid for key in changed})
+            new = self._load(server, {key.uid for key in changed})
+        except StoreFault:
+            self._stale = True  # what was to be read is not forgotten
+            raise
+        self._watched |= new
+        return new
 
     def _load(self, server: str, uids: Collection[int] | None = None) -> dict[AttemptKey, Active]:
         """The jobs of whose attempts nothing is still to be performed.

@@ -112,8 +112,10 @@ class Performer:
     def _confirm(self, done: list[StoredCommand]) -> int:
         count = len(done)
         if done:
-            self._store.confirm([command.seq for command in done])
-            self._performed({AttemptKey(command.uid, command.attempt) for command in done})
+            try:
+                self._store.confirm([command.seq for command in done])
+            finally:  # also of a commit that the database has not told of
+                self._performed({AttemptKey(command.uid, command.attempt) for command in done})
             done.clear()
         return count
 

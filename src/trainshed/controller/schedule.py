@@ -57,6 +57,7 @@ class Scheduler:
         self._pace = pace
         self._front: Sequence[Waiting] = ()
         self._told: dict[int, Explanation] = {}
+        self._departures = 0
         self._forget()
 
     def due(self) -> bool:
@@ -104,6 +105,9 @@ class Scheduler:
         """Bring the planner up to date; whether anything was new to it."""
         changed = self._sync_nodes()
         holdings = self._holdings.refresh()
+        if self._departures != self._holdings.departures:
+            self._departures = self._holdings.departures
+            changed = True  # others waited behind those that were cancelled in the queue
         if holdings is self._synced:
             return changed
         self._synced = holdings

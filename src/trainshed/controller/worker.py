@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from trainshed.store.base import StoreFault
+
 _LOG = logging.getLogger(__name__)
 
 #: After a failure a worker waits this many ticks: what is broken is not mended by asking faster.
 TICKS_AFTER_FAILURE: Final = 4
 REST_S_MAX: Final = 0.5
+#: Woken at every submit, a thread takes fewer and larger steps; the first one is taken at once.
+REST_S_MIN: Final = 0.02
 
 
 class Worker:
@@ -45,6 +49,11 @@ class Worker:
         self._ending.set()
         self._woken.set()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the step under way should come to its end soon."""
+        return self._ending.is_set()
+
     def join(self) -> None:
         """Wait for the step under way."""
         if self._thread.ident is not None:
@@ -56,7 +65,7 @@ class Worker:
             began = time.monotonic()
             if self._attempt():
                 took = time.monotonic() - began
-                self._ending.wait(min(REST_S_MAX, self._rest * took))
+                self._ending.wait(min(REST_S_MAX, max(REST_S_MIN, self._rest * took)))
                 self._woken.wait(self._tick_s)
             else:
                 self._ending.wait(TICKS_AFTER_FAILURE * self._tick_s)
@@ -64,6 +73,9 @@ class Worker:
     def _attempt(self) -> bool:
         try:
             self._step()
+        except StoreFault as fault:  # it comes and goes, and is told again while it lasts
+            _LOG.warning("the controller's step %r waits: %s", self._name, fault)
+            return False
         except Exception:  # noqa: BLE001 - logged; the thread outlives it
             _LOG.exception(
                 "the controller's step %r has failed and will be taken again", self._name

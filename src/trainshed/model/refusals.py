@@ -18,7 +18,7 @@ class Code(enum.Enum):
     FAILED_PRECONDITION = (9, 400)
     ABORTED = (10, 409)
     OUT_OF_RANGE = (11, 400)
-    UNIMPLEMENTED = (12, 501)
+    UNIMPLEMENTED = (12, 400)
     INTERNAL = (13, 500)
     UNAVAILABLE = (14, 503)
     UNAUTHENTICATED = (16, 401)
@@ -30,7 +30,11 @@ class Code(enum.Enum):
 
     @property
     def http(self) -> int:
-        """The HTTP status (contracts/vertex-sdk.md 4.6: FAILED_PRECONDITION is 400)."""
+        """The HTTP status (contracts/vertex-sdk.md 4.6: FAILED_PRECONDITION is 400).
+
+        UNIMPLEMENTED is not 501: gcloud repeats every 5xx for half a minute and then blames the
+        network (contracts/gcloud.md 8.2).
+        """
         return self.value[1]
 
 

@@ -48,6 +48,7 @@ class JobStatus:
     update_time: datetime | None = None
     error: JobError | None = None
     queue_position: int | None = None
+    """The place in the queue while it waits; the next one's is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

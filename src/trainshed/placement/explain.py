@@ -23,11 +23,7 @@ class Explainer:
     def __init__(self, done: PlanningPass, held: Mapping[int, HeldJob]) -> None:
         """Look at a pass that has run; nothing is worked out before it is asked for."""
         self._done = done
-        self._names = {uid: (job.project, job.name) for uid, job in held.items()}
-        self._names |= {uid: (job.project, job.name) for uid, job in done.placed_jobs.items()}
-        if done.reservation is not None:
-            first = done.reservation.job
-            self._names[first.uid] = (first.project, first.name)
+        self._held = held
         self._of_quota: dict[tuple[Pot, ...], tuple[str, ...]] = {}
         self._of_nodes: dict[tuple[str | None, str | None], list[int]] = {}
         self._of_room: dict[tuple[str | None, str | None, str], tuple[str, ...]] = {}
@@ -61,7 +57,15 @@ class Explainer:
     def _users(self, pots: Iterable[Pot]) -> list[str]:
         """The jobs that hold of a project's quotas: they are all its own."""
         uids = dict.fromkeys(uid for pot in pots for uid in self._done.quotas.users(pot))
-        return [self._names[uid][1] for uid in uids]
+        return [self._known(uid).name for uid in uids]
+
+    def _known(self, uid: int) -> HeldJob | QueuedJob:
+        """A job that holds places, has just got them, or has the reservation."""
+        found = self._held.get(uid) or self._done.placed_jobs.get(uid)
+        if found is None:
+            assert self._done.reservation is not None, "nobody else takes room"  # noqa: S101 - ours
+            found = self._done.reservation.job
+        return found
 
     def _behind(self, wait: Wait) -> Explanation:
         first = wait.behind
@@ -114,7 +118,8 @@ class Explainer:
         key = (region, each.gpu_type, job.project)
         if key not in self._of_room:
             uids = self._holders(region, each)
-            own = [self._names[u][1] for u in uids if self._names[u][0] == job.project]
+            known = map(self._known, uids)
+            own = [other.name for other in known if other.project == job.project]
             others = len(uids) - len(own)
             counted = [f"{others} of other projects"] if others else []
             self._of_room[key] = (*words.at_most_ten(own), *counted)

@@ -87,14 +87,6 @@ class JobLog:
         with suppress(FileNotFoundError):
             yield from sorted(int(p.name) for p in self.root.iterdir() if p.name.isdecimal())
 
-    def newest_change(self, uid: int) -> float | None:
-        """When a line was last written, in seconds since 1970; None where there is no log."""
-        found = None
-        for path, _ in self._sizes(uid):
-            with suppress(FileNotFoundError):
-                found = max(found or 0.0, path.stat().st_mtime)
-        return found
-
     def _logs(self, uid: int) -> list[Path]:
         """The log folders of a job's attempts, in their order."""
         found = (path for path in (self.root / str(uid)).glob(f"*/{LOG_FOLDER}"))

@@ -15,7 +15,7 @@ from trainshed.model.job import JobSpec
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.base import AlreadyThere
-from trainshed.store.bulk import add_rows
+from trainshed.store.bulk import add_new_rows, add_rows
 from trainshed.store.names import etag
 from trainshed.store.records import JobRecord, NewEvent, NewJob
 from trainshed.store.story import event_rows
@@ -25,7 +25,6 @@ from trainshed.store.writer import Transaction
 #: How long a retry key is remembered (contracts/gcloud.md 8.3: for a few minutes).
 RETRY_NS: Final = 600 * 1_000_000_000
 
-_ADD_JOB = insert(JOBS).on_conflict_do_nothing().returning(JOBS.c.uid)
 _UID_TAKEN = select(JOBS.c.uid).where(JOBS.c.uid == bindparam("of_uid"))
 _new_key = insert(RETRY_KEYS)
 _ADD_KEY = _new_key.on_conflict_do_update(
@@ -149,7 +148,7 @@ def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
         return set()
     now_ns = tx.now_ns // codec.NS_PER_US * codec.NS_PER_US  # what a datetime can hold
     times = {"create_ns": now_ns, "update_ns": now_ns, "last_stamp_ns": tx.now_ns}
-    return set(tx.connection.execute(_ADD_JOB, [{**a.job, **times} for a in additions]).scalars())
+    return add_new_rows(tx, JOBS, [{**a.job, **times} for a in additions])
 
 
 def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:

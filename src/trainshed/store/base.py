@@ -129,7 +129,10 @@ class Work(Protocol):
         """Every attempt that holds places, of all servers."""
 
     def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
-        """What changed behind a mark: (new mark, attempts that came, uids that hold no more)."""
+        """What changed behind a mark: (new mark, attempts that came, uids that hold no more).
+
+        Among the last are jobs that never held any: they were cancelled while they waited.
+        """
 
     def active(self, server: str, *, uids: Collection[int] | None = None) -> Sequence[Active]:
         """The jobs that this server reconciles, or those of them that are named."""

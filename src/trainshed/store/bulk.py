@@ -5,22 +5,22 @@ beside busy threads each may then have to wait for its turn.  So the hot writes 
 for all rows: several VALUES, or one JSON array that the database takes apart itself.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
     CTE,
     JSON,
     BigInteger,
-    Insert,
+    CursorResult,
+    Dialect,
     Integer,
     Table,
     Text,
     bindparam,
     cast,
     column,
-    insert,
     select,
     type_coerce,
 )
@@ -30,17 +30,50 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from trainshed.store.writer import Transaction
 
+#: SQLite binds at most 32,766 values, PostgreSQL twice as many.
+_VALUES_MAX = 30_000
+#: Statements are remembered by table and number of rows.
+_STATEMENTS_MAX = 2048
+
 
 def add_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, in their order."""
-    if rows:
-        tx.connection.execute(_insert(table), rows).close()
+    """Insert rows of the same columns, in their order."""
+    for part in _parts(rows):
+        _insert(tx, table, part, "").close()
 
 
-@cache
-def _insert(table: Table) -> Insert:
-    # whoever asks for something back gets many VALUES in one statement
-    return insert(table).returning(next(iter(table.primary_key)))
+def add_new_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Insert the rows that meet no other one; their uids."""
+    ending = " ON CONFLICT DO NOTHING RETURNING uid"
+    return {uid for part in _parts(rows) for uid in _insert(tx, table, part, ending).scalars()}
+
+
+def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    size = _VALUES_MAX // len(rows[0]) if rows else 1
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _insert(
+    tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]], ending: str
+) -> CursorResult[Any]:
+    """SQLAlchemy would write the statement anew each time, which takes longer than to perform it.
+
+    No type of ours needs anything of it: whole numbers, floats and texts are the drivers' own.
+    """
+    columns = tuple(rows[0])
+    statement = _insertion(table, columns, len(rows), tx.connection.dialect)
+    values = tuple(row[column] for row in rows for column in columns)
+    return tx.connection.exec_driver_sql(statement + ending, values)
+
+
+@lru_cache(_STATEMENTS_MAX)
+def _insertion(table: Table, columns: Sequence[str], count: int, dialect: Dialect) -> str:
+    quote = dialect.identifier_preparer.quote
+    mark = "?" if dialect.paramstyle == "qmark" else "%s"
+    row = f"({', '.join([mark] * len(columns))})"
+    names = ", ".join(map(quote, columns))
+    into = f"INSERT INTO {quote(table.name)} ({names})"
+    return f"{into} VALUES {', '.join([row] * count)}"
 
 
 class ElementsOf(GenericFunction[Any]):

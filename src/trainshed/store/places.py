@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import or_, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.store import codec
@@ -14,12 +14,16 @@ from trainshed.store.writer import Transaction
 
 _ADD_PROJECT = insert(PROJECTS).on_conflict_do_nothing()
 _ADD_BUCKET = insert(BUCKETS).on_conflict_do_nothing()
+_BUCKET = select(BUCKETS).where(BUCKETS.c.name == bindparam("of_name"))
+#: A bucket keeps its project for ever, so whoever has seen it need not ask again.
+_KNOWN_MAX = 4096
 
 
 class Places:
     """Projects and buckets."""
 
     _db: Database
+    _known_buckets: dict[str, tuple[str, datetime]]
 
     def project(self, id_or_number: str) -> tuple[str, str]:
         """(id, number) of a project; made up at first sight, the number from the id alone.
@@ -50,9 +54,15 @@ class Places:
 
     def bucket(self, name: str) -> tuple[str, datetime] | None:
         """The project of a bucket, and since when."""
-        one = select(BUCKETS).where(BUCKETS.c.name == codec.plain(name))
-        row = self._db.read(lambda c: c.execute(one).one_or_none())
-        return (row.project, codec.to_time(row.create_ns)) if row else None
+        if (known := self._known_buckets.get(name)) is not None:
+            return known
+        row = self._db.read(lambda c: c.execute(_BUCKET, {"of_name": codec.plain(name)}).first())
+        if row is None:
+            return None
+        if len(self._known_buckets) >= _KNOWN_MAX:
+            self._known_buckets.clear()
+        found = self._known_buckets[name] = row.project, codec.to_time(row.create_ns)
+        return found
 
     def buckets(self, project: str) -> Sequence[str]:
         """The buckets of a project."""

@@ -1,14 +1,19 @@
 """Rows of the tables as the records of ``store.records``."""
 
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Row, Select, select
 
+from trainshed.model.resources import JobDemand
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.names import etag
 from trainshed.store.records import Holding, JobRecord, Kind, Waiting
 from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
+
+#: Thousands of jobs ask for the same few things.
+_DEMANDS_MAX = 4096
 
 #: A job with its spec, for ``job_record``.
 JOB: Select[Any] = select(JOBS, SPECS.c.spec).join(SPECS, SPECS.c.uid == JOBS.c.uid)
@@ -86,7 +91,7 @@ def waiting(row: Row[Any]) -> Waiting:
         project=row.project,
         priority=-row.rank,
         create_time=codec.to_time(row.create_ns),
-        demand=codec.DEMAND.decode(row.demand),
+        demand=_demand(row.demand),
         running_s_max=row.running_s_max,
         version=row.version,
         attempt=row.attempt,
@@ -101,13 +106,18 @@ def holding(row: Row[Any]) -> Holding:
         uid=row.uid,
         project=row.project,
         attempt=row.attempt,
-        demand=codec.DEMAND.decode(row.demand),
+        demand=_demand(row.demand),
         seats=codec.SEATS.decode(row.seats),
         since=codec.to_time(row.held_ns),
         running_s_max=row.running_s_max,
         name=_resource_name(row),
         kind=Kind(row.kind),
     )
+
+
+@lru_cache(_DEMANDS_MAX)
+def _demand(text: str) -> JobDemand:
+    return codec.DEMAND.decode(text)
 
 
 def _resource_name(row: Row[Any]) -> str:

@@ -21,6 +21,7 @@ class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Pipelines, Places, Grant
         """Serve a database whose tables are there; ``held`` is let go of at the end."""
         self._db = db
         self._held = held
+        self._known_buckets = {}
 
     def close(self) -> None:
         """Finish what was begun, then let go of the database."""

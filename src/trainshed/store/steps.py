@@ -55,7 +55,8 @@ _RELEASE: Final[Mapping[str, Any]] = {
     ),
 }
 _END: Final[Mapping[str, Any]] = {
-    **_RELEASE,
+    "held_ns": null(),
+    "changed": bindparam("mark", type_=BigInteger),  # also one that ends while it waits
     "end_ns": func.coalesce(JOBS.c.end_ns, _NOW),
     "explanation": null(),
 }

@@ -66,7 +66,7 @@ JOBS = Table(
     _number("update_ns"),
     _number("deleted_ns", null=True),
     _number("held_ns", null=True),  # since when the newest attempt holds places; null: it does not
-    _number("changed", null=True),  # the mark under which held_ns last changed
+    _number("changed", null=True),  # the mark under which it last took or left places, or ended
     _number("last_stamp_ns"),
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),

@@ -116,11 +116,15 @@ class AttemptFolder:
         if before is not None and before.grace_s <= order.grace_s:
             return
         draft = self.path / f".stop-{os.getpid()}-{os.urandom(4).hex()}"
-        with draft.open("x", encoding="ascii") as file:
-            json.dump({"grace_s": order.grace_s, "lost": order.lost}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.order)
+        try:
+            with draft.open("x", encoding="ascii") as file:
+                json.dump({"grace_s": order.grace_s, "lost": order.lost}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.order)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
         sync_folder(self.path)
 
 

@@ -5,6 +5,7 @@ Nothing that the server must not lose is in its memory: an attempt is its folder
 folder, sees the same.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -19,13 +20,15 @@ from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
 from trainshed.engines.local import identity, machine, nvml, plan_file, telling
 from trainshed.engines.local.attempt_folder import AttemptFolder, StopOrder
 from trainshed.engines.local.gpus import Device
-from trainshed.engines.local.interrupts import ENDING
 from trainshed.engines.local.plan_file import Errand
 from trainshed.engines.local.records import Known
 from trainshed.engines.local.runner import stopped_early
+from trainshed.engines.local.spawning import spawn
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
+
+_LOG = logging.getLogger(__name__)
 
 RUNNER: Final = "trainshed.engines.local.runner"
 
@@ -34,9 +37,6 @@ BEGIN_S_MAX: Final = 60.0
 _DEVICES_S: Final = 30.0
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
-
-#: What the server knows and programs of users must not.
-_SECRET_VARIABLES: Final = frozenset({"TRAINSHED_DATABASE", "TRAINSHED_TOKEN", "PGPASSWORD"})
 
 
 @dataclass(slots=True)
@@ -49,6 +49,8 @@ class _Attempt:
     """The pid of a runner that this process has started and not yet collected."""
     was_ours: bool = False
     """Whether this process has started one: it then knows when it has ended."""
+    is_strange: bool = False
+    """Whether somebody was told that its folder cannot be read."""
 
     def is_running(self) -> bool:
         """Whether a runner that this process has started lives; one that has ended is collected."""
@@ -117,7 +119,8 @@ class LocalEngine:
         """Order the end of an attempt, also of one that has not begun; return at once.
 
         May be repeated; a shorter grace replaces a longer one only before the replicas were told,
-        and 0 kills at any time.  Raises EngineFault when the order cannot be written.
+        and 0 kills at any time.  Raises EngineFault when the order cannot be written, which must
+        be tried again; an attempt that has begun ends all the same.
         """
         with self._lock:
             attempt = self._attempt(key)
@@ -129,8 +132,9 @@ class LocalEngine:
                 attempt.known.read(attempt.folder.records)
             except OSError as error:
                 raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
-            if attempt.known.began is not None:
-                identity.send(attempt.known.began, signal.SIGTERM)
+            finally:  # the disk may be full because of the very job that is to end
+                if attempt.known.began is not None and attempt.known.ended is None:
+                    identity.send(attempt.known.began, signal.SIGTERM)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What the folders of these attempts say, read on from the last time."""
@@ -175,7 +179,7 @@ class LocalEngine:
         folder = attempt.folder
         folder.make()
         plan_file.write(folder.plan, errand)
-        attempt.child = _spawn((sys.executable, "-P", "-m", RUNNER, str(folder.path)), folder.words)
+        attempt.child = spawn((sys.executable, "-P", "-m", RUNNER, str(folder.path)), folder.words)
         attempt.was_ours = True
 
     def _observation(self, key: AttemptKey) -> Observation:
@@ -184,12 +188,18 @@ class LocalEngine:
             attempt.known.read(attempt.folder.records)
             if attempt.known.ended is None and not self._lives(attempt):
                 return self._without_runner(key, attempt)
-        except OSError:
+        except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
+            if not attempt.is_strange:
+                _LOG.warning("the attempt %s cannot be looked at", key, exc_info=True)
+            attempt.is_strange = True
             return Observation(key=key, phase=Phase.UNKNOWN)
         return telling.told(key, attempt.known)
 
     def _lives(self, attempt: _Attempt) -> bool:
-        return attempt.is_running() or attempt.folder.is_held()
+        """A free lock is no proof where somebody has removed the file: its runner is looked for."""
+        began = attempt.known.began
+        is_there = attempt.is_running() or attempt.folder.is_held()
+        return is_there or (began is not None and identity.lives(began))
 
     def _without_runner(self, key: AttemptKey, attempt: _Attempt) -> Observation:
         """Nobody holds the lock: what was written before it was released is all there will be."""
@@ -233,21 +243,3 @@ class LocalEngine:
         if len(self._attempts) > _KNOWN_MAX + len(keys):
             for key in set(ended).difference(keys):
                 del self._attempts[key]
-
-
-def _spawn(argv: tuple[str, ...], words: Path) -> int:
-    """Start a process in a session of its own, with nothing of ours but the environment."""
-    append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    return os.posix_spawn(
-        argv[0],
-        argv,
-        {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES},
-        file_actions=(
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(words), append, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ),
-        setsid=True,
-        setsigmask=(),
-        setsigdef=(*ENDING, signal.SIGPIPE, signal.SIGCHLD),
-    )

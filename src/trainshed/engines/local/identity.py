@@ -9,6 +9,8 @@ from trainshed.engines.local.records import Began
 
 #: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
 _START_TICKS = 22 - 3
+#: States of a process that is over: zombie, dead.
+_DEAD = frozenset("ZX")
 
 
 def myself() -> Began:
@@ -30,9 +32,24 @@ def send(to: Began, signum: signal.Signals) -> None:
             os.close(pinned)
 
 
+def lives(noted: Began) -> bool:
+    """Whether the process is there; one that has ended and was not collected is not."""
+    if noted.boot_id != _boot_id():
+        return False
+    try:
+        fields = _fields(noted.pid)
+    except OSError:
+        return False
+    return fields[0] not in _DEAD and int(fields[_START_TICKS]) == noted.start_ticks
+
+
 def _start_ticks(pid: int) -> int:
+    return int(_fields(pid)[_START_TICKS])
+
+
+def _fields(pid: int) -> list[str]:
     stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    return int(stat.rpartition(")")[2].split()[_START_TICKS])
+    return stat.rpartition(")")[2].split()
 
 
 def _boot_id() -> str:

@@ -45,8 +45,9 @@ def main() -> int:
         return 0
     known = Known()
     known.read(folder.records)
-    if known.began is not None:
-        return 0
+    order = folder.stop_order()
+    if known.began is not None or (order is not None and order.lost):
+        return 0  # somebody was quicker, or has given this attempt up
     records.append(folder.records, identity.myself(), durably=False)
     _tell(folder, _ended(folder))
     return 0

@@ -55,6 +55,8 @@ def download_headers(found: StoredObject) -> dict[str, str]:
         "ETag": f'"{etag(found)}"',
         "Last-Modified": format_datetime(found.updated.astimezone(UTC), usegmt=True),
         "Accept-Ranges": "bytes",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox",  # a stored page must not act as a page of ours
         "X-Goog-Generation": str(found.generation),
         "X-Goog-Metageneration": str(found.metageneration),
         "X-Goog-Stored-Content-Length": str(found.size),
