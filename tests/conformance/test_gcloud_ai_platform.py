@@ -208,20 +208,30 @@ def test_an_upload_to_an_unknown_bucket_is_refused_by_name(gcloud, trainer):
     assert "missing-bkt" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("token", "text"), [("tsd_wrong", "UNAUTHENTICATED"), ("", "currently have an active account")]
-)
-def test_a_wrong_token_is_told_so(gcloud, tmp_path, token, text):
-    (tmp_path / "wrong").write_text(token)
+def test_a_wrong_token_is_told_so(gcloud, tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("tsd_wrong")
     done = gcloud(
-        "ai-platform",
-        "jobs",
-        "describe",
-        "x",
-        CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=str(tmp_path / "wrong"),
+        "ai-platform", "jobs", "describe", "x", CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=str(wrong)
     )
     assert done.code == 1
-    assert text in done.stderr
+    assert "UNAUTHENTICATED" in done.stderr
+
+
+def test_a_day_with_the_real_command(real_gcloud, server, config):
+    """Every verb once as its own process, as a user types it."""
+    flags = ("--config", config, "--packages", "gs://stage-bkt/p.tar.gz")
+    submit(real_gcloud, "day_config", *flags).ok()
+    submit(real_gcloud, "day_both", *flags, *BASIC, user_args=["--mine"]).ok()
+    assert described(real_gcloud, "day_both")["trainingInput"]["args"] == ["--mine"]
+    real_gcloud("ai-platform", "jobs", "update", "day_both", "--update-labels", "a=1").ok()
+    assert described(real_gcloud, "day_both")["labels"] == {"a": "1"}
+    assert "day_config" in real_gcloud("ml-engine", "jobs", "list").ok().stdout
+    shown = real_gcloud("ai-platform", "jobs", "describe", "day_config", "--summarize").ok().stdout
+    assert "n1-highcpu-16" in shown
+    real_gcloud("ai-platform", "jobs", "cancel", "day_config").ok()
+    job = server.wait_for("/v1/projects/demo-proj/jobs/day_config", {"FAILED", "CANCELLED"})
+    assert job["endTime"], "its package is missing: it fails, or was cancelled before"
 
 
 def test_an_anonymous_call_is_told_how_to_get_in(gcloud):

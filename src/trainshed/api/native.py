@@ -33,6 +33,8 @@ Json = dict[str, Any]
 FOLLOW_S = 0.2
 #: How many events one call gives.
 EVENTS_MAX = 1000
+#: The most lines of a log's end in one answer.
+TAIL_MAX = 10_000
 #: The largest number that a 64-bit column holds.
 SEQ_MAX = (1 << 63) - 1
 
@@ -141,7 +143,7 @@ def _jobs(native: Native) -> APIRouter:
         job: str,
         *,
         follow: bool = False,
-        tail: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+        tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
         task: str | None = None,
     ) -> StreamingResponse:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""

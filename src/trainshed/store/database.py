@@ -15,6 +15,13 @@ T = TypeVar("T")
 
 _READERS = 16
 _BUSY_MS = 10_000
+_LIBPQ = {
+    "connect_timeout": 10,
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
 #: LIKE of SQLite otherwise takes A for a, which PostgreSQL does not.
 _READER_PRAGMAS = ("case_sensitive_like=ON", "query_only=ON")
@@ -64,7 +71,7 @@ class Database:
 
 def write_engine(url: URL) -> Engine:
     """The engine of the writer: one connection, whose transactions begin as writing ones."""
-    engine = create_engine(url, pool_size=1, max_overflow=0)
+    engine = create_engine(url, pool_size=1, max_overflow=0, connect_args=_patience(url))
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_writer)
         event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
@@ -74,10 +81,21 @@ def write_engine(url: URL) -> Engine:
 
 
 def _read_engine(url: URL) -> Engine:
-    engine = create_engine(url, pool_size=_READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
+    engine = create_engine(
+        url,
+        pool_size=_READERS,
+        max_overflow=-1,
+        isolation_level="AUTOCOMMIT",
+        connect_args=_patience(url),
+    )
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_reader)
     return engine
+
+
+def _patience(url: URL) -> dict[str, Any]:
+    """What libpq is told, so that a host which vanished silently is noticed within a minute."""
+    return dict(_LIBPQ) if url.get_backend_name() == "postgresql" else {}
 
 
 def _prepare_writer(connection: sqlite3.Connection, _: Any) -> None:
