@@ -150,10 +150,10 @@ def build(
     )
     logs = LogService(store, JobLog(jobs_dir))
     rules = SubmitRules(images=images, quotas=settings.quotas)
-    jobs = JobService(store, rules, controller.wake)
+    jobs = JobService(store, rules, controller.wake, submitted=controller.look)
     access = Access(store, anonymous=settings.anonymous, clock=time.time)
     permissions = Permissions(store.project)
-    pipelines = PipelineService(store, rules, jobs, controller.wake)
+    pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
     routes = Routes(table)
     around = Surroundings(

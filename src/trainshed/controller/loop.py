@@ -113,8 +113,12 @@ class Controller:
             worker.join()
         self._leases.leave()
 
+    def look(self) -> None:
+        """Something was submitted; cheap, for any thread."""
+        self._schedule_worker.wake()
+
     def wake(self) -> None:
-        """Something was submitted or cancelled; cheap, for any thread."""
+        """Something was cancelled, or has ended; cheap, for any thread."""
         self._schedule_worker.wake()
         self._perform_worker.wake()
 

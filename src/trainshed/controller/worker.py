@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 TICKS_AFTER_FAILURE: Final = 4
 REST_S_MAX: Final = 0.5
 #: Woken at every submit, a thread takes fewer and larger steps; the first one is taken at once.
-REST_S_MIN: Final = 0.02
+REST_S_MIN: Final = 0.05
 
 
 class Worker:

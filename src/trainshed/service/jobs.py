@@ -62,12 +62,18 @@ class JobService:
         rules: SubmitRules,
         wake: Callable[[], None],
         now: Callable[[], datetime] = lambda: datetime.now(tz=UTC),
+        *,
+        submitted: Callable[[], None] | None = None,
     ) -> None:
-        """``wake`` tells the controller that there is something to do, and returns at once."""
+        """``wake`` tells the controller that there is something to do, and returns at once.
+
+        ``submitted`` says that it is a new job, which concerns fewer; ``wake`` unless given.
+        """
         self._store = store
         self._fleet = SeenFleet(store, rules.quotas)
         self._rules = rules
         self._wake = wake
+        self._submitted = submitted or wake
         self._now = now
 
     def create(  # noqa: PLR0913  # what a create call consists of
@@ -101,7 +107,7 @@ class JobService:
         except AlreadyThere:
             name = job_name(kind, project, location, new.job_id)
             raise Refusal(Code.ALREADY_EXISTS, f"{name} already exists") from None
-        self._wake()
+        self._submitted()
         return record
 
     def check_place(self, project: str, admitted: Admitted) -> None:

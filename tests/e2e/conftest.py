@@ -1,0 +1,30 @@
+"""One PostgreSQL for the tests that need it, and gcloud from the conformance tests."""
+
+import pytest
+
+from conformance.conftest import gcloud, gcloud_at, gcloud_env, server, trainer, warm
+from e2e import world as two_projects
+from e2e.support import serving
+from postgres_server import bin_folder, running_postgres
+
+__all__ = ["gcloud", "gcloud_at", "gcloud_env", "server", "trainer", "warm"]
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    if bin_folder() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with running_postgres() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """Two projects; whatever the tests try, bravo keeps what it had, and alpha gets none of it."""
+    with serving(tmp_path_factory.mktemp("isolation") / "data") as started:
+        found = two_projects.build(started)
+        before = found.all_of_bravo()
+        assert all(status == 200 for status, _ in before.values()), before
+        yield found
+        assert found.all_of_bravo() == before
+        two_projects.end(found)

@@ -1,0 +1,51 @@
+"""All routes that there are, read from the tables themselves, so that none can be forgotten."""
+
+import re
+from unittest.mock import MagicMock
+
+from trainshed.api.native import Native, native_app
+from trainshed.api.storage import TABLE
+from trainshed.api.table import Handlers, google_table
+
+GOOGLE = google_table(
+    Handlers(
+        ml_jobs=MagicMock(),
+        custom_jobs=MagicMock(),
+        tuning_jobs=MagicMock(),
+        pipelines=MagicMock(),
+        operations=MagicMock(),
+        logs=MagicMock(),
+    )
+)
+#: (verb, path) below the server's root.
+STORAGE = [(verb, path) for verb, path, _ in TABLE]
+
+_UNUSED = MagicMock()
+DOCUMENT = native_app(
+    Native(store=_UNUSED, stories=_UNUSED, logs=_UNUSED, metrics=_UNUSED), "1"
+).openapi()
+NATIVE = [
+    (verb.upper(), f"/trainshed/v1{path}")
+    for path, verbs in DOCUMENT["paths"].items()
+    for verb in verbs
+]
+
+#: What storage clients put behind an object's name.
+ACTIONS = ("rewriteTo/b/{other}/o/copy", "copyTo/b/{other}/o/copy", "moveTo/o/copy", "compose")
+
+
+def filled(path, names):
+    """A path with its braces filled in; ``{name:path}`` is ``{name}``."""
+    return re.sub(r"\{(\w+)(?::path)?\}", lambda found: names[found[1]], path)
+
+
+def storage_paths():
+    """(verb, path) of every way to call the storage API, copies and sessions among them."""
+    for verb, path in STORAGE:
+        if "upload" in path:
+            for query in ("uploadType=media&name=new", "upload_id={upload}"):
+                yield verb, f"{path}?{query}"
+        elif verb == "POST" and "{name" in path:
+            yield from ((verb, f"{path}/{action}") for action in ACTIONS)
+        else:
+            yield verb, path

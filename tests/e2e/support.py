@@ -1,0 +1,198 @@
+"""What the end-to-end tests share: servers that leave nothing behind, jobs, and patient waiting."""
+
+import contextlib
+import http.client
+import json
+import sys
+import time
+import urllib.request
+from urllib.parse import urlsplit
+
+import psutil
+
+from server_process import ServerProcess
+
+PROJECT = "demo-proj"
+PARENT = f"projects/{PROJECT}/locations/us-central1"
+IMAGE = "registry.test/p/img:1"
+FINAL = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
+
+#: Any image of the tests runs in the Python that runs the tests.
+CONFIG = f"""\
+[[environment]]
+name = "tests"
+python = "{sys.executable}"
+
+[[image]]
+image = "registry.test/*"
+environment = "tests"
+"""
+
+
+@contextlib.contextmanager
+def serving(folder, *flags, config=""):
+    """A started server; at the end its log is clean, and of its jobs no process lives."""
+    server = prepared(folder, *flags, config=config)
+    try:
+        yield server.start()
+        server.stop()
+        check_the_end(server)
+    finally:
+        end_all(server)
+
+
+def prepared(folder, *flags, config=""):
+    """A server that was not started yet; all that it starts has its folder in the environment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(config + CONFIG)
+    flags = ("--fleet-policy", "emulate", *flags)
+    return ServerProcess(folder, *flags, environ={"TRAINSHED_CACHE_DIR": str(folder / "cache")})
+
+
+def end_all(server):
+    """Kill what a failed test has left."""
+    server.kill()
+    for pid, _ in processes_of(server):
+        with contextlib.suppress(psutil.Error):
+            psutil.Process(pid).kill()
+
+
+def check_the_end(server):
+    """No traceback in the log, and no process left that the server or its jobs started."""
+    check_log(server)
+    wait_until(lambda: not processes_of(server), lambda: f"left behind: {processes_of(server)}")
+
+
+def check_log(server):
+    """What nobody foresaw is written with a traceback, and each is a bug."""
+    words = server.output()
+    assert "Traceback" not in words, words[-6000:]
+    assert "incident" not in words, words[-6000:]
+
+
+def processes_of(server):
+    """All processes that were started below the server's folder, whatever session they are in."""
+    mark = str(server.data_dir / "cache")
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            is_zombie = process.status() == psutil.STATUS_ZOMBIE
+            if not is_zombie and process.environ().get("TRAINSHED_CACHE_DIR") == mark:
+                found.append((process.pid, process.cmdline()))
+    return found
+
+
+def wait_until(is_so, why=lambda: "", *, timeout_s=60):
+    """Poll until something is so; ``why`` tells what is wrong where it never is."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := is_so()):
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.05)
+    return found
+
+
+def ml_job(job_id, code="print('trained')", *, gpus=0, **training):
+    """A job of AI Platform that runs a line of Python."""
+    master = {"imageUri": IMAGE, "containerCommand": ["python", "-c"], "containerArgs": [code]}
+    if gpus:
+        master["acceleratorConfig"] = {"count": str(gpus), "type": "NVIDIA_TESLA_T4"}
+    found = {
+        "region": "us-central1",
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-standard-16",
+        "masterConfig": master,
+        **training,
+    }
+    return {"jobId": job_id, "trainingInput": found}
+
+
+def custom_job(name, code="print('trained')", *, gpus=0, workers=0):
+    """The same for Vertex, maybe with a pool of workers that run the same line."""
+    machine = {"machineType": "n1-standard-16"}
+    if gpus:
+        machine |= {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": gpus}
+    container = {"imageUri": IMAGE, "command": ["python", "-c"], "args": [code]}
+    pools = [
+        {"machineSpec": machine, "replicaCount": str(count), "containerSpec": container}
+        for count in (1, workers)
+        if count
+    ]
+    return {"displayName": name, "jobSpec": {"workerPoolSpecs": pools}}
+
+
+def good(answer):
+    """The JSON of an answer that is one."""
+    status, found = answer
+    assert status == 200, found
+    return found
+
+
+def submit(server, document, project=PROJECT):
+    """Submit a job of either dialect; its full name."""
+    if "jobId" in document:
+        good(server.call("POST", f"/v1/projects/{project}/jobs", document))
+        return f"projects/{project}/jobs/{document['jobId']}"
+    path = f"/v1/projects/{project}/locations/us-central1/customJobs"
+    return good(server.call("POST", path, document))["name"]
+
+
+def native(server, name, path=""):
+    """What the native API says about a job of a full name."""
+    project, job = name.split("/")[1], name.rpartition("/")[2]
+    return good(server.call("GET", f"/trainshed/v1/projects/{project}/jobs/{job}{path}"))
+
+
+def log_lines(server, name, **query):
+    """A job's log over the native stream, as JSON objects."""
+    project, job = name.split("/")[1], name.rpartition("/")[2]
+    words = "&".join(f"{key}={value}" for key, value in query.items())
+    request = urllib.request.Request(
+        f"{server.url}/trainshed/v1/projects/{project}/jobs/{job}/logs?{words}",
+        headers={"Authorization": f"Bearer {server.token}"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return [json.loads(line) for line in answer]
+
+
+def all_pages(server, path, key):
+    """Every element of a list, page by page."""
+    found, token = [], ""
+    while True:
+        page = good(server.call("GET", f"{path}{'&' if '?' in path else '?'}pageToken={token}"))
+        found += page.get(key, [])
+        token = page.get("nextPageToken", "")
+        if not token:
+            return found
+
+
+class KeepAlive:
+    """One connection that many requests go over, as clients keep it."""
+
+    def __init__(self, server):
+        self._server = server
+        self._connection = None
+
+    def call(self, verb, path, document=None, headers=None):
+        """One request.  Raises OSError or HTTPException where the server is not there."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(
+                urlsplit(self._server.url).netloc, timeout=60
+            )
+        try:
+            self._connection.request(
+                verb,
+                path,
+                json.dumps(document),
+                {"Authorization": f"Bearer {self._server.token}", **(headers or {})},
+            )
+            answer = self._connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

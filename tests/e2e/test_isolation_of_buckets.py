@@ -1,0 +1,127 @@
+"""The native routes and the buckets of a project are invisible to others, too."""
+
+import json
+
+import pytest
+
+from e2e.every_route import NATIVE, filled, storage_paths
+from e2e.support import ml_job
+from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, told
+
+pytestmark = pytest.mark.slow
+
+OF_PROJECTS = [(verb, path) for verb, path in NATIVE if "{project}" in path]
+FOR_ALL = ("/trainshed/v1/nodes",)
+ADMINISTRATION = [pair for pair in NATIVE if pair not in OF_PROJECTS and pair[1] not in FOR_ALL]
+STORAGE = list(storage_paths())
+OF_BUCKETS = [(verb, path) for verb, path in STORAGE if "{bucket}" in path]
+
+
+# ---- native routes ----
+
+
+@pytest.mark.parametrize(("verb", "path"), OF_PROJECTS)
+def test_the_native_routes_tell_nothing_of_others(world, verb, path):
+    for kind in ("ml", "customJobs"):
+        job = world.ids[kind]
+        answers = []
+        for project, name in ((FOREIGN, job), (NEVER, ghost_of(job))):
+            names = {"project": project, "job": name}
+            answers.append(told(world.call(verb, filled(path, names), "alpha"), names))
+        assert answers[0] == answers[1]
+        assert answers[0][0] == 403
+        own = [{"project": OWN, "job": name} for name in (job, ghost_of(job))]
+        found = [told(world.call(verb, filled(path, names), "alpha"), names) for names in own]
+        assert found[0] == found[1]
+        assert found[0][0] == 404
+
+
+@pytest.mark.parametrize(("verb", "path"), ADMINISTRATION)
+def test_only_administrators_of_everything_administer(world, verb, path):
+    document = {} if verb == "POST" else None
+    for token in ("alpha", "bravo-admin", "bravo-viewer", "any-submitter"):
+        names = {"token": "none", "key": "none"}
+        status, text = world.call(verb, filled(path, names), token, document)
+        assert status == 403, text
+        assert "administrator" in text
+
+
+@pytest.mark.parametrize(("verb", "path"), NATIVE)
+def test_the_native_routes_are_closed_to_nobody_and_to_revoked_tokens(world, verb, path):
+    names = {"project": FOREIGN, "job": world.ids["ml"], "token": "none", "key": "none"}
+    check_strangers(world, verb, filled(path, names), {} if verb == "POST" else None)
+
+
+# ---- buckets ----
+
+
+@pytest.mark.parametrize(("verb", "path"), OF_BUCKETS)
+def test_a_foreign_bucket_is_told_like_one_that_does_not_exist(world, verb, path):
+    answers = []
+    for real in (True, False):
+        names = world.names(OWN, real=real)
+        answer = world.call(verb, filled(path, names), "alpha", body_of(verb, path))
+        answers.append(told(answer, names))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 404
+
+
+@pytest.mark.parametrize("action", ["rewriteTo", "copyTo"])
+def test_nothing_is_copied_into_a_foreign_bucket(world, action):
+    answers = []
+    for bucket in ("bravo-bucket", "never-bucket"):
+        path = f"/storage/v1/b/alpha-bucket/o/mine/{action}/b/{bucket}/o/theirs"
+        answers.append(told(world.call("POST", path, "alpha", {}), {"bucket": bucket}))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 404
+
+
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+def test_buckets_of_a_foreign_project_are_neither_listed_nor_made(world, verb):
+    document = {"name": "another-bucket"} if verb == "POST" else None
+    answers = []
+    for project in (FOREIGN, NEVER):
+        answer = world.call(verb, f"/storage/v1/b?project={project}", "alpha", document)
+        answers.append(told(answer, {"project": project}))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 403
+
+
+def test_a_list_of_buckets_has_the_own_ones_only(world):
+    for query in ("", f"?project={OWN}"):
+        status, text = world.call("GET", f"/storage/v1/b{query}", "alpha")
+        assert status == 200
+        assert [item["name"] for item in json.loads(text)["items"]] == ["alpha-bucket"]
+
+
+def test_a_foreign_buckets_name_is_taken_and_no_more_is_told(world):
+    made = world.call("POST", f"/storage/v1/b?project={OWN}", "alpha", {"name": "bravo-bucket"})
+    assert made[0] == 409
+    assert FOREIGN not in made[1]
+
+
+@pytest.mark.parametrize(("verb", "path"), STORAGE)
+def test_a_viewer_changes_nothing_in_buckets(world, verb, path):
+    names = {**world.names(FOREIGN, real=True), "other": "bravo-bucket"}
+    query = f"?project={FOREIGN}" if "{bucket}" not in path else ""
+    status, text = world.call(
+        verb, filled(path, names) + query, "bravo-viewer", body_of(verb, path)
+    )
+    assert status == (200 if verb == "GET" else 403), text
+
+
+@pytest.mark.parametrize(("verb", "path"), STORAGE)
+def test_buckets_are_closed_to_nobody_and_to_revoked_tokens(world, verb, path):
+    path = filled(path, world.names(FOREIGN, real=True))
+    check_strangers(world, verb, path, body_of(verb, path))
+    assert world.call(verb, f"/as/{world.tokens['revoked']}{path}", None)[0] == 401
+    if "{bucket}" in path:
+        assert world.call(verb, f"/as/{world.tokens['alpha']}{path}", None)[0] == 404
+
+
+def test_a_job_neither_reads_nor_writes_a_foreign_bucket(world):
+    document = ml_job("thief", jobDir="gs://bravo-bucket/out")
+    status, text = world.call("POST", f"/v1/projects/{OWN}/jobs", "alpha", document)
+    assert status in {400, 403, 404}, text
+    assert FOREIGN not in text
+    assert "bravo-bucket" in text

@@ -1,0 +1,70 @@
+"""The native routes keep what their OpenAPI document says, whatever they are sent."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from e2e.every_route import DOCUMENT
+from e2e.support import custom_job, serving, submit
+from golden import check_golden
+
+SCHEMATHESIS = Path(sys.executable).parent / "schemathesis"
+DOCUMENT_FILE = Path(__file__).parents[2] / "docs/reference/openapi.json"
+
+#: An answer that the document does not have, or none at all, is a failure.
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,"
+    "response_schema_conformance,negative_data_rejection,unsupported_method"
+)
+#: Loopback is reached directly, whatever proxy the environment has; nothing else is reached.
+NOWHERE = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+
+
+def test_the_document_is_the_committed_one():
+    check_golden(DOCUMENT_FILE, json.dumps(DOCUMENT, indent=2, ensure_ascii=False) + "\n")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("openapi") / "data") as found:
+        yield found
+
+
+def fuzz(server, folder, *flags, settings=""):
+    """Run schemathesis against the server; its words are shown where it finds something."""
+    (folder / "schemathesis.toml").write_text(settings)
+    done = subprocess.run(
+        [SCHEMATHESIS, "--config-file", folder / "schemathesis.toml", "run",
+         f"{server.url}/trainshed/v1/openapi.json", "--checks", CHECKS,
+         "--header", f"Authorization: Bearer {server.token}", "--request-timeout", "30",
+         "--generation-database", "none", "--seed", "1", "--no-color",
+         "--phases", "coverage,fuzzing", "--max-examples", "20", *flags],
+        env={**os.environ, **NOWHERE, "NO_PROXY": "127.0.0.1", "SCHEMATHESIS_REPORT": "false"},
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=280,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_nothing_that_is_sent_gets_an_answer_that_is_not_documented(server, tmp_path):
+    fuzz(server, tmp_path)
+    assert server.call("GET", "/trainshed/v1/nodes")[0] == 200, "its token was good to the end"
+
+
+@pytest.mark.slow
+def test_the_answers_about_a_job_that_has_run_are_documented(server, tmp_path):
+    name = submit(server, custom_job("told"))
+    server.wait_for(f"/v1/{name}", {"JOB_STATE_SUCCEEDED"})
+    project, job = name.split("/")[1], name.rpartition("/")[2]
+    settings = f'[parameters]\n"path.project" = "{project}"\n"path.job" = "{job}"\n'
+    told = fuzz(server, tmp_path, "--include-path-regex", "/jobs/", settings=settings)
+    assert "4 selected" in told.replace("\n", " "), told
