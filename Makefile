@@ -48,7 +48,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constraints.txt
-	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; about a minute)"
+	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; a minute or more)"
 	$(PIP) -e trainer -e '.[server,torch]'
 	@touch $@
 

@@ -75,9 +75,22 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_COMPUTE_REGION": "europe-west4",
         "CLOUDSDK_AI_REGION": "europe-west4",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
         "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_admin",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
     }
+
+
+def test_our_own_verbs_of_that_shell_speak_to_the_same_server(trainshed, server, data):
+    names = ("TRAINSHED_DATA_DIR", "TRAINSHED_URL", "TRAINSHED_TOKEN")
+    left_over = {"TRAINSHED_URL": "http://old"}
+    own = in_a_shell(trainshed("env", "--data-dir", data).out, *names, **left_over)
+    assert list(own.values()) == [str(data), "None", "None"]
+    (data / "mine").write_text("tsd_mine\n")
+    words = ("--url", "http://trainer.lan:8080", "--token-file", data / "mine")
+    other = in_a_shell(trainshed("env", *words).out, *names)
+    assert list(other.values()) == [str(data), "http://trainer.lan:8080", "tsd_mine"]
+    assert server
 
 
 def test_a_token_in_a_variable_stays_in_its_variable(trainshed, server, monkeypatch):

@@ -27,16 +27,17 @@ def cluster_of(question: Question) -> tuple[ClusterRow, ...]:
 
 def equipped(question: Question) -> JobSpec:
     """The expanded spec with the accelerators that machine types bring, such as standard_gpu's."""
-    return replace(
-        question.spec, groups=tuple(_equipped(question, group) for group in question.spec.groups)
-    )
+    groups = tuple(_equipped(question, group) for group in question.spec.groups)
+    spec = question.spec
+    return spec if groups == spec.groups else replace(spec, groups=groups)
 
 
 def _equipped(question: Question, group: ReplicaGroup) -> ReplicaGroup:
     device = question.device(group)
     if device is None:
         return group
-    return replace(group, accelerator=Accelerator(type=device.enum_name, count=device.count))
+    accelerator = Accelerator(type=device.enum_name, count=device.count)
+    return group if group.accelerator == accelerator else replace(group, accelerator=accelerator)
 
 
 def _row(question: Question, group: ReplicaGroup) -> ClusterRow:

@@ -16,7 +16,8 @@ def expand(spec: JobSpec, catalog: Catalog) -> JobSpec:
     count means one (accelerators.toml, rules.both_fields; Vertex only).
     """
     if spec.dialect is Dialect.AIPLATFORM_V1:
-        return replace(spec, groups=tuple(_one_device(group) for group in spec.groups))
+        one = tuple(_one_device(group) for group in spec.groups)
+        return spec if one == spec.groups else replace(spec, groups=one)
     tier = spec.scale_tier or ScaleTier.BASIC
     if tier is ScaleTier.CUSTOM:
         return replace(spec, groups=tuple(g for g in spec.groups if _exists(g)))

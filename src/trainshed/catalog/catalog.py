@@ -1,7 +1,7 @@
 """The world as one edition saw it, with a user's own additions: what rules ask."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from trainshed.catalog.accelerators import AcceleratorType
@@ -28,6 +28,13 @@ class Catalog:
     regions: Mapping[str, Region]
     snapshot: Snapshot | None
     quotas: Quotas
+    _by_enum_name: Mapping[str, AcceleratorType] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Find accelerators by name at once: rules ask for them again and again."""
+        named = {a.enum_by_product.get(self.product): a for a in reversed(self.accelerators)}
+        known = {name: accelerator for name, accelerator in named.items() if name}
+        object.__setattr__(self, "_by_enum_name", known)
 
     @property
     def product(self) -> Product:
@@ -36,8 +43,7 @@ class Catalog:
 
     def accelerator(self, enum_name: str) -> AcceleratorType | None:
         """The accelerator with this name in the product's vocabulary."""
-        found = (a for a in self.accelerators if a.enum_by_product.get(self.product) == enum_name)
-        return next(found, None)
+        return self._by_enum_name.get(enum_name)
 
     def enum_names(self) -> tuple[str, ...]:
         """The accelerator names that the product's vocabulary has."""

@@ -41,7 +41,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
     found = reach(args, environ)
     if found.url is None:
         raise Unreachable(
-            f"no server was started in {found.folder}; start one with: trainshed serve, or name "
+            f"no server runs in {found.folder}; start one with: trainshed serve, or name "
             f"one with --url or {URL_VARIABLE}"
         )
     _check_url(found.url)

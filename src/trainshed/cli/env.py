@@ -4,13 +4,15 @@ import os
 import shlex
 from collections.abc import Iterator
 
+from trainshed.cli.connecting import URL_VARIABLE
 from trainshed.cli.flags import Request
 from trainshed.cli.notes import note
 from trainshed.cli.python_snippet import python_snippet
-from trainshed.cli.reaching import Reach, reach
+from trainshed.cli.reaching import TOKEN_VARIABLE, Reach, reach
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault
 from trainshed.service.client_settings import TOKEN, Target, properties, variables
+from trainshed.service.running import ADMIN_FILE
 
 
 def run(request: Request) -> int:
@@ -23,14 +25,15 @@ def run(request: Request) -> int:
     elif args.how == "python":
         out(python_snippet(target, args.transport))
     else:
-        out("\n".join({"shell": _shell_lines, "gcloud": _gcloud_lines}[args.how](target)))
+        lines = _gcloud_lines(target) if args.how == "gcloud" else _shell_lines(target, found)
+        out("\n".join(lines))
     return 0
 
 
 def _target(found: Reach, project: str, region: str) -> Target:
     if found.url is None:
         raise UsageFault(
-            f"no server was started in {found.folder}; start one with trainshed serve, or name "
+            f"no server runs in {found.folder}; start one with: trainshed serve, or name "
             "one with --url"
         )
     running = found.running
@@ -62,12 +65,23 @@ def _miss_token(found: Reach) -> None:
     )
 
 
-def _shell_lines(target: Target) -> Iterator[str]:
-    for name, value in variables(target).items():
+def _shell_lines(target: Target, found: Reach) -> Iterator[str]:
+    for name, value in (variables(target) | _own_variables(target, found)).items():
         if value is None:
             yield f"unset {name}"
         else:
             yield f"export {name}={_shell_value(value, target)}"
+
+
+def _own_variables(target: Target, found: Reach) -> dict[str, str | None]:
+    """What sends trainshed's own verbs in the same shell to the same server, with its token."""
+    own: dict[str, str | None] = {
+        "TRAINSHED_DATA_DIR": str(found.folder.absolute()),
+        URL_VARIABLE: None if found.running else target.url,
+    }
+    if target.token_file and target.token_file != (found.folder / ADMIN_FILE):
+        own[TOKEN_VARIABLE] = TOKEN
+    return own
 
 
 def _shell_value(value: str, target: Target) -> str:

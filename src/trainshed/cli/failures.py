@@ -109,7 +109,9 @@ def harmless(text: str) -> str:
 def unknown_verb(words: list[str]) -> int:
     """Say that there is no such verb, with the nearest one."""
     text = " ".join(words)
-    near = difflib.get_close_matches(text, [verb.text for verb in VERBS], n=1, cutoff=0.4)
+    known = [verb.text for verb in VERBS]
+    near = [name for name in known if name.endswith(f" {text}")]  # "jobs list", of two groups
+    near = near or difflib.get_close_matches(text, known, n=1, cutoff=0.4)
     hint = f"; did you mean: trainshed {near[0]}?" if near else ""
     tell(
         f"there is no command {text!r}{hint} See trainshed --help"

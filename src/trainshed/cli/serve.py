@@ -81,10 +81,21 @@ def _serve(application: Application, listener: socket.socket, *, as_json: bool) 
         write_running(settings.data_dir, running)
         _tell(settings, running, token, as_json=as_json)
         _run_http(application, listener)
+        if not as_json:
+            _say_goodbye(application)
     finally:
         forget_running(settings.data_dir, os.getpid())
         if grpc:
             grpc.stop(END_S)
+
+
+def _say_goodbye(application: Application) -> None:
+    """Whoever stops the server wants to know what becomes of the jobs."""
+    living = ("PREPARING", "RUNNING", "CANCELLING")
+    counts = application.store.counts().items()
+    running = sum(count for (_, state), count in counts if state in living)
+    jobs = "1 job runs" if running == 1 else f"{running} jobs run"
+    out(f"stopped; {jobs} on, and the next trainshed serve takes up what there is")
 
 
 def tune_interpreter() -> None:

@@ -138,7 +138,7 @@ class Controller:
             self._observer.reload()  # jobs may have been taken over all the same
             raise
         if taken or name != self._leases.name:
-            _LOG.info("%s takes over %d jobs", self._leases.name, len(taken))
+            _LOG.info("%s takes over %d job(s)", self._leases.name, len(taken))
             self._observer.reload()
             self._perform_worker.wake()
         return len(taken)

@@ -15,6 +15,8 @@ from trainshed.model.study import Trial
 #: Where a group with no program of its own runs the primary's (contracts/vertex-sdk.md 7.1).
 INHERITS_PROGRAM = frozenset({Dialect.ML_V1})
 
+_ORDER = {role: place for place, role in enumerate(Role)}
+
 Variables = Mapping[str, str]
 
 
@@ -49,10 +51,9 @@ class Context:
 
 def in_role_order(spec: JobSpec) -> JobSpec:
     """Drop the groups of no replicas, and put the rest in role order."""
-    order = list(Role)
     kept = [group for group in spec.groups if group.count > 0]
-    kept.sort(key=lambda group: order.index(group.role))
-    return replace(spec, groups=tuple(kept))
+    kept.sort(key=lambda group: _ORDER[group.role])
+    return spec if kept == list(spec.groups) else replace(spec, groups=tuple(kept))
 
 
 def primary_program(spec: JobSpec) -> Program | None:

@@ -18,6 +18,9 @@ TOKEN = "\0token\0"  # noqa: S105  # a mark, not a token
 #: The four APIs that gcloud contacts, and the path that it wants behind the address.
 _OVERRIDES = {"ml": "", "aiplatform": "", "storage": "storage/v1/", "logging": ""}
 
+#: Seconds between two looks of gcloud ai-platform at a log that it streams.
+_POLLING_S = "2"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -49,7 +52,7 @@ class Target:
         return self.token_file is None and self.token_variable is None
 
 
-def variables(target: Target) -> Mapping[str, str | None]:
+def variables(target: Target) -> dict[str, str | None]:
     """Environment variables for gcloud and the SDKs; None is one that must not be set.
 
     The storage clients send no header to an emulator, so that the token travels in the path.
@@ -65,6 +68,8 @@ def variables(target: Target) -> Mapping[str, str | None]:
     found["CLOUDSDK_COMPUTE_REGION"] = target.region
     found["CLOUDSDK_AI_REGION"] = target.region
     found["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
+    # gcloud's own 60 seconds keep a streamed log back, and it returns minutes after the job's end
+    found["CLOUDSDK_ML_ENGINE_POLLING_INTERVAL"] = _POLLING_S
     found["STORAGE_EMULATOR_HOST"] = storage_address(target)
     # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
     found["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
@@ -104,6 +109,7 @@ def properties(target: Target) -> Mapping[str, str]:
         found["auth/access_token_file"] = str(target.token_file)
     found["core/project"] = target.project
     found["ai/region"] = target.region
+    found["ml_engine/polling_interval"] = _POLLING_S
     if target.url.startswith("https:") and target.bundle:
         found["core/custom_ca_certs_file"] = target.bundle
     return found

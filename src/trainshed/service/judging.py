@@ -142,7 +142,8 @@ def _say(merged: Merged, parsed: Parsed, path: FieldPath) -> str:
 
 def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> Question:
     """The question about a spec, under the rulebook's edition and scope.  Raises UsageFault."""
-    spec = replace(spec, region=merged.region or spec.region)
+    if merged.region and merged.region != spec.region:
+        spec = replace(spec, region=merged.region)
     scope = rulebook.scope or default_scope(spec.dialect, merged.content)
     catalog = catalog_for(spec.dialect, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot)
     return resolve(spec, catalog, scope=scope, today=rulebook.today)

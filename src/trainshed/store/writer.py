@@ -9,6 +9,7 @@ at two statements for every write.
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ Refused = AlreadyThere | StaleEtag | KeyError
 
 HOLDING_MARK = "holding"
 _BATCH_MAX = 256
+#: Whoever wrote together a moment ago comes again at about the same time.  A batch costs the
+#: server more than what is in it, so the first of them is worth a short wait for the others.
+_GATHER_S = 0.003
 _TRIES = 5
 #: PostgreSQL: serialization failure, deadlock; both ask for another try.
 _PASSING = frozenset({"40001", "40P01"})
@@ -113,12 +117,16 @@ class Writer:
         return item.done.result()
 
     def _run(self) -> None:
-        while batch := self._next_batch():
+        size = 0
+        while batch := self._next_batch(were_several=size > 1):
             self._commit(batch)
+            size = len(batch)
 
-    def _next_batch(self) -> Sequence[_Write]:
+    def _next_batch(self, *, were_several: bool) -> Sequence[_Write]:
         batch: list[_Write] = []
         item = self._queue.get()
+        if were_several:
+            time.sleep(_GATHER_S)
         while item is not None:
             batch.append(item)
             if len(batch) == _BATCH_MAX or self._queue.empty():

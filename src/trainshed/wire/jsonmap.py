@@ -98,7 +98,7 @@ class _Reader:
             return self._wrong(field, item, where) if value is WRONG else value
         if field.kind in ("enum", "open enum"):
             return self._enum(field, item, where)
-        if not isinstance(item, Mapping):
+        if not isinstance(item, dict) and not isinstance(item, Mapping):  # a dict is known sooner
             return self._wrong(field, item, where)
         if depth >= DEPTH_MAX:
             wanted = f"nested at most {DEPTH_MAX} deep"
@@ -173,15 +173,15 @@ def is_shallow(document: Any) -> bool:
     """Whether no value lies deeper than ``DEPTH_MAX``, in fields of free JSON too."""
     level = [document]
     for _ in range(DEPTH_MAX):
-        nested = [item for item in level if isinstance(item, dict | list)]
+        nested = [item for item in level if isinstance(item, (dict, list))]
         if not nested:
             return True
         level = [each for item in nested for each in _items(item)]
     return False
 
 
-def _items(item: Mapping[Any, Any] | list[Any]) -> Iterable[Any]:
-    return item.values() if isinstance(item, Mapping) else item
+def _items(item: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, dict) else item
 
 
 def _last_word(path: str) -> str:
