@@ -94,8 +94,8 @@ def _say_goodbye(application: Application) -> None:
     living = ("PREPARING", "RUNNING", "CANCELLING")
     counts = application.store.counts().items()
     running = sum(count for (_, state), count in counts if state in living)
-    jobs = "1 job runs" if running == 1 else f"{running} jobs run"
-    out(f"stopped; {jobs} on, and the next trainshed serve takes up what there is")
+    left = f"{running} job(s) run on; the next trainshed serve takes them up" if running else ""
+    out(f"stopped; {left or 'no job runs'}")
 
 
 def tune_interpreter() -> None:
