@@ -165,7 +165,7 @@ def test_a_finished_job_is_cancelled_in_vain_and_a_deleted_one_is_gone(server):
 
 
 def test_a_running_job_is_not_deleted(server):
-    name = submit(server, custom_job("runs", "import time; time.sleep(600)"))
+    name = submit(server, custom_job("runs", "import time; time.sleep(7200)"))
     status, error = send(server, "DELETE", f"/v1/{name}")
     assert (status, error["status"]) == (400, "FAILED_PRECONDITION")
     assert "cancel it first" in error["message"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 T4 = "NVIDIA_TESLA_T4"
 #: Three places, and four GPUs a project.
 SCARCE = f'[fleet]\nslots = 3\n\n[[quota]]\naccelerator = "{T4}"\nlimit = 4\n\n'
-ENDLESS = "import time; time.sleep(600)"
+ENDLESS = "import time; time.sleep(7200)"
 RUNNING = {"RUNNING", "JOB_STATE_RUNNING"}
 CANCELLED = {"CANCELLED", "JOB_STATE_CANCELLED"}
 #: DESIGN 6: a job that waits says why within two seconds.

@@ -31,7 +31,7 @@ CLIENTS = 8
 KILLED_AT = (150, 400, 800)
 #: One place, and a job that has it: all others wait, and cost nothing.
 ONE_SLOT = "[fleet]\nslots = 1\n"
-HOLDER = "import time; time.sleep(600)"
+HOLDER = "import time; time.sleep(7200)"
 #: What of an answer changes by itself.
 CHANGING = ("state", "errorMessage", "jobPosition", "labels", "etag", "updateTime")
 

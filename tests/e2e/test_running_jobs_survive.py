@@ -31,7 +31,7 @@ for number in itertools.count(1):
         break
 """
 FAIL = COUNT + "raise SystemExit(3)\n"
-NEVER_ENDS = "import time; print('began', flush=True); time.sleep(600)"
+NEVER_ENDS = "import time; print('began', flush=True); time.sleep(7200)"
 #: Pages of a length that no run of lines is a multiple of.
 PAGE_SIZE = 313
 

@@ -129,7 +129,7 @@ def test_a_server_that_was_frozen_past_its_lease_starts_nothing_twice(servers, t
 
 def test_a_job_is_cancelled_through_either_server(servers):
     first, second = servers
-    name = submit(first, custom_job("endless", "import time; time.sleep(600)"))
+    name = submit(first, custom_job("endless", "import time; time.sleep(7200)"))
     second.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
     status, _ = second.call("POST", f"/v1/{name}:cancel", {})
     assert status == 200

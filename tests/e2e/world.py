@@ -9,7 +9,7 @@ from e2e.support import IMAGE, custom_job, good, ml_job
 
 #: Names of one length: what is told of them differs in nothing else.
 OWN, FOREIGN, NEVER = "alpha-proj", "bravo-proj", "never-proj"
-ENDLESS = "import time; print('the secret of bravo', flush=True); time.sleep(600)"
+ENDLESS = "import time; print('the secret of bravo', flush=True); time.sleep(7200)"
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
 
 
