@@ -8,17 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from trainshed import __version__
 from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
 from trainshed.api.call import Method
 from trainshed.api.chain import Surroundings
+from trainshed.api.later import Later
 from trainshed.api.logging_v2 import LogEntries
 from trainshed.api.ml_v1 import MlJobs
-from trainshed.api.native import Native, native_app
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
 from trainshed.api.routes import Routes
@@ -49,6 +51,9 @@ from trainshed.storage.uploads import Uploads
 from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
+
+#: When the native API is made ready: by then the server has answered that it is there.
+NATIVE_S = 1.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -96,6 +101,7 @@ class Application:
     controller: Controller
     housekeeping: Housekeeping
     http: Starlette
+    native: Later
     table: Sequence[Method]
     around: Surroundings
     machine: str | None
@@ -107,6 +113,9 @@ class Application:
             _check_machine(self.machine, self.store.servers())
         self.controller.start()
         self.housekeeping.start()
+        soon = threading.Timer(NATIVE_S, self.native.made)
+        soon.daemon = True
+        soon.start()
 
     def stop(self) -> None:
         """End in order: jobs run on, and the next server finds them."""
@@ -165,10 +174,11 @@ def build(
         body_bytes_max=settings.body_bytes_max,
     )
     objects = Objects(data_dir=folder)
+    native = Later(partial(_native, store, logs))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
-        native=native_app(_native(store, logs), __version__),
+        native=native,
         exchange=access.exchange,
         is_healthy=lambda: store.waiting_count() >= 0,
     )
@@ -185,6 +195,7 @@ def build(
             ).tidy
         ),
         http=http,
+        native=native,
         table=table,
         around=around,
         machine=None if engine else os.uname().nodename,
@@ -215,5 +226,9 @@ def _table(
     return google_table(handlers)
 
 
-def _native(store: StoreBase, logs: LogService) -> Native:
-    return Native(store=store, stories=Stories(store), logs=logs, metrics=Metrics(store).text)
+def _native(store: StoreBase, logs: LogService) -> ASGIApp:
+    # a fifth of the server's start: Google's clients are answered meanwhile
+    from trainshed.api.native import Native, native_app  # noqa: PLC0415
+
+    native = Native(store=store, stories=Stories(store), logs=logs, metrics=Metrics(store).text)
+    return native_app(native, __version__)

@@ -12,6 +12,7 @@ from trainshed.api.answers import json_bytes_response, refusal_response
 from trainshed.api.bodies import Incoming, answer_early, read_whole
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, perform
 from trainshed.api.incoming import passage_of
+from trainshed.api.threads import THREADS
 from trainshed.model.refusals import Code, Refusal
 
 
@@ -30,7 +31,7 @@ class GoogleRoutes:
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            response = await anyio.to_thread.run_sync(answer, self._around, passage)
+            response = await THREADS.run(answer, self._around, passage)
             await response(scope, receive, send)
 
     async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:

@@ -29,8 +29,9 @@ from trainshed.store.base import StoreFault
 BACKLOG = 256
 #: How long calls under way are waited for at the end; log streams never end by themselves.
 END_S = 2
-#: Threads switch every 5 ms by default, which is long for a server that answers in one.
-SWITCH_S = 0.001
+#: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
+#: costs, and at 1 ms they were a tenth of the server's time.
+SWITCH_S = 0.003
 #: A call makes some thousand objects and hardly a cycle among them; the usual 700 new objects
 #: between two looks for cycles cost a tenth of the server's time.
 GC_THRESHOLDS = (20_000, 20, 20)

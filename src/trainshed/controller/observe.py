@@ -119,9 +119,9 @@ class Observer:
         return active
 
     def _judge_all(self, seen: Sequence[Observation], server: str) -> list[_Judged]:
-        found = []
+        found, watched = [], self._watched
         for observation in seen:
-            active = self._watched.get(observation.key)
+            active = watched.get(observation.key)
             if active is None or not matters(active.state, observation):
                 continue
             try:

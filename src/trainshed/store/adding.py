@@ -66,7 +66,7 @@ def prepare(new: NewJob, uid: int) -> Addition:
         spec={
             "uid": uid,
             "spec": codec.SPEC.encode(new.spec),
-            "expanded": codec.SPEC.encode(_without_request(new)),
+            "expanded": _own_expanded(new),
             "notes": codec.TEXTS.encode(new.notes),
         },
     )
@@ -96,6 +96,8 @@ def queued_record(addition: Addition, create_time: datetime) -> JobRecord:
 
 def expanded_of(row: Row[Any]) -> JobSpec:
     """The spec to launch, from a row of ``specs``."""
+    if not row.expanded:
+        return codec.SPEC.decode(row.spec)
     expanded = codec.SPEC.decode(row.expanded)
     if expanded.request:
         return expanded
@@ -195,9 +197,14 @@ def _job_row(new: NewJob) -> dict[str, Any]:
     }
 
 
-def _without_request(new: NewJob) -> JobSpec:
-    """The expanded spec; a request that is the spec's own is left out (JSON is never empty)."""
+def _own_expanded(new: NewJob) -> str:
+    """What the expanded spec has beyond the spec; nothing where they are the same.
+
+    A request that is the spec's own is left out (JSON is never empty).
+    """
     expanded, spec = new.expanded, new.spec
-    if (expanded.request, expanded.envelope) != (spec.request, spec.envelope):
-        return expanded
-    return replace(expanded, request="")
+    if expanded == spec:
+        return ""
+    if (expanded.request, expanded.envelope) == (spec.request, spec.envelope):
+        expanded = replace(expanded, request="")
+    return codec.SPEC.encode(expanded)

@@ -5,6 +5,7 @@ beside busy threads each may then have to wait for its turn.  So the hot writes 
 for all rows: several VALUES, or one JSON array that the database takes apart itself.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -30,7 +31,7 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from trainshed.store.writer import Transaction
 
-#: SQLite binds at most 32,766 values, PostgreSQL twice as many.
+#: SQLite binds at most 32,766 values.
 _VALUES_MAX = 30_000
 #: Statements are remembered by table and number of rows.
 _STATEMENTS_MAX = 2048
@@ -60,20 +61,36 @@ def _insert(
 
     No type of ours needs anything of it: whole numbers, floats and texts are the drivers' own.
     """
-    columns = tuple(rows[0])
-    statement = _insertion(table, columns, len(rows), tx.connection.dialect)
-    values = tuple(row[column] for row in rows for column in columns)
+    columns, dialect = tuple(rows[0]), tx.connection.dialect
+    if dialect.name == "postgresql":
+        statement = _insertion_of_json(table, columns, dialect)
+        values: tuple[Any, ...] = (json.dumps(rows),)
+    else:
+        statement = _insertion(table, columns, len(rows), dialect)
+        values = tuple(row[column] for row in rows for column in columns)
     return tx.connection.exec_driver_sql(statement + ending, values)
 
 
 @lru_cache(_STATEMENTS_MAX)
 def _insertion(table: Table, columns: Sequence[str], count: int, dialect: Dialect) -> str:
+    row = f"({', '.join('?' * len(columns))})"
+    return f"{_into(table, columns, dialect)} VALUES {', '.join([row] * count)}"
+
+
+@lru_cache(_STATEMENTS_MAX)
+def _insertion_of_json(table: Table, columns: Sequence[str], dialect: Dialect) -> str:
+    """One text for any number of rows: psycopg reads a text with many marks anew each time."""
     quote = dialect.identifier_preparer.quote
-    mark = "?" if dialect.paramstyle == "qmark" else "%s"
-    row = f"({', '.join([mark] * len(columns))})"
     names = ", ".join(map(quote, columns))
-    into = f"INSERT INTO {quote(table.name)} ({names})"
-    return f"{into} VALUES {', '.join([row] * count)}"
+    typed = (f"{quote(name)} {table.c[name].type.compile(dialect)}" for name in columns)
+    given = f"json_to_recordset(CAST(%s AS JSON)) AS given({', '.join(typed)})"
+    into = _into(table, columns, dialect)
+    return f"{into} SELECT {names} FROM {given}"  # noqa: S608 - names of our own tables
+
+
+def _into(table: Table, columns: Sequence[str], dialect: Dialect) -> str:
+    quote = dialect.identifier_preparer.quote
+    return f"INSERT INTO {quote(table.name)} ({', '.join(map(quote, columns))})"
 
 
 class ElementsOf(GenericFunction[Any]):

@@ -73,7 +73,8 @@ COMMANDS_OF_SERVER = (
     .limit(bindparam("most"))
 )
 _ONLY = given("only", uid=BigInteger)
-_CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq == bindparam("of_seq"))
+_DONE = given("done", seq=BigInteger)
+CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq.in_(select(_DONE.c.seq)))
 _FOUND = given("found", uid=BigInteger, explanation=Text, state=Text)
 EXPLAIN = (
     update(JOBS)
@@ -153,9 +154,9 @@ class Work:
 
     def confirm(self, seqs: Collection[int]) -> None:
         """Mark commands as performed."""
-        done = [{"of_seq": seq} for seq in sorted(seqs)]
-        if done:
-            self._db.write(lambda tx: tx.connection.execute(_CONFIRM, done) and None)
+        if seqs:
+            known = {"done": json.dumps([[seq] for seq in seqs])}
+            self._db.write(lambda tx: tx.connection.execute(CONFIRM, known) and None)
 
     def explain(self, found: Mapping[int, Explanation]) -> None:
         """Remember why jobs wait; does not change their versions or etags."""

@@ -184,6 +184,8 @@ class FakeEngine:
             return self._never_started(key)
         if attempt.ended is not None:
             return attempt.ended
+        if attempt.ready is not None and attempt.script.runs_s is None:
+            return attempt.ready
         script, age = attempt.script, self._monotonic() - attempt.began
         if age < script.ready_s:
             return Observation(key=key, phase=Phase.STARTING)

@@ -1,6 +1,7 @@
 """The store's contract: jobs are stored once, found by name, and keep what was asked for."""
 # ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
+from dataclasses import replace
 from datetime import timedelta
 
 from trainshed.model.status import JobState
@@ -40,6 +41,8 @@ class JobsContract:
         record, _ = store.add_job(new)
         assert record.job.spec == new.spec
         assert store.expanded(record.uid) == new.expanded
+        same = replace(new, expanded=new.spec)
+        assert store.expanded(store.add_job(same)[0].uid) == same.spec
         assert store.waiting(limit=1)[0].demand == DEMAND
 
     def test_what_is_not_there_is_none_or_a_key_error(self, store: StoreBase) -> None:
