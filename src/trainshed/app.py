@@ -38,7 +38,6 @@ from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
 from trainshed.service.launching import Launching
 from trainshed.service.logs import LogService
-from trainshed.service.metrics import Metrics
 from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.retention import Retention
@@ -229,6 +228,7 @@ def _table(
 def _native(store: StoreBase, logs: LogService) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
+    from trainshed.service.metrics import Metrics  # noqa: PLC0415
 
     native = Native(store=store, stories=Stories(store), logs=logs, metrics=Metrics(store).text)
     return native_app(native, __version__)

@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeVar
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.signed_tokens import looks_signed, verified
 from trainshed.store.records import SigningKey, Token
 
 #: How long a token that was revoked elsewhere may still be accepted, in seconds.
@@ -120,6 +119,9 @@ class Access:
         return caller
 
     def _signer(self, text: str) -> tuple[Caller, float]:
+        # few callers sign their own tokens, and PyJWT is a twentieth of the server's start
+        from trainshed.service.signed_tokens import verified  # noqa: PLC0415
+
         signed = verified(text, self._keys_of, now_s=self._clock())
         key = signed.key
         role = min(key.role, AccessRole.VIEWER) if signed.read_only else key.role
@@ -142,6 +144,11 @@ class Access:
             if len(memory) >= REMEMBERED_MAX:
                 memory.clear()
             memory[name] = (now + REMEMBERED_S, value)
+
+
+def looks_signed(text: str) -> bool:
+    """Whether a bearer token is a JWT; ours have no dots."""
+    return text.count(".") == 2  # noqa: PLR2004  # header.claims.signature
 
 
 def _fresh(found: tuple[float, _Value] | None, now: float) -> _Value | None:

@@ -69,11 +69,6 @@ class Signed:
     """Its scopes allow no writing."""
 
 
-def looks_signed(text: str) -> bool:
-    """Whether a bearer token is a JWT; ours have no dots."""
-    return text.count(".") == 2  # noqa: PLR2004  # header.claims.signature
-
-
 def verified(text: str, keys_of: Callable[[str], Sequence[SigningKey]], *, now_s: float) -> Signed:
     """The token, if a registered key of its issuer signed it and its claims hold now.
 
