@@ -109,10 +109,14 @@ class Followed:
 
 
 def exit_code_of(job: Json) -> int:
-    """What a command ends with that waited for the job: as the primary replica ended."""
+    """What a command ends with that waited for the job: as the replica that decided it ended.
+
+    That is the primary, or where it was only stopped, the first that failed by itself.
+    """
     if job["state"] == "SUCCEEDED":
         return 0
-    primary: Json = next((r for r in job.get("replicas", ()) if r.get("role") == "primary"), {})
-    if primary.get("signal"):
-        return SIGNAL_BASE + int(primary["signal"])
-    return int(primary.get("exitCode") or 1)
+    failed = [r for r in job.get("replicas", ()) if r.get("state") == "FAILED"]
+    decided: Json = min(failed, key=lambda r: r.get("role") != "primary", default={})
+    if decided.get("signal"):
+        return SIGNAL_BASE + int(decided["signal"])
+    return int(decided.get("exitCode") or 1)
