@@ -37,6 +37,9 @@ HOT = {
     "take over": work.TAKE_OVER,
     "explain": work.EXPLAIN,
     "commands": work.COMMANDS_OF_SERVER,
+    "active of some": work.of_some(work.ACTIVE),
+    "some jobs": jobs.BY_UIDS,
+    "confirm": work.CONFIRM,
     **{f"step to {state.name}": steps.STATEMENTS[state, False] for state in JobState},
     "opening step": steps.STATEMENTS[JobState.PREPARING, True],
 }

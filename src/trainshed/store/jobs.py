@@ -53,7 +53,7 @@ BY_NAME = JOB.where(
 )
 BY_UID = JOB.where(JOBS.c.uid == bindparam("of_uid"))
 _WANTED = given("wanted", uid=BigInteger)
-_BY_UIDS = JOB.where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
+BY_UIDS = JOB.where(JOBS.c.uid.in_(select(_WANTED.c.uid)))
 _PLACE = select(JOBS.c.rank, JOBS.c.create_ns).where(JOBS.c.uid == bindparam("of_uid"), QUEUED)
 BEFORE = (
     select(func.count())
@@ -119,7 +119,7 @@ class Jobs:
     def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
         """The same for many; what is not there is left out."""
         known = {"wanted": json.dumps([[uid] for uid in uids])}
-        found = self._db.read(lambda c: c.execute(_BY_UIDS, known).all())
+        found = self._db.read(lambda c: c.execute(BY_UIDS, known).all())
         return {row.uid: job_record(row) for row in found}
 
     def expanded(self, uid: int) -> JobSpec:

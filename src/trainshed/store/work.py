@@ -173,11 +173,12 @@ def _of(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[Any], 
     """The query for some jobs only, with what is to be bound."""
     if uids is None:
         return query, {}
-    return _only(query), {"only": json.dumps([[uid] for uid in uids])}
+    return of_some(query), {"only": json.dumps([[uid] for uid in uids])}
 
 
 @cache
-def _only(query: Select[Any]) -> Select[Any]:
+def of_some(query: Select[Any]) -> Select[Any]:
+    """The query about jobs, for those of a bound JSON array (``only``)."""
     return query.where(JOBS.c.uid.in_(select(_ONLY.c.uid)))
 
 
