@@ -100,7 +100,8 @@ class Application:
     controller: Controller
     housekeeping: Housekeeping
     http: Starlette
-    native: Later
+    soon: threading.Timer
+    """Makes the native API ready."""
     table: Sequence[Method]
     around: Surroundings
     machine: str | None
@@ -112,12 +113,11 @@ class Application:
             _check_machine(self.machine, self.store.servers())
         self.controller.start()
         self.housekeeping.start()
-        soon = threading.Timer(NATIVE_S, self.native.made)
-        soon.daemon = True
-        soon.start()
+        self.soon.start()
 
     def stop(self) -> None:
         """End in order: jobs run on, and the next server finds them."""
+        self.soon.cancel()
         self.housekeeping.stop()
         try:
             self.controller.stop()
@@ -194,7 +194,7 @@ def build(
             ).tidy
         ),
         http=http,
-        native=native,
+        soon=_soon(native),
         table=table,
         around=around,
         machine=None if engine else os.uname().nodename,
@@ -223,6 +223,12 @@ def _table(
         logs=logs,
     )
     return google_table(handlers)
+
+
+def _soon(native: Later) -> threading.Timer:
+    timer = threading.Timer(NATIVE_S, native.made)
+    timer.daemon = True
+    return timer
 
 
 def _native(store: StoreBase, logs: LogService) -> ASGIApp:
