@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-local demo-service test check bench clean golden
+.PHONY: demo demo-local demo-service test postgres check bench clean golden
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -19,12 +19,17 @@ demo-local: $(VENV)/.demo
 demo-service: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/service/demo.sh $(CURDIR)/runs/service
 
-test: $(VENV)/.test
+test: $(VENV)/.test postgres
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
+
+# the tests start a server of their own from Debian's package; without it they skip and say so
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq postgresql; } \
+	    || echo "PostgreSQL is not installed (apt install postgresql): its tests will skip"
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
 check: $(VENV)/.test
