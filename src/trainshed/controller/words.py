@@ -73,6 +73,8 @@ def failure(seen: Observation) -> str:
     if decider is None or said.startswith("The replica "):
         return said or "The job could not be started."
     text = f"The replica {decider.task_name} exited with a non-zero status of {decider.status}."
+    if outcome and decider.signal is None and not seen.fault:
+        said = outcome.last_words  # its message begins with what has just been told
     return f"{text} {said}" if said else text
 
 

@@ -48,6 +48,8 @@ class Outcome:
     exit_code: int
     replicas: tuple[ReplicaExit, ...]
     message: str
+    last_words: str = ""
+    """What the deciding replica of a failed job wrote last; ``message`` ends with it."""
 
 
 class OutputSink(Protocol):

@@ -219,7 +219,7 @@ class FakeEngine:
             for at, (seat, name) in enumerate(attempt.replicas)
         )
         text = attempt.script.message or f"the job ended with {exit_code}"
-        outcome = Outcome(exit_code=exit_code, replicas=exits, message=text)
+        outcome = Outcome(exit_code=exit_code, replicas=exits, message=text, last_words=text)
         attempt.ended = Observation(key=key, phase=Phase.ENDED, outcome=outcome)
         self._free(key, attempt)
         return attempt.ended

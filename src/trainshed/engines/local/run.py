@@ -189,4 +189,5 @@ class _Conductor:
             exit_code=final.exit_code,
             replicas=tuple(self._exits[i] for i in sorted(self._exits)),
             message=verdict.message(final, self._delivery.last_words),
+            last_words=verdict.words_of(final, self._delivery.last_words),
         )

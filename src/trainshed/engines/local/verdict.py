@@ -69,8 +69,15 @@ def message(verdict: Verdict, last_words: Mapping[str, str]) -> str:
     if verdict.decider is None:
         return verdict.reason
     text = f"{_how(verdict.decider)} after {verdict.decider.seconds:.1f} s"
-    said = last_words.get(verdict.decider.task_name, "")[:_LAST_WORDS_MAX]
-    return f"{text}: {said}" if verdict.exit_code and said else text
+    said = words_of(verdict, last_words)
+    return f"{text}: {said}" if said else text
+
+
+def words_of(verdict: Verdict, last_words: Mapping[str, str]) -> str:
+    """What the replica that made a job fail wrote last; empty for any other end."""
+    if verdict.decider is None or not verdict.exit_code:
+        return ""
+    return last_words.get(verdict.decider.task_name, "")[:_LAST_WORDS_MAX]
 
 
 def _how(ended: ReplicaExit) -> str:
