@@ -15,6 +15,10 @@ from trainshed.model.refusals import Code
 #: Google's clients send about two kilobytes, with a signed token up to eighteen.
 HEAD_BYTES_MAX: Final = 64 << 10
 
+#: What a refused sender may have had under way; with more of it, or later, he is cut off unheard.
+LINGER_BYTES_MAX: Final = 1 << 20
+LINGER_SECONDS: Final = 2.0
+
 _STATUS_LINE: Final = b"HTTP/1.1 431 Request Header Fields Too Large"
 
 
@@ -26,10 +30,15 @@ class BoundedHeads(HttpToolsProtocol):
 
     _unended = 0
     """Bytes since the last head, piece of a body or message has ended."""
+    _refused = False
 
     def data_received(self, data: bytes) -> None:
         """Count, parse, and refuse what is no end of."""
         self._unended += len(data)
+        if self._refused:
+            if self._unended > HEAD_BYTES_MAX + LINGER_BYTES_MAX:
+                self.transport.close()
+            return
         super().data_received(data)
         if self._unended > HEAD_BYTES_MAX and not self.transport.is_closing():
             self._refuse()
@@ -56,4 +65,11 @@ class BoundedHeads(HttpToolsProtocol):
             headers = (b"%s: %s" % pair for pair in answer.raw_headers)
             lines = (_STATUS_LINE, *headers, b"connection: close", b"", bytes(answer.body))
             self.transport.write(b"\r\n".join(lines))
-        self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close once the sender has heard: unread bytes would reset the connection, answer too."""
+        self._refused = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
