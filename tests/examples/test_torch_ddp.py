@@ -91,3 +91,12 @@ def test_as_a_vertex_job_it_learns_the_same(tmp_path):
     assert outcome.code == 0, outcome.story()
     assert {"workerpool0-0", "workerpool1-0", "workerpool1-1"} == set(outcome.output)
     assert "test accuracy 0.9" in outcome.last_line
+
+
+def test_stopped_and_started_again_three_replicas_end_with_the_same_bits(tmp_path):
+    straight = trained(tmp_path / "straight", workers=2, epochs=3)
+    broken = trained(tmp_path / "broken", workers=2, epochs=1)
+    resumed = trained(broken.job_dir, workers=2, epochs=3)
+    assert "resumed after epoch 1" in resumed.outcome.primary
+    assert straight.result["weights_sha256"] == resumed.result["weights_sha256"]
+    assert straight.result["weights_sha256"] != broken.result["weights_sha256"]

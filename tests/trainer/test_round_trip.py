@@ -4,6 +4,7 @@ import pytest
 
 from launch.builders import JOB_ID, STUDY, TRIAL, container, ml_spec, package, plan_of, vertex_spec
 from trainshed.launch import variables
+from trainshed.model import trainer_contract
 from trainshed.model.roles import Role
 from trainshed_trainer import ReplicaEnv, contract
 
@@ -56,4 +57,11 @@ def test_a_trial_and_its_folders_reach_the_program(spec):
 
 
 def test_the_two_sides_use_the_same_names():
-    assert contract.TF_CONFIG in names(contract) <= names(variables)
+    own = {name for name in names(contract) if name.startswith("TRAINSHED_")}
+    assert own == names(trainer_contract)
+    assert contract.TF_CONFIG in names(contract) - own <= names(variables)
+
+
+def test_the_attempt_reaches_the_program():
+    env = ReplicaEnv.from_environ({trainer_contract.ATTEMPT: "2"}, [])
+    assert (env.attempt, env.is_restart) == (2, True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 from typing import BinaryIO
+from unittest import mock
 
 from trainshed_trainer import latest_checkpoint, save_atomically
 
@@ -78,20 +81,82 @@ class LatestCheckpoint(InAFolder):
             os.utime(self.put(name), (1000 - age, 1000 - age))
         self.assertEqual(latest_checkpoint(self.folder), self.folder / "new")
 
-    def test_torn_files_folders_and_other_names_are_skipped(self) -> None:
+    def test_torn_files_and_other_names_are_skipped(self) -> None:
         whole = self.put("step-1.pt")
         self.put("step-2.pt", b"")
-        self.put(".step-3.pt.0a1b2c3d.partial")
+        for name in (
+            ".step-3.pt.0a1b2c3d.partial",
+            "step-4.pt.tmp",
+            "tmp-step-5.pt",
+            "step-6.tmp-1",
+        ):
+            self.put(name)
+        self.put("step-7.pt", b"PK\x03\x04 and no end")
         self.put("other-9.pt")
-        (self.folder / "step-8.pt").mkdir()
-        self.assertEqual(latest_checkpoint(self.folder, "step-*.pt"), whole)
+        self.assertEqual(latest_checkpoint(self.folder, "step-*"), whole)
         (self.folder / "other-9.pt").unlink()
+        (self.folder / "tmp-step-5.pt").rename(self.folder / "x.orbax-checkpoint-tmp-5")
         self.assertEqual(latest_checkpoint(self.folder), whole)
+
+    def test_a_whole_archive_is_taken(self) -> None:
+        with zipfile.ZipFile(self.folder / "step-8.npz", "w") as archive:
+            archive.writestr("a", "1")
+        whole = self.folder / "step-8.npz"
+        torn = self.put("step-9.npz", whole.read_bytes()[:-30])
+        self.assertEqual(latest_checkpoint(self.folder), whole)
+        torn.write_bytes(whole.read_bytes())
+        self.assertEqual(latest_checkpoint(self.folder), torn)
+
+    def test_a_numbered_folder_counts_unless_it_says_that_it_is_torn(self) -> None:
+        for name in ("step-1", "step-2.partial", "step-3", "step-4", "logs"):
+            (self.folder / name).mkdir()
+        for name in ("step-1/a", "step-2.partial/a", "step-3/a", "step-3/b.partial", "logs/a"):
+            self.put(name)
+        self.assertEqual(latest_checkpoint(self.folder), self.folder / "step-1")
+        (self.folder / "step-3" / "b.partial").rename(self.folder / "step-3" / "b")
+        self.assertEqual(latest_checkpoint(self.folder), self.folder / "step-3")
 
     def test_nothing_there_is_none(self) -> None:
         self.assertIsNone(latest_checkpoint(self.folder))
         self.assertIsNone(latest_checkpoint(self.folder / "absent"))
-        self.assertIsNone(latest_checkpoint(None))
+        self.assertIsNone(latest_checkpoint(self.folder, "step-*"))
+
+
+class WithoutADirectory(InAFolder):
+    """The job's own directory of checkpoints, wherever it was named."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        before = Path.cwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.folder)
+
+    def newest(self, environ: dict[str, str], *argv: str) -> Path | None:
+        with mock.patch.dict(os.environ, environ), mock.patch.object(sys, "argv", ["x", *argv]):
+            return latest_checkpoint()
+
+    def test_a_variable_wins_over_the_job_dir_and_that_over_the_working_directory(self) -> None:
+        os.environ.pop("AIP_CHECKPOINT_DIR", None)
+        paths = ("checkpoints/step-1", "job/checkpoints/step-2", "vertex/step-3")
+        here, job, vertex = (save_atomically(path, lambda out: out.write(b"x")) for path in paths)
+        argv = ("--job-dir", "job")
+        self.assertEqual(self.newest({}), here)
+        self.assertEqual(self.newest({}, *argv), job)
+        self.assertEqual(self.newest({"AIP_CHECKPOINT_DIR": "vertex/"}, *argv), vertex)
+
+    def test_a_bucket_is_looked_for_where_it_is_mounted(self) -> None:
+        uri = {"AIP_CHECKPOINT_DIR": "gs://bucket/run/checkpoints/"}
+        with self.assertRaises(ValueError) as caught:
+            self.newest(uri)
+        self.assertIn("gs://bucket/run/checkpoints/", str(caught.exception))
+        with mock.patch("trainshed_trainer.checkpoint.MOUNT", str(self.folder)):
+            (self.folder / "bucket").mkdir()
+            self.assertIsNone(self.newest(uri))
+            saved = save_atomically(
+                "gs://bucket/run/checkpoints/step-4", lambda out: out.write(b"x")
+            )
+            self.assertEqual(saved, self.folder / "bucket/run/checkpoints/step-4")
+            self.assertEqual(self.newest(uri), saved)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,19 @@ class JobAndDirectories(unittest.TestCase):
         self.assertIsNone(read({}, "task.py", "--job-dirs", "x").job_dir)
 
 
+class Attempts(unittest.TestCase):
+    """Whether this is the job's first start."""
+
+    def test_the_first_attempt_is_no_restart_and_so_is_none_named(self) -> None:
+        for environ in ({}, {"TRAINSHED_ATTEMPT": ""}, {"TRAINSHED_ATTEMPT": "1"}):
+            env = read(environ)
+            self.assertEqual((env.attempt, env.is_restart), (1, False))
+
+    def test_the_third_is_one(self) -> None:
+        env = read({"TRAINSHED_ATTEMPT": "3"})
+        self.assertEqual((env.attempt, env.is_restart), (3, True))
+
+
 class Nonsense(unittest.TestCase):
     """A variable that makes no sense is named, with what would be right."""
 
@@ -146,6 +159,8 @@ class Nonsense(unittest.TestCase):
         ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK should be a whole number"),
         ({"RANK": "1"}, "WORLD_SIZE should be a whole number"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK is 2"),
+        ({"TRAINSHED_ATTEMPT": "two"}, "TRAINSHED_ATTEMPT should be a whole number"),
+        ({"TRAINSHED_ATTEMPT": "0"}, "TRAINSHED_ATTEMPT should be 1 or more"),
     )
 
     def test_the_variable_is_named(self) -> None:

@@ -44,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=48, help="of all replicas together")
     parser.add_argument("--learning-rate", type=float, default=0.05)
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="a pause after each step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of one replica")
     return parser.parse_args()
@@ -98,6 +99,7 @@ class Run:
         self.optimizer.zero_grad()
         (share * self.world.size).backward()
         self.optimizer.step()
+        time.sleep(self.args.step_seconds)
         return share.item()
 
     def record(self, loss: float, started: float) -> None:

@@ -1,5 +1,6 @@
 """The other replicas: found in the environment, and asked to agree."""
 
+import functools
 import gc
 import os
 import socket
@@ -38,8 +39,12 @@ class World:
         """Wrap a model so that its gradients are averaged over all replicas."""
         if self.size == 1:
             return model
-        group = dist.new_group(backend="nccl") if self.device.type == "cuda" else None
-        return torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        if self.device.type == "cuda":
+            group = dist.new_group(backend="nccl")
+            return torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        replica = torch.nn.parallel.DistributedDataParallel(model)
+        replica.register_comm_hook(None, averaged_in_order)
+        return replica
 
     def leave(self) -> None:
         """Say goodbye together, when nothing holds the process group any more.
@@ -60,3 +65,15 @@ class World:
         if self.size > 1:
             dist.all_gather_object(found, own)
         return torch.device("cuda" if own and len(set(found)) == self.size else "cpu")
+
+
+def averaged_in_order(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Average gradients by adding them up in the order of ranks, on CPUs.
+
+    DDP's own way lets the order depend on where in its buckets a gradient lies, and that changes
+    after the first step; a restarted job would end with other last bits than an undisturbed one.
+    """
+    parts = [torch.empty_like(bucket.buffer()) for _ in range(dist.get_world_size())]
+    work = dist.all_gather(parts, bucket.buffer(), async_op=True)
+    assert work is not None
+    return work.get_future().then(lambda _: functools.reduce(torch.add, parts) / len(parts))

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
+import sys
+import zipfile
 from pathlib import Path
 from typing import BinaryIO, Callable
 
-#: How the name of a file ends while it is being written.
-PARTIAL = ".partial"
+from trainshed_trainer.directories import directories_of
+from trainshed_trainer.files import write_whole
+
+#: Where checkpoints are when neither a variable nor ``--job-dir`` names a place.
+FALLBACK = "checkpoints"
+#: Where a bucket is mounted, as Vertex AI does it: ``gs://bucket/a`` is the file ``/gcs/bucket/a``.
+MOUNT = "/gcs"
+URI = "gs://"
+#: How a name says that it is not finished: ours, and what other writers call theirs.
+UNFINISHED = re.compile(
+    r"\.(?:partial|tmp|temp|part|incomplete)$|[._-]tmp(?:[._-]|$)", re.IGNORECASE
+)
+#: How a zip archive begins; PyTorch, NumPy and Keras write them.
+ZIP = b"PK\x03\x04"
 
 
 def save_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], object]) -> Path:
@@ -22,54 +35,76 @@ def save_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], o
     Missing parent directories are made.  If ``writer`` raises, nothing is left and nothing is
     replaced.  Returns the path.
     """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PARTIAL}")
-    try:
-        with partial.open("xb") as out:
-            writer(out)
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(target)
-    except BaseException:  # an interrupt leaves no litter either
-        partial.unlink(missing_ok=True)
-        raise
-    _sync_directory(target.parent)
-    return target
+    return write_whole(_local(path), writer)
 
 
-def latest_checkpoint(directory: str | os.PathLike[str] | None, pattern: str = "*") -> Path | None:
-    """Find the newest whole file that matches a glob pattern, or None where there is none.
+def latest_checkpoint(
+    directory: str | os.PathLike[str] | None = None, pattern: str = "*"
+) -> Path | None:
+    """Find the newest whole checkpoint that matches a glob pattern, or None where there is none.
 
     The newest has the highest numbers in its name (``step-10`` is newer than ``step-9``); among
-    equals, the one written last.  Empty files and those that are still being written are skipped.
-    A directory of None or one that does not exist holds nothing.
+    equals, the one written last.  A folder counts if there is a number in its name.  Skipped is
+    what is torn: empty files and folders, hidden names, names that end in ``.partial``, ``.tmp``
+    or the like, folders that hold such a name, and zip archives (PyTorch, NumPy, Keras) without
+    their end.
+
+    Without a directory it is AIP_CHECKPOINT_DIR, or ``checkpoints/`` below ``--job-dir``, or
+    ``checkpoints`` in the working directory.  One that does not exist holds nothing.
     """
-    if directory is None:
-        return None
-    ranked = ((_age(path), path) for path in Path(directory).glob(pattern))
-    return max(((age, path) for age, path in ranked if age), default=(None, None))[1]
+    candidates = []
+    for path in checkpoint_directory(directory).glob(pattern):
+        age = None if _says_torn(path) else _age(path)
+        if age is not None:
+            candidates.append((age, path))
+    newest_first = (path for _, path in sorted(candidates, reverse=True))
+    return next((path for path in newest_first if _has_its_end(path)), None)
+
+
+def checkpoint_directory(named: str | os.PathLike[str] | None = None) -> Path:
+    """Give the directory of checkpoints as a path: the named one, or the job's own.
+
+    Raises ValueError for a ``gs://`` URI whose bucket is not mounted.
+    """
+    own = directories_of(os.environ, sys.argv).checkpoint_dir
+    return _local(named or own or FALLBACK)
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    text = os.fspath(path)
+    if not text.startswith(URI):
+        return Path(text)
+    bucket, _, name = text[len(URI) :].partition("/")
+    mount = Path(MOUNT, bucket)
+    if not mount.is_dir():
+        raise ValueError(f"{text} is no directory here: {mount} is not mounted")
+    return mount / name
+
+
+def _says_torn(path: Path) -> bool:
+    return path.name.startswith(".") or bool(UNFINISHED.search(path.name))
 
 
 def _age(path: Path) -> tuple[list[int], int] | None:
-    """Give what files are ordered by, or None for a file that is torn or no longer there."""
-    if path.name.endswith(PARTIAL) or not path.is_file():
-        return None
+    """Give what checkpoints are ordered by, or None for what is none or no longer there."""
+    numbers = [int(digits) for digits in re.findall(r"[0-9]+", path.name)]
     try:
         status = path.stat()
+        if path.is_dir():
+            inside = list(path.iterdir()) if numbers else []
+            is_whole = bool(inside) and not any(UNFINISHED.search(each.name) for each in inside)
+        else:
+            is_whole = path.is_file() and status.st_size > 0
     except FileNotFoundError:  # cleaned away by a writer that keeps the last few
         return None
-    numbers = [int(digits) for digits in re.findall(r"[0-9]+", path.name)]
-    return (numbers, status.st_mtime_ns) if status.st_size else None
+    return (numbers, status.st_mtime_ns) if is_whole else None
 
 
-def _sync_directory(directory: Path) -> None:
-    """Force a rename to the disk, where the system lets a directory be opened."""
-    flag = getattr(os, "O_DIRECTORY", None)
-    if flag is None:
-        return
-    descriptor = os.open(directory, os.O_RDONLY | flag)
+def _has_its_end(path: Path) -> bool:
+    if path.is_dir():
+        return True
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with path.open("rb") as file:
+            return file.read(len(ZIP)) != ZIP or zipfile.is_zipfile(file)
+    except FileNotFoundError:
+        return False

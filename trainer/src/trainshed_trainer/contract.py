@@ -19,6 +19,17 @@ WORLD_SIZE = "WORLD_SIZE"
 CLOUD_ML_JOB_ID = "CLOUD_ML_JOB_ID"
 CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
 
+# Where a trial's metrics go (contracts/vertex-sdk.md 10.1).
+CLOUD_ML_HP_METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
+
+# What Trainshed alone tells a replica: which attempt of the job and which replica this is, where a
+# notice of its end appears, and where it may say how far it has come.
+TRAINSHED_ATTEMPT = "TRAINSHED_ATTEMPT"
+TRAINSHED_JOB = "TRAINSHED_JOB"
+TRAINSHED_TASK = "TRAINSHED_TASK"
+TRAINSHED_NOTICE_FILE = "TRAINSHED_NOTICE_FILE"
+TRAINSHED_PROGRESS_FILE = "TRAINSHED_PROGRESS_FILE"
+
 # Where results go: variables on Vertex AI, an argument on AI Platform Training.
 AIP_MODEL_DIR = "AIP_MODEL_DIR"
 AIP_CHECKPOINT_DIR = "AIP_CHECKPOINT_DIR"

@@ -19,7 +19,8 @@ class ReplicaEnv:
     ``rank`` is None for a replica that takes no part in collective communication (a parameter
     server, a reducer, an evaluator); ``world_size`` counts those that do.  ``peers`` holds the
     ``host:port`` of every replica by role, this one included.  ``trial`` is empty outside tuning.
-    A directory is None where nobody has named one; it may be a URI.
+    ``attempt`` counts from 1 and grows with every restart of the job.  A directory is None where
+    nobody has named one; it may be a URI.
     """
 
     role: str = contract.PRIMARY
@@ -29,6 +30,7 @@ class ReplicaEnv:
     peers: dict[str, list[str]] = field(default_factory=dict)
     job_id: str = ""
     trial: str = ""
+    attempt: int = 1
     job_dir: str | None = None
     model_dir: str | None = None
     checkpoint_dir: str | None = None
@@ -38,6 +40,11 @@ class ReplicaEnv:
     def is_primary(self) -> bool:
         """Whether this replica's exit decides the job."""
         return self.role == contract.PRIMARY
+
+    @property
+    def is_restart(self) -> bool:
+        """Whether an earlier attempt of this job may have left a checkpoint."""
+        return self.attempt > 1
 
     @classmethod
     def from_environ(
@@ -61,6 +68,7 @@ class ReplicaEnv:
             peers=place.peers,
             job_id=environ.get(contract.CLOUD_ML_JOB_ID, ""),
             trial=environ.get(contract.CLOUD_ML_TRIAL_ID) or place.trial,
+            attempt=_attempt(environ),
             **vars(directories_of(environ, sys.argv if argv is None else argv)),
         )
 
@@ -74,6 +82,16 @@ def _rank_and_size(environ: Mapping[str, str]) -> tuple[int, int] | None:
     if not 0 <= rank < size:
         raise ValueError(f"RANK is {rank} and should be from 0 to {size - 1}: WORLD_SIZE is {size}")
     return rank, size
+
+
+def _attempt(environ: Mapping[str, str]) -> int:
+    """Read the attempt's number; a launcher that says nothing has started the first one."""
+    if not environ.get(contract.TRAINSHED_ATTEMPT):
+        return 1
+    attempt = _number(environ, contract.TRAINSHED_ATTEMPT)
+    if attempt < 1:
+        raise ValueError(f"{contract.TRAINSHED_ATTEMPT} should be 1 or more, not {attempt}")
+    return attempt
 
 
 def _number(environ: Mapping[str, str], name: str) -> int:

@@ -1,0 +1,1 @@
+"""A training package: Keras that resumes exactly where it was."""

@@ -1,0 +1,1 @@
+"""A training package: Lightning that resumes exactly where it was."""

@@ -1,0 +1,1 @@
+"""A training package: plain PyTorch that resumes exactly where it was."""

@@ -1,0 +1,20 @@
+"""The names that a launcher and a training program must agree on, on the launcher's side.
+
+``trainshed_trainer.contract`` has its own list, since neither side may import the other; a test
+compares the two.
+"""
+
+from typing import Final
+
+#: The number of the attempt, from 1: a restarted program can tell that it is one.
+ATTEMPT: Final = "TRAINSHED_ATTEMPT"
+#: ``UID/ATTEMPT``: in the environment of every process of an attempt, whatever forked it, so that
+#: leftovers are recognised and never guessed.
+JOB: Final = "TRAINSHED_JOB"
+#: The replica's name in its dialect.
+TASK: Final = "TRAINSHED_TASK"
+#: A file that appears when the replica is about to be stopped: JSON with ``reason``, ``message``
+#: and ``until`` (seconds since 1970; the replica is killed then).
+NOTICE_FILE: Final = "TRAINSHED_NOTICE_FILE"
+#: A file whose time of change is the replica's heartbeat; its text may be JSON with a ``step``.
+PROGRESS_FILE: Final = "TRAINSHED_PROGRESS_FILE"
