@@ -1,11 +1,12 @@
 """What the tests of the service engine share: attempts in a folder, and a server to be killed.
 
 As a script: a server that launches one attempt and then does nothing until it is killed.
-Arguments: the folder, then one program a replica.
+Arguments: the folder, the uid, then one program a replica.
 """
 
 import json
 import os
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -17,12 +18,19 @@ from engines.support import cluster, plan_of, wait_until
 from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.log_line import SEGMENT_PATTERN, decode
+from trainshed.model.stopping import StopOrder, StopReason
 
-KEY = AttemptKey(7, 1)
+#: Leftovers are looked for by uid on the whole machine: nobody else's tests may have the same.
+KEY = AttemptKey(secrets.randbits(60), 1)
+OTHER = AttemptKey(secrets.randbits(60), 1)
 
 
 def engine_at(root, **more):
     return LocalEngine(root, **{"find_gpus": tuple, **more})
+
+
+def order(grace_s, reason=StopReason.CANCEL, message=""):
+    return StopOrder(grace_s=grace_s, reason=reason, message=message)
 
 
 def marked(mark, *codes, **more):
@@ -37,7 +45,7 @@ def until(engine, *phases, key=KEY):
     """The first observation of one of these phases."""
     return wait_until(
         lambda: (o := seen(engine, key)).phase in phases and o,
-        f"{key} is one of {phases}, not {seen(engine, key)}",
+        lambda: f"{key} is one of {phases}, not {seen(engine, key)}",
     )
 
 
@@ -56,7 +64,7 @@ def segments(root, key=KEY):
 def lines(root, key=KEY):
     """Every whole line of an attempt, in the order of its segments."""
     data = b"".join(path.read_bytes() for path in segments(root, key))
-    return [decode(line) for line in data.splitlines()]
+    return [decode(line) for line in data.rpartition(b"\n")[0].split(b"\n") if line]
 
 
 def texts(root, task="master-replica-0", key=KEY):
@@ -64,7 +72,10 @@ def texts(root, task="master-replica-0", key=KEY):
 
 
 def records(root, key=KEY):
-    data = (folder(root, key) / "records.jsonl").read_text()
+    try:
+        data = (folder(root, key) / "records.jsonl").read_text()
+    except FileNotFoundError:
+        return []
     return [json.loads(line) for line in data.splitlines() if line]
 
 
@@ -72,9 +83,14 @@ def record(root, kind, key=KEY):
     return next((r for r in records(root, key) if r["is"] == kind), None)
 
 
+def supervisor(root, key=KEY):
+    """The pid of the supervisor of an attempt, once it has begun."""
+    return wait_until(lambda: record(root, "Began", key), "the supervisor has begun")["pid"]
+
+
 def main():
-    root, mark, *codes = sys.argv[1:]
-    engine_at(Path(root)).launch(KEY, marked(mark, *codes), ())
+    root, uid, mark, *codes = sys.argv[1:]
+    engine_at(Path(root)).launch(AttemptKey(int(uid), 1), marked(mark, *codes), ())
     os.write(1, b"launched\n")
     time.sleep(600)
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from engines.attempts import engine_at, until
+from engines.attempts import engine_at, order, until
 from engines.support import assert_no_survivor, marked_processes
 from trainshed.engines.base import AttemptKey, Phase
 
@@ -32,6 +32,6 @@ def root(request, tmp_path):
     engine = engine_at(path)
     keys = [AttemptKey(int(p.parent.name), int(p.name)) for p in path.glob("*/*")]
     for key in keys:
-        engine.stop(key, 0.0)
+        engine.stop(key, order(0.0))
     for key in keys:
         until(engine, Phase.ENDED, Phase.LOST, key=key)

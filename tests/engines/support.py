@@ -110,10 +110,12 @@ def marked_processes(mark: str) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], Any], what: str) -> Any:
+def wait_until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:
     deadline = time.monotonic() + DEADLINE_S
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited too long until {what}"
+        assert time.monotonic() < deadline, (
+            f"waited too long until {what() if callable(what) else what}"
+        )
         os.sched_yield()
         time.sleep(0.01)
     return value

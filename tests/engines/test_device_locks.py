@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.local import device_locks
+from trainshed.engines.local.device_locks import Holder
 from trainshed.model.faults import EngineFault
 
 NOBODY = 65534
+ME = Holder(pid=12, what="attempt 7/1", root="/data/jobs")
 
 
 @pytest.fixture
@@ -49,16 +52,16 @@ def mode(path):
 def test_every_user_can_use_what_the_first_one_has_made(tmp_path):
     path = tmp_path / "locks"
     device_locks.prepare(path)
-    with closing(device_locks.try_lock(path, "GPU-1")):
+    with closing(device_locks.try_lock(path, "GPU-1", ME)):
         assert mode(path) == 0o1777
         assert mode(path / "GPU-1.lock") == 0o666
 
 
 def test_a_locked_device_is_not_locked_again_until_it_is_given_back(directory):
-    first = device_locks.try_lock(directory, "GPU-1")
-    assert device_locks.try_lock(directory, "GPU-1") is None
+    first = device_locks.try_lock(directory, "GPU-1", ME)
+    assert device_locks.try_lock(directory, "GPU-1", ME) is None
     first.close()
-    second = device_locks.try_lock(directory, "GPU-1")
+    second = device_locks.try_lock(directory, "GPU-1", ME)
     assert second is not None
     second.close()
 
@@ -80,7 +83,7 @@ def locks_as_nobody(directory, *uuids):
         try:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            files = [device_locks.try_lock(directory, uuid) for uuid in uuids]
+            files = [device_locks.try_lock(directory, uuid, ME) for uuid in uuids]
             os.write(writer, b"".join(b"n" if file is None else b"y" for file in files))
         finally:
             os._exit(0)
@@ -93,10 +96,10 @@ def locks_as_nobody(directory, *uuids):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become two users")
 def test_two_users_exclude_each_other_whoever_made_the_lock_file(open_to_all):
     """Also where fs.protected_regular is set: what is there is opened without O_CREAT."""
-    device_locks.try_lock(open_to_all, "free").close()
-    with closing(device_locks.try_lock(open_to_all, "held")):
+    device_locks.try_lock(open_to_all, "free", ME).close()
+    with closing(device_locks.try_lock(open_to_all, "held", ME)):
         assert locks_as_nobody(open_to_all, "free", "held", "theirs") == b"yny"
-    with closing(device_locks.try_lock(open_to_all, "theirs")):
+    with closing(device_locks.try_lock(open_to_all, "theirs", ME)):
         assert locks_as_nobody(open_to_all, "theirs", "held") == b"ny"
 
 
@@ -142,20 +145,66 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
 def test_a_lock_file_that_is_a_link_is_refused_and_nothing_is_made_behind_it(directory, tmp_path):
     (directory / "GPU-1.lock").symlink_to(tmp_path / "target")
     with pytest.raises(EngineFault, match=r"cannot lock a GPU: .*GPU-1\.lock"):
-        device_locks.try_lock(directory, "GPU-1")
+        device_locks.try_lock(directory, "GPU-1", ME)
     assert not (tmp_path / "target").exists()
 
 
 def test_a_fifo_in_place_of_a_lock_file_is_refused_and_does_not_make_us_wait(directory):
     os.mkfifo(directory / "GPU-1.lock")
     with pytest.raises(EngineFault, match=r"GPU-1\.lock is not a file"):
-        device_locks.try_lock(directory, "GPU-1")
+        device_locks.try_lock(directory, "GPU-1", ME)
 
 
 def test_a_replica_does_not_inherit_the_lock(directory):
-    with closing(device_locks.try_lock(directory, "GPU-1")) as file:
+    with closing(device_locks.try_lock(directory, "GPU-1", ME)) as file:
         code = f"import os; os.fstat({file.fileno()})"
         answer = subprocess.run(
             [sys.executable, "-c", code], close_fds=False, capture_output=True, check=False
         )
         assert b"Bad file descriptor" in answer.stderr
+
+
+def test_a_look_says_who_holds_a_device_and_does_not_hold_it(directory):
+    assert device_locks.holder_of(directory, "GPU-1") is None
+    assert not list(directory.iterdir())
+    with closing(device_locks.try_lock(directory, "GPU-1", ME)):
+        assert device_locks.holder_of(directory, "GPU-1") == ME
+        assert device_locks.holder_of(directory, "GPU-2") is None
+    assert device_locks.holder_of(directory, "GPU-1") is None
+    with closing(device_locks.try_lock(directory, "GPU-1", Holder(pid=3, what="a"))):
+        assert str(device_locks.holder_of(directory, "GPU-1")) == "process 3 (a)"
+
+
+@pytest.mark.parametrize("text", [b"", b"x", b"[1]", b'{"pid": "x"}', b"\xff" * 9000])
+def test_a_lock_whose_text_somebody_has_spoilt_holds_all_the_same(directory, text):
+    with closing(device_locks.try_lock(directory, "GPU-1", ME)):
+        (directory / "GPU-1.lock").write_bytes(text)
+        assert str(device_locks.holder_of(directory, "GPU-1")) == "another job"
+        assert device_locks.try_lock(directory, "GPU-1", ME) is None
+
+
+def test_a_holder_s_name_brings_nothing_but_text_into_a_log(directory):
+    with closing(device_locks.try_lock(directory, "GPU-1", Holder(pid=1, what="a\n\x1b[2Jb"))):
+        assert str(device_locks.holder_of(directory, "GPU-1")) == "process 1 (a[2Jb)"
+
+
+def test_a_lock_that_was_handed_on_outlives_the_process_that_took_it(directory):
+    """As the preparer hands it to the supervisor, which is no child of it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pid = os.fork()
+        if not pid:
+            file = device_locks.try_lock(directory, "GPU-1", ME)
+            socket.send_fds(theirs, [b"x"], [file.fileno()])
+            os._exit(0)
+        _, (handed,), _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        os.waitpid(pid, 0)
+    assert device_locks.try_lock(directory, "GPU-1", ME) is None
+    os.close(handed)
+    with closing(device_locks.try_lock(directory, "GPU-1", ME)) as file:
+        assert file is not None
+
+
+def test_the_name_of_an_old_driver_s_instance_is_a_file_name_all_the_same(directory):
+    with closing(device_locks.try_lock(directory, "MIG-GPU-1/7/0", ME)):
+        assert device_locks.holder_of(directory, "MIG-GPU-1/7/0") == ME

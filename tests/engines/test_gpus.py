@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import Recorder, cluster, python_replica, run_replicas
-from trainshed.engines.local import gpus
+from trainshed.engines.local import fake_devices, gpus
 from trainshed.model.roles import Role
 
 ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
@@ -20,12 +20,12 @@ ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
 HOLDER = """
 import sys
 from pathlib import Path
-from trainshed.engines.local import gpus
+from trainshed.engines.local import fake_devices, gpus
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 directory, machine, count = sys.argv[1:]
 replica = ReplicaPlan(role=Role.PRIMARY, index=0, task_name="p-0", argv=(), gpu_count=int(count))
-devices = gpus.fake_devices(int(machine))
+devices = fake_devices.devices(int(machine))
 with gpus.assigned([replica], devices, lambda text: None, Path(directory)) as shares:
     print(",".join(shares[0].uuids), flush=True)
     sys.stdin.read()
@@ -62,7 +62,7 @@ def test_replicas_that_train_together_and_ask_alike_get_alike(each, count, free)
 @given(asking, st.integers(0, 12))
 def test_no_device_is_in_two_shares(tmp_path_factory, replicas, machine):
     directory = tmp_path_factory.mktemp("locks")
-    devices = gpus.fake_devices(machine)
+    devices = fake_devices.devices(machine)
     with gpus.assigned(replicas, devices, str, directory) as shares:
         used = Counter(uuid for share in shares for uuid in share.uuids)
         assert set(used) <= {device.uuid for device in devices}
@@ -115,7 +115,7 @@ def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_se
         python_replica(Role.WORKER, 0, SHOW, gpu_count=2),
         python_replica(Role.WORKER, 1, SHOW),
     ]
-    _, seen = run_replicas(replicas, find_gpus=lambda: gpus.fake_devices(4), settle_s=20.0)
+    _, seen = run_replicas(replicas, find_gpus=lambda: fake_devices.devices(4), settle_s=20.0)
     assert seen.of("master-replica-0") == ["GPU-fake-0000 GPU-fake-0000"]
     two = "GPU-fake-0001,GPU-fake-0002"
     assert seen.of("worker-replica-0") == [f"{two} {two}"]
@@ -168,10 +168,10 @@ def test_two_jobs_on_one_machine_never_share_and_a_killed_one_gives_back(tmp_pat
 def test_devices_that_an_incomplete_round_leaves_over_are_free_for_the_next_job(tmp_path):
     replicas = [replace(r, gpu_count=4) for r in cluster("", "")]
     note = Recorder().note
-    with gpus.assigned(replicas, gpus.fake_devices(5), note, tmp_path) as first:
+    with gpus.assigned(replicas, fake_devices.devices(5), note, tmp_path) as first:
         assert [len(share.uuids) for share in first] == [2, 2]
         one = [replace(replicas[0], gpu_count=1)]
-        with gpus.assigned(one, gpus.fake_devices(5), note, tmp_path) as second:
+        with gpus.assigned(one, fake_devices.devices(5), note, tmp_path) as second:
             assert len(second[0].uuids) == 1
 
 
@@ -184,7 +184,7 @@ def shares_of(replicas, devices, directory):
 
 def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(tmp_path):
     """As gcloud's local train does: the caller's environment, with every GPU in it."""
-    devices = gpus.fake_devices(3)
+    devices = fake_devices.devices(3)
     alone = cluster("")
     one = [replace(alone[0], gpu_count=1)]
     with gpus.assigned(alone, devices, pytest.fail, tmp_path) as (share,):
@@ -203,7 +203,7 @@ def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(t
 
 
 def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
-    find_gpus = partial(gpus.fake_devices, 2)
+    find_gpus = partial(fake_devices.devices, 2)
     _, seen = run_replicas([python_replica(Role.PRIMARY, 0, SHOW)], find_gpus=find_gpus)
     names = "GPU-fake-0000,GPU-fake-0001"
     assert seen.of("master-replica-0") == [f"{names} {names}"]
@@ -222,7 +222,7 @@ def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
 def test_several_replicas_that_ask_for_no_gpu_get_none_and_one_line_says_so(
     machine, notes, tmp_path
 ):
-    devices = gpus.fake_devices(machine)
+    devices = fake_devices.devices(machine)
     assert shares_of(cluster("", "", ""), devices, tmp_path) == ([0, 0, 0], notes)
 
 
@@ -231,7 +231,7 @@ def busy(device, *pids):
 
 
 def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_is_named(tmp_path):
-    first, second, third = gpus.fake_devices(3)
+    first, second, third = fake_devices.devices(3)
     devices = (busy(first, 41, 42), second, busy(third, 43))
     two = [replace(cluster("")[0], gpu_count=2)]
     who = (
@@ -248,13 +248,13 @@ def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_i
 
 
 def test_a_busy_device_is_not_spoken_of_when_there_are_enough_others(tmp_path):
-    first, second = gpus.fake_devices(2)
+    first, second = fake_devices.devices(2)
     one = [replace(cluster("")[0], gpu_count=1)]
     assert shares_of(one, (busy(first, 41), second), tmp_path) == ([1], [])
 
 
 def test_a_device_that_was_busy_is_not_kept_locked(tmp_path):
-    (device,) = gpus.fake_devices(1)
+    (device,) = fake_devices.devices(1)
     one = [replace(cluster("")[0], gpu_count=1)]
     with gpus.assigned(one, [busy(device, 41)], str, tmp_path):
         assert shares_of(one, [device], tmp_path) == ([1], [])

@@ -10,11 +10,13 @@ import pytest
 
 from engines.attempts import (
     KEY,
+    OTHER,
     ended,
     engine_at,
     folder,
     lines,
     marked,
+    order,
     record,
     seen,
     texts,
@@ -23,7 +25,7 @@ from engines.attempts import (
 from engines.support import FOREVER, awaiting, plan_of, python_replica, touching, wait_until
 from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.gpus import Device
-from trainshed.engines.local.records import Began, append
+from trainshed.engines.local.supervise.records import Began, append
 from trainshed.model.faults import EngineFault
 from trainshed.model.resources import FleetPolicy, Seat
 from trainshed.model.roles import Role
@@ -72,7 +74,7 @@ def test_however_often_and_from_wherever_it_is_launched_it_runs_once(root, mark,
 
 def test_one_that_was_stopped_before_never_starts(root, mark, tmp_path):
     engine, ran = engine_at(root), tmp_path / "ran"
-    engine.stop(KEY, 5.0)
+    engine.stop(KEY, order(5.0))
     assert ended(engine).outcome.exit_code == STOPPED
     engine.launch(KEY, marked(mark, touching(ran)), ())
     engine_at(root).launch(KEY, marked(mark, touching(ran)), ())
@@ -84,7 +86,7 @@ def test_one_that_was_stopped_before_never_starts(root, mark, tmp_path):
 def test_a_stop_right_after_the_launch_ends_it_wherever_it_is(root, mark):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, FOREVER), ())
-    engine.stop(KEY, 5.0)
+    engine.stop(KEY, order(5.0))
     assert ended(engine).outcome.exit_code == STOPPED
 
 
@@ -105,7 +107,7 @@ def test_stop_leaves_no_process_however_it_was_forked(root, mark, tmp_path):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, code), ())
     wait_until(daemon.exists, "the daemon runs")
-    engine.stop(KEY, 0.3)
+    engine.stop(KEY, order(0.3))
     assert ended(engine).outcome.exit_code == STOPPED
 
 
@@ -122,20 +124,20 @@ def test_a_repeated_stop_does_not_shorten_the_grace_and_one_without_grace_kills(
     engine.launch(KEY, marked(mark, code), ())
     wait_until(ready.exists, "the handler is there")
     for again in (engine, engine, engine_at(root)):
-        again.stop(KEY, 60.0)
+        again.stop(KEY, order(60.0))
     wait_until(told.exists, "the replica was told")
-    engine.stop(KEY, 60.0)
+    engine.stop(KEY, order(60.0))
     go.touch()
     found = ended(engine)
     assert texts(root) == ["saved"]
     assert [(e.exit_code, e.stopped_by_us) for e in found.outcome.replicas] == [(0, True)]
 
-    other = AttemptKey(8, 1)
+    other = OTHER
     deaf = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(600)"
     engine.launch(other, marked(mark, deaf), ())
     wait_until(lambda: texts(root, key=other) == ["deaf"], "it is deaf")
-    engine.stop(other, 60.0)
-    engine.stop(other, 0.0)
+    engine.stop(other, order(60.0))
+    engine.stop(other, order(0.0))
     assert ended(engine, other).outcome.replicas[0].signal == signal.SIGKILL
 
 
@@ -197,12 +199,12 @@ def test_the_order_to_stop_reaches_no_stranger_with_the_runner_s_pid(root):
         folder(root).mkdir(parents=True)
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         began = Began(pid=os.getpid(), start_ticks=1, boot_id=boot_id)
-        append(folder(root) / "records.jsonl", began, durably=False)
-        engine_at(root).stop(KEY, 0.0)
+        append(str(folder(root) / "records.jsonl"), began, durably=False)
+        engine_at(root).stop(KEY, order(0.0))
         assert not heard
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert seen(engine_at(root)).phase is Phase.LOST
+    until(engine_at(root), Phase.LOST)
 
 
 def test_an_emulating_node_gives_no_gpus_and_the_log_says_so(root, mark):

@@ -1,17 +1,32 @@
-"""What the engine and its runners write for each other: nothing is lost on the way."""
+"""What the engine and its supervisors write for each other: nothing is lost on the way."""
 
+import json
 import math
 import os
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.engines.base import Outcome, ReplicaExit
-from trainshed.engines.local import plan_file, records
-from trainshed.engines.local.attempt_folder import AttemptFolder, StopOrder
+from trainshed.engines.local import plan_file
+from trainshed.engines.local.attempt_folder import AttemptFolder, Order
+from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.plan_file import Errand
-from trainshed.engines.local.records import Began, Decided, Ended, Known, Ready
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.engines.local.records import Known, outcome_of
+from trainshed.engines.local.supervise import errand as errands
+from trainshed.engines.local.supervise import records
+from trainshed.engines.local.supervise.errand import Hang, Replica
+from trainshed.engines.local.supervise.limits import Limits
+from trainshed.engines.local.supervise.records import (
+    Began,
+    Decided,
+    End,
+    Ended,
+    Exit,
+    Hung,
+    Ready,
+    Recovered,
+)
+from trainshed.model.launch_plan import ContainerPlan, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -19,15 +34,21 @@ TEXTS = st.lists(WORDS, max_size=3).map(tuple)
 COUNTS = st.integers(0, 1000)
 MAYBE = st.none() | WORDS
 
+PAIRS = st.lists(st.tuples(WORDS, WORDS), max_size=2).map(tuple)
+VARIABLES = st.dictionaries(WORDS, WORDS, max_size=3)
 REPLICAS = st.builds(
     ReplicaPlan,
     role=st.sampled_from(Role),
     index=COUNTS,
     task_name=WORDS,
     argv=TEXTS,
-    env=st.dictionaries(WORDS, WORDS, max_size=3),
+    env=VARIABLES,
     gpu_count=COUNTS,
     gpu_type=MAYBE,
+    memory_bytes_max=st.none() | COUNTS,
+    cpus_max=st.none() | st.floats(0, 64),
+    container=st.none()
+    | st.builds(ContainerPlan, image=WORDS, command=st.none() | TEXTS, args=st.none() | TEXTS),
 )
 PLANS = st.builds(
     LaunchPlan,
@@ -40,40 +61,100 @@ PLANS = st.builds(
     cwd=MAYBE,
     unset_env=TEXTS,
     notes=TEXTS,
+    hosts=PAIRS,
+    binds=PAIRS,
+    checkpoints=TEXTS,
+)
+RUNTIMES = st.builds(Runtime, name=WORDS, program=WORDS, version=WORDS, user=MAYBE)
+ERRANDS = st.builds(
+    errands.Errand,
+    uid=COUNTS,
+    attempt=COUNTS,
+    job_id=WORDS,
+    grace_s=st.floats(0, 1e6),
+    settle_s=st.floats(0, 1e6),
+    replicas=st.lists(
+        st.builds(
+            Replica,
+            task_name=WORDS,
+            role=WORDS,
+            index=COUNTS,
+            argv=TEXTS,
+            env=VARIABLES,
+            cwd=WORDS,
+            trial=WORDS,
+            limits=st.builds(Limits, memory_bytes=st.none() | COUNTS, cpus=st.none() | COUNTS),
+            hosts=PAIRS,
+            binds=PAIRS,
+            cleanup=st.lists(TEXTS, max_size=2).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    notes=TEXTS,
+    prepare=st.none() | TEXTS,
+    after=st.none() | TEXTS,
+    hang=st.builds(Hang, after_s=st.none() | st.floats(0, 1e6), stacks=st.booleans()),
+    checkpoints=TEXTS,
 )
 EXITS = st.builds(
-    ReplicaExit,
-    role=st.sampled_from(Role),
+    Exit,
+    role=st.sampled_from([role.value for role in Role]),
     index=COUNTS,
     task_name=WORDS,
     exit_code=st.none() | COUNTS,
     signal=st.none() | COUNTS,
     seconds=st.floats(0, 1e6),
     stopped_by_us=st.booleans(),
+    killed=st.booleans(),
+    oom=st.booleans(),
+    peak_memory_bytes=st.none() | COUNTS,
+)
+ENDS = st.builds(
+    End,
+    exit_code=COUNTS,
+    message=WORDS,
+    replicas=st.lists(EXITS, max_size=3).map(tuple),
+    last_words=WORDS,
+    interrupted=st.booleans(),
 )
 RECORDS = st.one_of(
-    st.builds(Began, pid=COUNTS, start_ticks=COUNTS, boot_id=WORDS),
+    st.builds(Began, pid=COUNTS, start_ticks=COUNTS, boot_id=WORDS, places=VARIABLES),
     st.builds(Ready, task_names=TEXTS),
-    st.builds(Decided, exit_code=COUNTS, message=WORDS),
-    st.builds(
-        Ended,
-        outcome=st.builds(
-            Outcome,
-            exit_code=COUNTS,
-            replicas=st.lists(EXITS, max_size=3).map(tuple),
-            message=WORDS,
-        ),
-        fault=MAYBE,
-    ),
+    st.builds(Hung, task_name=WORDS, seconds=st.floats(0, 1e6), stacks=WORDS),
+    st.builds(Recovered, task_name=WORDS),
+    st.builds(Decided, exit_code=COUNTS, message=WORDS, interrupted=st.booleans()),
+    st.builds(Ended, outcome=ENDS, fault=MAYBE, lost=st.booleans()),
 )
 
 
-@given(st.builds(Errand, plan=PLANS, cache_dir=MAYBE, uses_gpus=st.booleans()))
+@given(
+    st.builds(
+        Errand,
+        plan=PLANS,
+        cache_dir=MAYBE,
+        uses_gpus=st.booleans(),
+        gpu_alias=VARIABLES,
+        runtime=st.none() | RUNTIMES,
+    )
+)
 def test_a_plan_comes_back_as_it_was(tmp_path_factory, errand):
     path = tmp_path_factory.mktemp("plan") / "plan.json"
-    plan_file.write(path, errand)
-    assert plan_file.read(path) == errand
+    plan_file.write(str(path), errand)
+    assert plan_file.read(str(path)) == errand
     assert list(path.parent.iterdir()) == [path]
+
+
+@given(ERRANDS)
+def test_an_errand_comes_back_as_it_was(errand):
+    assert errands.decode(json.loads(json.dumps(errands.encode(errand)))) == errand
+
+
+@given(ENDS)
+def test_an_end_is_told_in_the_words_of_all_engines(end):
+    outcome = outcome_of(end)
+    assert [each.status for each in outcome.replicas] == [each.status for each in end.replicas]
+    assert [each.role.value for each in outcome.replicas] == [each.role for each in end.replicas]
+    assert outcome.interrupted == end.interrupted
 
 
 @given(st.lists(RECORDS, max_size=6), st.data())
@@ -86,11 +167,11 @@ def test_records_are_read_on_from_anywhere_and_torn_ones_do_not_count(
         if data.draw(st.booleans()):
             with path.open("ab") as file:
                 file.write(b'\n{"is": "Ended", "outc')
-        records.append(path, record, durably=False)
-        setattr(expected, type(record).__name__.lower(), record)
+        records.append(str(path), record, durably=False)
+        expected.learn(record)
         if data.draw(st.booleans()):
-            known.read(path)
-    known.read(path)
+            known.read(str(path))
+    known.read(str(path))
     expected.offset = known.offset
     assert known == expected
 
@@ -99,7 +180,7 @@ def test_the_order_to_stop_never_gets_milder(tmp_path):
     folder = AttemptFolder(tmp_path / "7" / "1")
     assert folder.stop_order() is None
     for grace_s, kept in ((10.0, 10.0), (math.pi, math.pi), (10.0, math.pi), (0.0, 0.0)):
-        folder.give_order(StopOrder(grace_s=grace_s))
+        folder.give_order(Order(grace_s=grace_s))
         assert folder.stop_order().grace_s == kept
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 
 from engines import attempts
 from engines.attempts import (
@@ -19,19 +18,19 @@ from engines.attempts import (
     record,
     seen,
     segments,
+    supervisor,
     texts,
     until,
 )
 from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local import plan_file
-from trainshed.engines.local.engine import BEGIN_S_MAX
+from trainshed.engines.local import beginning, spawning, sweeping
+from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts import BEGIN_S_MAX
+from trainshed.engines.local.beginning import Beginning
 from trainshed.engines.local.plan_file import Errand
-
-
-def runner(root):
-    wait_until((folder(root) / "records.jsonl").exists, "the runner has begun")
-    return wait_until(lambda: record(root, "Began"), "the runner has begun")["pid"]
+from trainshed.engines.local.spawning import supervisor_argv
+from trainshed.engines.local.supervise.errand import Hang
 
 
 def test_an_attempt_outlives_its_server_and_the_next_one_sees_every_line_once(root, mark, tmp_path):
@@ -43,7 +42,8 @@ def test_an_attempt_outlives_its_server_and_the_next_one_sees_every_line_once(ro
         + "for i in range(500, 1000): print(i)\nexit(5)"
     )
     server = subprocess.Popen(
-        [sys.executable, attempts.__file__, str(root), mark, code], stdout=subprocess.PIPE
+        [sys.executable, attempts.__file__, str(root), str(KEY.uid), mark, code],
+        stdout=subprocess.PIPE,
     )
     with server:
         assert server.stdout.readline() == b"launched\n"
@@ -59,7 +59,7 @@ def test_an_attempt_outlives_its_server_and_the_next_one_sees_every_line_once(ro
     assert all(a < b for a, b in pairwise(stamps))
 
 
-def test_a_killed_runner_is_a_lost_attempt_and_nothing_of_it_lives(root, mark, tmp_path):
+def test_a_killed_supervisor_is_a_lost_attempt_and_nothing_of_it_lives(root, mark, tmp_path):
     started = tmp_path / "started"
     code = (
         "import os, time\n"
@@ -70,48 +70,37 @@ def test_a_killed_runner_is_a_lost_attempt_and_nothing_of_it_lives(root, mark, t
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, code, FOREVER), ())
     wait_until(started.exists, "all processes run")
-    os.kill(runner(root), signal.SIGKILL)
+    os.kill(supervisor(root), signal.SIGKILL)
     found = until(engine, Phase.LOST)
     assert found.outcome is None
-    assert found.fault == "its runner was killed"
-    assert seen(engine_at(root)).phase is Phase.LOST
+    assert found.fault == "its supervisor was killed"
+    until(engine_at(root), Phase.LOST)
     assert_no_survivor(mark)
     engine.launch(KEY, marked(mark, "print('again')"), ())
     assert until(engine, Phase.LOST).key == KEY
 
 
-def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, tmp_path):
-    """The supervisor is suspended: it cannot end what is left, and so the lock is still held."""
-    told = tmp_path / "told"
-    code = f"import os; os.symlink(str(os.getppid()), {str(told)!r})\n" + FOREVER
+def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, monkeypatch):
+    """A process that waits for a dead disk cannot be killed; here, one that cannot be seen to."""
     engine = engine_at(root)
-    engine.launch(KEY, marked(mark, code), ())
-    wait_until(told.is_symlink, "the replica runs")
-    supervisor = int(told.readlink().name)
-    os.kill(supervisor, signal.SIGSTOP)
-    os.kill(runner(root), signal.SIGKILL)
-    wait_until(lambda: not is_running(runner(root)), "the runner is gone")
-    phases = {seen(engine).phase for _ in range(20)}
-    os.kill(supervisor, signal.SIGCONT)
-    assert phases == {Phase.READY}
+    engine.launch(KEY, marked(mark, FOREVER), ())
+    until(engine, Phase.READY)
+    with monkeypatch.context() as undead:
+        undead.setattr(sweeping, "end_leftovers", lambda *_: [1])
+        os.kill(supervisor(root), signal.SIGKILL)
+        until(engine, Phase.UNKNOWN)
+        assert {seen(engine).phase for _ in range(20)} == {Phase.UNKNOWN}
     until(engine, Phase.LOST)
 
 
-def is_running(pid):
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def test_the_verdict_counts_though_the_runner_is_killed_while_it_stops_the_others(
+def test_the_verdict_counts_though_the_supervisor_is_killed_while_it_stops_the_others(
     root, mark, tmp_path
 ):
     deaf = tmp_path / "deaf"
     worker = "import signal\nsignal.signal(15, signal.SIG_IGN)\n" + touching(deaf) + FOREVER
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, awaiting(deaf), worker), ())
-    pid = runner(root)
+    pid = supervisor(root)
     wait_until(lambda: record(root, "Decided"), "the primary has ended")
     os.kill(pid, signal.SIGKILL)
     found = ended(engine)
@@ -119,36 +108,41 @@ def test_the_verdict_counts_though_the_runner_is_killed_while_it_stops_the_other
     assert found.outcome.message.startswith("master-replica-0 exited with code 0")
 
 
-def test_a_runner_that_never_began_is_given_up_and_cannot_begin_later(root, mark, tmp_path):
+def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
+    root, mark, tmp_path, monkeypatch
+):
     """A server was killed between the plan and the process."""
-    ran = tmp_path / "ran"
-    folder(root).mkdir(parents=True)
-    plan = folder(root) / "plan.json"
-    plan_file.write(plan, Errand(plan=marked(mark, touching(ran))))
+    ran, begin = tmp_path / "ran", Beginning(devices=(), hang=Hang())
+    attempt = AttemptFolder(folder(root))
+    with monkeypatch.context() as killed:
+        killed.setattr(beginning, "spawn", lambda *_: 0)
+        begin.begin(KEY, attempt, Errand(plan=marked(mark, touching(ran))))
     engine = engine_at(root)
     assert seen(engine).phase is Phase.STARTING
     long_ago = time.time() - BEGIN_S_MAX - 1
-    os.utime(plan, (long_ago, long_ago))
-    assert until(engine, Phase.LOST).fault == "its runner never began"
-    argv = [sys.executable, "-m", "trainshed.engines.local.runner", str(folder(root))]
-    assert subprocess.run(argv, check=False).returncode == 0
+    os.utime(attempt.errand, (long_ago, long_ago))
+    assert until(engine, Phase.LOST).fault == "its supervisor never began"
+    assert subprocess.run(supervisor_argv(attempt), check=False).returncode == 0
     assert not ran.exists()
+    assert seen(engine).phase is Phase.LOST
 
 
-def test_a_server_that_was_killed_before_the_process_launches_again(root, mark):
-    folder(root).mkdir(parents=True)
-    plan_file.write(folder(root) / "plan.json", Errand(plan=marked(mark, "print('late')")))
+def test_a_server_that_was_killed_before_the_process_launches_again(root, mark, monkeypatch):
+    with monkeypatch.context() as killed:
+        killed.setattr(beginning, "spawn", lambda *_: 0)
+        begin = Beginning(devices=(), hang=Hang())
+        begin.begin(KEY, AttemptFolder(folder(root)), Errand(plan=marked(mark, "print('late')")))
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, "print('now')"), ())
     assert ended(engine).outcome.exit_code == 0
     assert texts(root) == ["now"]
 
 
-def test_a_runner_that_cannot_even_begin_is_lost_with_its_last_words(root, mark, monkeypatch):
-    monkeypatch.setattr("trainshed.engines.local.engine.RUNNER", "trainshed.no_such_module")
+def test_a_supervisor_that_cannot_even_begin_is_lost_with_its_last_words(root, mark, monkeypatch):
+    monkeypatch.setattr(spawning, "_CODE", "import trainshed.no_such_module")
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, ""), ())
-    assert "No module named trainshed.no_such_module" in until(engine, Phase.LOST).fault
+    assert "No module named" in until(engine, Phase.LOST).fault
 
 
 def test_a_burst_of_lines_over_several_segments_arrives_whole_and_in_order(root, mark):

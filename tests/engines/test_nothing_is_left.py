@@ -213,8 +213,7 @@ def test_a_leaf_that_cannot_be_locked_leaves_neither_a_descriptor_nor_a_director
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     (tmp_path / "cgroup.procs").touch()
-    monkeypatch.setattr(cgroup, "_own_directory", lambda: tmp_path)
-    monkeypatch.setattr(Path, "exists", lambda _path: True)
+    monkeypatch.setattr(cgroup, "own_directory", lambda: str(tmp_path))
     monkeypatch.setattr(fcntl, "flock", refuse)
     before = held_by_this_process()
     assert cgroup.make_leaf() is None

@@ -6,9 +6,11 @@ import os
 import pytest
 
 from trainshed.engines.local import nvml
-from trainshed.engines.local.gpus import Device, fake_devices
+from trainshed.engines.local.fake_devices import devices
+from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.machine import accelerator_of
 
-DEVICES = fake_devices(3)
+DEVICES = devices(3)
 
 
 class FakeLibrary:
@@ -127,3 +129,76 @@ def test_a_driver_that_does_not_tell_of_processes_leaves_its_devices_usable(monk
     library.nvmlDeviceGetComputeRunningProcesses_v3 = lambda *_: 3  # NVML_ERROR_NOT_SUPPORTED
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
     assert nvml.devices({})[0].busy_pids == ()
+
+
+class Divided(FakeLibrary):
+    """NVML with a GPU that is divided into two instances (MIG), and one that is whole."""
+
+    NAMES = (b"NVIDIA A100-SXM4-40GB", b"NVIDIA A100-SXM4-40GB MIG 3g.20gb")
+    UUIDS = ("GPU-a", "GPU-b", "MIG-1", "MIG-2")
+
+    def __init__(self, *, instances=2):
+        super().__init__()
+        self.instances = instances
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index, handle):  # noqa: N802
+        handle._obj.value = index + 1
+        return 0
+
+    def nvmlDeviceGetMigMode(self, handle, now, _pending):  # noqa: N802
+        now._obj.value = int(handle.value == 1)
+        return 0 if handle.value == 1 else 3  # NVML_ERROR_NOT_SUPPORTED
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, _handle, count):  # noqa: N802
+        count._obj.value = 7
+        return 0
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, _handle, number, instance):  # noqa: N802
+        instance._obj.value = 3 + number
+        return 0 if number < self.instances else 6  # NVML_ERROR_NOT_FOUND
+
+    def nvmlDeviceGetUUID(self, handle, text, _size):  # noqa: N802
+        text.value = self.UUIDS[handle.value - 1].encode()
+        return 0
+
+    def nvmlDeviceGetName(self, handle, text, _size):  # noqa: N802
+        text.value = self.NAMES[handle.value > 2]
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (None, ["MIG-1", "MIG-2", "GPU-b"]),
+        ("0", ["MIG-1", "MIG-2"]),
+        ("1", ["GPU-b"]),
+        ("MIG-2,GPU-b", ["MIG-2", "GPU-b"]),
+        ("GPU-a", ["MIG-1", "MIG-2"]),
+        ("2", []),
+    ],
+)
+def test_a_divided_gpu_is_offered_as_its_instances_and_never_whole(names, kept, monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Divided())
+    env = {} if names is None else {"CUDA_VISIBLE_DEVICES": names}
+    assert [device.uuid for device in nvml.devices(env)] == kept
+
+
+def test_a_divided_gpu_without_instances_offers_nothing(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Divided(instances=0))
+    assert [device.uuid for device in nvml.devices({})] == ["GPU-b"]
+
+
+def test_an_instance_is_not_given_for_the_whole_gpu(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Divided())
+    part, _, whole = nvml.devices({})
+    assert accelerator_of(whole) == "NVIDIA_TESLA_A100"
+    assert accelerator_of(part) == "NVIDIA_A100_SXM4_40GB_MIG_3G_20GB"
+
+
+def test_a_look_is_repeated_without_opening_the_driver_again(monkeypatch):
+    library = FakeLibrary()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    with nvml.opened() as look:
+        assert look() == look() != ()
+        assert library.open == 1
+    assert library.open == 0

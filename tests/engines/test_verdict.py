@@ -12,6 +12,7 @@ from trainshed.engines.local import verdict
 from trainshed.model.roles import Role
 
 PLAN = plan_of(cluster("", "", ""))
+PRIMARY = PLAN.primary.task_name
 
 
 def ended(number, code=0, *, signum=None, stopped=False):
@@ -45,13 +46,13 @@ def ended(number, code=0, *, signum=None, stopped=False):
     ],
 )
 def test_the_primary_or_the_first_failure_decides(exits, code):
-    found = verdict.judge(PLAN, exits)
+    found = verdict.judge(PRIMARY, exits)
     assert (found and found.exit_code) == code
 
 
 @given(st.lists(st.builds(ended, st.integers(0, 2), st.integers(0, 3), stopped=st.booleans())))
 def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_seen(exits):
-    found = verdict.judge(PLAN, exits)
+    found = verdict.judge(PRIMARY, exits)
     own = [e for e in exits if not e.stopped_by_us]
     if found is None:
         assert all(e.status == 0 and e.role is not Role.PRIMARY for e in own)
@@ -65,18 +66,18 @@ def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_
     ("found", "text"),
     [
         (
-            verdict.judge(PLAN, [ended(2, 3)]),
+            verdict.judge(PRIMARY, [ended(2, 3)]),
             "worker-replica-1 exited with code 3 after 1.2 s: ValueError: bad",
         ),
         (
-            verdict.judge(PLAN, [ended(0, signum=signal.SIGSEGV)]),
+            verdict.judge(PRIMARY, [ended(0, signum=signal.SIGSEGV)]),
             "master-replica-0 was killed by SIGSEGV after 1.2 s",
         ),
         (
-            verdict.judge(PLAN, [ended(0, signum=signal.SIGKILL)]),
+            verdict.judge(PRIMARY, [ended(0, signum=signal.SIGKILL)]),
             "master-replica-0 was killed by SIGKILL (out of memory?) after 1.2 s",
         ),
-        (verdict.judge(PLAN, [ended(0)]), "master-replica-0 exited with code 0 after 1.2 s"),
+        (verdict.judge(PRIMARY, [ended(0)]), "master-replica-0 exited with code 0 after 1.2 s"),
         (verdict.interrupted(signal.SIGINT), "stopped by SIGINT"),
         (
             verdict.output_gone(BrokenPipeError()),
@@ -98,5 +99,5 @@ def test_a_real_time_signal_has_a_name_too():
 
 def test_replicas_beside_servers_are_not_waited_for():
     servers = plan_of([*cluster("", ""), python_replica(Role.PARAMETER_SERVER, 0, "")])
-    assert verdict.may_end_together(PLAN)
-    assert not verdict.may_end_together(servers)
+    assert verdict.may_end_together(r.role.value for r in PLAN.replicas)
+    assert not verdict.may_end_together(r.role.value for r in servers.replicas)

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.engines.local.segments import SegmentSink
+from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.model.job import JobSpec
-from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.log_line import LOG_FOLDER, LogLine, decode, encode, segment_name
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand, Seat
@@ -61,11 +60,11 @@ def add_job(store, project="p", kind=Kind.ML_JOB, job_id="j_run"):
 def sink_of(logs, record, attempt=1):
     folder = logs.job_log.root / str(record.uid) / str(attempt) / LOG_FOLDER
     folder.parent.mkdir(parents=True, exist_ok=True)
-    return SegmentSink(folder)
+    return SegmentWriter(folder)
 
 
-def replica(task="master-replica-0"):
-    return ReplicaPlan(role=Role.PRIMARY, index=0, task_name=task, argv=())
+def say(sink, text, task="master-replica-0"):
+    sink.line(task, text, severity="INFO", stream="stdout")
 
 
 def move(store, uid, state, *events, **more):
@@ -92,7 +91,7 @@ def test_lines_and_events_are_merged_in_the_order_in_which_they_came(store, logs
     record = add_job(store)
     sink = sink_of(logs, record)
     store.add_event(record.uid, NewEvent(kind="RUNNING", message="one"))
-    sink.line(replica(), "two", "stdout")
+    say(sink, "two")
     sink.flush()
     store.add_event(record.uid, NewEvent(kind="FAILED", message="three"))
     page = ask(logs)
@@ -119,7 +118,7 @@ def test_other_projects_jobs_and_unknown_ones_have_no_entries(store, logs, asked
     record = add_job(store)
     vertex = add_job(store, kind=Kind.CUSTOM_JOB, job_id="")
     sink = sink_of(logs, record)
-    sink.line(replica(), "secret", "stdout")
+    say(sink, "secret")
     sink.close()
     assert ask(logs, asked, project="other").document() == {}
     assert ask(logs, str(vertex.uid), project="other").document() == {}
@@ -137,7 +136,7 @@ def test_a_task_is_asked_for_alone(store, logs):
     record = add_job(store)
     sink = sink_of(logs, record)
     for task in ("master-replica-0", "worker-replica-0"):
-        sink.line(replica(task), task, "stdout")
+        say(sink, task, task)
     sink.note("installing")
     sink.close()
     story = [event.message for event in store.events(record.uid)]
@@ -246,8 +245,8 @@ def test_a_page_of_very_long_lines_ends_early(store, logs, monkeypatch):
     record = add_job(store)
     sink = sink_of(logs, record)
     for n in range(5):
-        sink.line(replica(), str(n) * 100, "stdout")
-    sink.line(replica(), "9" * 1000, "stdout")
+        say(sink, str(n) * 100)
+    say(sink, "9" * 1000)
     sink.close()
     wanted = render(LogFilter(job_id="j_run", task_name="master-replica-0"))
     query, sizes = EntriesQuery(filter=wanted, page_size=1000), []
@@ -293,7 +292,7 @@ def test_following_ends_when_the_job_has_ended_and_all_was_read(store, logs):
 
     def work():
         for n in range(count):
-            sink.line(replica(), str(n), "stdout")
+            say(sink, str(n))
         sink.close()
         move(store, record.uid, JobState.SUCCEEDED, NewEvent(kind="SUCCEEDED", message="done"))
 
@@ -324,7 +323,7 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
         run_to_running(store, record.uid)
         for attempt in (1, 2):
             sink = sink_of(logs, record, attempt)
-            sink.line(replica(), f"attempt {attempt}", "stdout")
+            say(sink, f"attempt {attempt}")
             sink.close()
     move(store, over.uid, JobState.SUCCEEDED)
     now = datetime.now(UTC).timestamp()
@@ -352,7 +351,7 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     run_to_running(store, record.uid)
     sink = sink_of(logs, record)
     for n in range(5000):
-        sink.line(replica("worker-replica-0" if n % 2 else "master-replica-0"), str(n), "stdout")
+        say(sink, str(n), "worker-replica-0" if n % 2 else "master-replica-0")
     sink.flush()
     store.add_event(record.uid, NewEvent(kind="NOTE", message="news"))
     decoded = []
@@ -363,7 +362,7 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
         master = NativeLog(logs.cursor(record), "master-replica-0")
         assert [line["message"] for line in master.tail(2)] == ["4996", "4998"]
     assert len(decoded) < 20
-    sink.line(replica(), "later", "stdout")
+    say(sink, "later")
     sink.close()
     for log in (everybody, master):
         assert [line["message"] for line in log.read()[0]] == ["later"]
@@ -377,7 +376,7 @@ def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
     for record in over:
         run_to_running(store, record.uid)
         sink = sink_of(logs, record)
-        sink.line(replica(), "line", "stdout")
+        say(sink, "line")
         sink.close()
         move(store, record.uid, JobState.SUCCEEDED)
     looks = []

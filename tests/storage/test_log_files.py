@@ -96,16 +96,14 @@ def test_a_torn_line_appears_when_it_is_whole(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from trainshed.engines.local.segments import SegmentSink
-from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.model.roles import Role
+from trainshed.engines.local.supervise.segments import SegmentWriter
 folder = Path(sys.argv[1]); folder.parent.mkdir(parents=True)
-sink = SegmentSink(folder, segment_bytes_max=2000)
-replica = ReplicaPlan(role=Role.PRIMARY, index=0, task_name="a", argv=())
+sink = SegmentWriter(folder, segment_bytes_max=2000)
 for i in range(5000):
-    sink.line(replica, str(i), "stdout")
+    sink.line("a", str(i), severity="INFO", stream="stdout")
     if i % 7 == 0:
         sink.flush()
+assert sink.sync()
 sink.close()
 """
 

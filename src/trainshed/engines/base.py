@@ -7,16 +7,17 @@ with ``EngineFault``; a program that fails is not a fault of the engine but an o
 import enum
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
+from trainshed.engines import exit_status
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
+from trainshed.model.stopping import StopOrder
 
 Stream = Literal["stdout", "stderr"]
 
-#: What a shell adds to the number of a signal to say "died of it".
-SIGNAL_BASE = 128
+SIGNAL_BASE: Final = exit_status.SIGNAL_BASE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,18 @@ class ReplicaExit:
     """How long it ran."""
     stopped_by_us: bool
     """Whether the engine had asked it to end before it did."""
+    killed: bool = False
+    """Whether it had to be killed because it did not end in its time of grace."""
+    notice_s: float | None = None
+    """How long after its notice it ended; None where it got none, or nobody knows."""
+    oom: bool = False
+    """Whether the kernel killed a process of it for want of memory."""
+    peak_memory_bytes: int | None = None
 
     @property
     def status(self) -> int:
         """The exit as one number, as a shell counts: the code, or 128 + the signal."""
-        if self.signal is not None:
-            return SIGNAL_BASE + self.signal
-        return self.exit_code or 0
+        return exit_status.status_of(self.exit_code, self.signal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,19 @@ class Outcome:
     message: str
     last_words: str = ""
     """What the deciding replica of a failed job wrote last; ``message`` ends with it."""
+    interrupted: bool = False
+    """Whether it ended because it was ordered to, and not of itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """A replica without any sign of progress: no heartbeat, no line, no CPU time."""
+
+    task_name: str
+    seconds: float
+    """Since its last sign."""
+    stacks: str = ""
+    """What its threads were doing, one frame a line; empty where nobody could look."""
 
 
 class OutputSink(Protocol):
@@ -99,6 +118,8 @@ class Observation:
     """Why it could not be started at all, for people; with phase ENDED or LOST."""
     task_names: tuple[str, ...] = ()
     """Replicas that have been started."""
+    hung: tuple[Hang, ...] = ()
+    """Replicas that hang now."""
 
 
 class Engine(Protocol):
@@ -112,8 +133,11 @@ class Engine(Protocol):
     def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
         """Start an attempt and return at once.  Raises EngineFault when that is impossible."""
 
-    def stop(self, key: AttemptKey, grace_s: float) -> None:
-        """End an attempt and return at once; one that never started will not start any more."""
+    def stop(self, key: AttemptKey, order: StopOrder) -> None:
+        """End an attempt and return at once; one that never started will not start any more.
+
+        Its replicas are given notice first.  May be repeated; an order never gets milder.
+        """
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What is known of these attempts; reading only, cheap, and never blocking for long."""

@@ -56,6 +56,23 @@ class ReplicaPlan:
     env: Mapping[str, str] = field(default_factory=dict)
     gpu_count: int = 0
     gpu_type: str | None = None
+    memory_bytes_max: int | None = None
+    """Enforced where the kernel allows; None is no limit."""
+    cpus_max: float | None = None
+    container: "ContainerPlan | None" = None
+    """Set for a replica that runs in a container; ``argv`` is then not looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """A replica's program as its image has it (contracts/vertex-sdk.md 8, containerSpec).
+
+    ``command`` replaces the image's ENTRYPOINT, ``args`` its CMD; None leaves what the image has.
+    """
+
+    image: str
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +91,12 @@ class LaunchPlan:
     unset_env: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What the job asked for and will not get here, a sentence each."""
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(address, name): names that every replica can resolve, as Google forms them."""
+    binds: tuple[tuple[str, str], ...] = ()
+    """(folder here, folder there): what every replica sees besides the machine's own files."""
+    checkpoints: tuple[str, ...] = ()
+    """Folders in which a program may find checkpoints of earlier attempts (R20)."""
 
     @property
     def primary(self) -> ReplicaPlan:

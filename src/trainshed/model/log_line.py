@@ -9,8 +9,7 @@ lines.
 """
 
 import json
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 #: The severities of Cloud Logging that are told apart here.
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -30,8 +29,7 @@ def segment_name(number: int) -> str:
     return f"{number:08d}.jsonl"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line as it was written, with when, by whom, and how grave it is."""
 
     stamp_ns: int

@@ -31,6 +31,9 @@ class NodeState(enum.Enum):
 
     READY = "READY"
     DRAINED = "DRAINED"
+    """It takes no new replicas; those on it run on."""
+    MAINTENANCE = "MAINTENANCE"
+    """It takes no new replicas; those on it are given notice, and their jobs start again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +81,11 @@ class JobDemand:
 class Node:
     """One machine of the fleet.
 
-    ``gpus`` is how many it has by type.  ``gpu_alias`` maps a type that is asked for to one that
-    the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once, under every policy.
-    ``region`` None serves all regions: one's own machines need not be where Google's are.
+    ``gpus`` is how many it has by type, ``gpus_held`` how many of those somebody has who does not
+    ask the server: they are not given out, and they come back.  ``gpu_alias`` maps a type that is
+    asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once,
+    under every policy.  ``region`` None serves all regions: one's own machines need not be where
+    Google's are.
     """
 
     name: str
@@ -88,6 +93,7 @@ class Node:
     vcpus: int = 0
     memory_gb: float = 0.0
     gpus: Mapping[str, int] = field(default_factory=dict)
+    gpus_held: Mapping[str, int] = field(default_factory=dict)
     gpu_alias: Mapping[str, str] = field(default_factory=dict)
     slots: int = 64
     policy: FleetPolicy = FleetPolicy.BEST_EFFORT

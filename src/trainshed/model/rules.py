@@ -86,6 +86,7 @@ REDUCTION: Final[Mapping[str, str]] = {
 PROGRAM: Final[Mapping[str, str]] = {
     "container-xor-python": "A pool has exactly one of containerSpec and pythonPackageSpec.",
     "image-missing": "No image is named.",
+    "image-name": "An image has a name that container runtimes can read.",
     "image-unmapped": "Nothing here can stand in for the image.",
     "python-module": "A Python package needs the module to run.",
     "package-uris": "There are no packages, or too many.",

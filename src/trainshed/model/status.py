@@ -15,6 +15,8 @@ class JobState(enum.Enum):
     QUEUED = "QUEUED"
     PREPARING = "PREPARING"
     RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    """An attempt is being ended so that the next one can begin; to clients the job is running."""
     CANCELLING = "CANCELLING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"

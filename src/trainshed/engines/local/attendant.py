@@ -4,7 +4,7 @@ import signal
 
 
 class Attendant:
-    """The manners of a terminal, where a second signal means now; a runner has its own."""
+    """The manners of a terminal, where a second signal means now."""
 
     def ready(self) -> None:
         """Every replica has been started."""

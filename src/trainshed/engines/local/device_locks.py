@@ -1,8 +1,10 @@
 """Holds a device for one job against every other job on the machine, whoever started it (R10).
 
-A device is held by a lock (flock) on a file named after its UUID, in one directory that all users
-share.  The kernel releases the lock when the launcher and its supervisor are gone, however they
-went, so there is nothing to clean up and nothing to guess.
+A device is held by a lock on a file named after its UUID, in one directory that all users share.
+The lock belongs to the open file (fcntl(2), open file description locks): it goes along when the
+descriptor is handed to another process, the kernel releases it when the last process that has it
+is gone, however it went, and it can be looked at without being taken.  So there is nothing to clean
+up and nothing to guess.  The file's text says who holds it, for people; it proves nothing.
 
 The directory is open to all and sticky, as /tmp is.  Whoever can make a file there can also hold a
 device without using it: the lock keeps those apart who mean well.  In containers that have file
@@ -11,11 +13,15 @@ systems of their own there is no common directory, and what NVML says of running
 """
 
 import fcntl
+import json
 import os
 import stat
+import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from trainshed.model.faults import EngineFault
 
@@ -25,8 +31,31 @@ _OVERRIDE = "TRAINSHED_LOCK_DIR"
 _SHARED_DIRECTORY = 0o1777
 _SHARED_FILE = 0o666
 
-#: flock needs no right to write.  O_NONBLOCK: opening a FIFO that somebody has put here returns.
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+#: Such a lock needs the right to write.  O_NONBLOCK: opening a FIFO that lies here returns.
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+#: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
+_FLOCK: Final = "hhqqi4x"
+_WHOLE_FILE: Final = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_TEXT_BYTES_MAX: Final = 4096
+
+
+class Holder(NamedTuple):
+    """Who holds a device, by its own account."""
+
+    pid: int
+    what: str
+    """``attempt 7/1``, for people."""
+    root: str = ""
+    """The folder of the attempts that it is one of; empty for a run without a server."""
+
+    def __str__(self) -> str:
+        """``process 12 (attempt 7/1)``."""
+        return f"process {self.pid} ({self.what})" if self.pid else "another job"
+
+
+#: For a lock whose file does not say.
+UNKNOWN: Final = Holder(pid=0, what="")
 
 
 def shared_directory(env: Mapping[str, str] = os.environ) -> Path:
@@ -63,25 +92,69 @@ def prepare(directory: Path) -> None:
         raise EngineFault(f"cannot lock a GPU: {directory}: {error.strerror}") from error
 
 
-def try_lock(directory: Path, uuid: str) -> FileIO | None:
-    """Lock a device until the file is closed; None when another holds it.
+def try_lock(directory: Path, uuid: str, holder: Holder) -> FileIO | None:
+    """Lock a device until all copies of the file are closed; None when another holds it.
 
     Raises EngineFault when the lock file cannot be opened, or is none.
     """
-    path = directory / f"{uuid}.lock"
+    path = _path(directory, uuid)
     try:
         file = FileIO(_opened(path))
     except OSError as error:
         raise EngineFault(f"cannot lock a GPU: {path}: {error.strerror}") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _WHOLE_FILE)
     except BlockingIOError:
         file.close()
         return None
     except OSError as error:
         file.close()
         raise EngineFault(f"cannot lock a GPU: {path}: {error.strerror}") from error
+    _sign(file.fileno(), holder)
     return file
+
+
+def holder_of(directory: Path, uuid: str) -> Holder | None:
+    """Who has locked a device, without getting in anybody's way; None when nobody has.
+
+    Raises EngineFault when the lock file cannot be opened.
+    """
+    path = _path(directory, uuid)
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EngineFault(f"cannot look at a GPU's lock: {path}: {error.strerror}") from error
+    try:
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
+        if struct.unpack(_FLOCK, found)[0] == fcntl.F_UNLCK:
+            return None
+        return _read(os.pread(descriptor, _TEXT_BYTES_MAX, 0))
+    except OSError as error:
+        raise EngineFault(f"cannot look at a GPU's lock: {path}: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _path(directory: Path, uuid: str) -> Path:
+    return directory / f"{uuid.replace('/', '_')}.lock"  # old drivers have slashes in those of MIG
+
+
+def _sign(descriptor: int, holder: Holder) -> None:
+    with suppress(OSError):  # the disk is full: the lock holds all the same
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder._asdict()).encode(), 0)
+
+
+def _read(text: bytes) -> Holder:
+    """What a lock file says; anybody may have written it."""
+    try:
+        found = json.loads(text)
+        pid, what, root = int(found["pid"]), str(found["what"]), str(found["root"])
+    except (ValueError, TypeError, KeyError):
+        return UNKNOWN
+    return Holder(pid, "".join(filter(str.isprintable, what)), root)
 
 
 def _opened(path: Path) -> int:

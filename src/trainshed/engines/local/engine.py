@@ -1,67 +1,57 @@
-"""The local engine of a server: one runner process an attempt, found again by its folder.
+"""The local engine of a server: one supervisor an attempt, found again by its folder.
 
 Nothing that the server must not lose is in its memory: an attempt is its folder under ``jobs``
-(plan, lock, order to stop, records, log), so a restarted server, or a second one on the same
+(errand, lock, order to stop, records, log), so a restarted server, or a second one on the same
 folder, sees the same.
 """
 
+import errno
 import logging
 import os
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
-from trainshed.engines.local import identity, machine, nvml, plan_file, telling
-from trainshed.engines.local.attempt_folder import AttemptFolder, StopOrder
+from trainshed.engines.base import AttemptKey, Observation, Phase
+from trainshed.engines.local import finding, machine
+from trainshed.engines.local.attempt_folder import AttemptFolder, Order
+from trainshed.engines.local.attempts import Attempt
+from trainshed.engines.local.beginning import Beginning
+from trainshed.engines.local.containers.runtime import Runtime
+from trainshed.engines.local.fencing import Fence
 from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.inventory import Inventory
 from trainshed.engines.local.plan_file import Errand
-from trainshed.engines.local.records import Known
-from trainshed.engines.local.runner import stopped_early
-from trainshed.engines.local.spawning import spawn
+from trainshed.engines.local.spawning import replica_base_env
+from trainshed.engines.local.supervise.errand import Hang
+from trainshed.engines.local.sweeping import Sweeper
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
+from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
 
-RUNNER: Final = "trainshed.engines.local.runner"
-
-#: A runner that has not begun after this time, and is no child of ours, is given up (fenced).
-BEGIN_S_MAX: Final = 60.0
-_DEVICES_S: Final = 30.0
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
 
-
-@dataclass(slots=True)
-class _Attempt:
-    """What this process remembers of an attempt, to read on from there."""
-
-    folder: AttemptFolder
-    known: Known = field(default_factory=Known)
-    child: int | None = None
-    """The pid of a runner that this process has started and not yet collected."""
-    was_ours: bool = False
-    """Whether this process has started one: it then knows when it has ended."""
-    is_strange: bool = False
-    """Whether somebody was told that its folder cannot be read."""
-
-    def is_running(self) -> bool:
-        """Whether a runner that this process has started lives; one that has ended is collected."""
-        if self.child is not None:
-            try:
-                ended = os.waitpid(self.child, os.WNOHANG)[0] != 0
-            except ChildProcessError:
-                ended = True
-            if ended:
-                self.child = None
-        return self.child is not None
+#: What is wrong with the machine for a while, and not with the job.
+_PASSES: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+        errno.ESTALE,
+    }
+)
 
 
 class LocalEngine:
@@ -75,66 +65,85 @@ class LocalEngine:
         policy: FleetPolicy | None = None,
         slots: int | None = None,
         gpu_alias: Mapping[str, str] | None = None,
-        find_gpus: Callable[[], Sequence[Device]] = nvml.devices,
+        find_gpus: Callable[[], Sequence[Device]] | None = None,
+        fake_gpus: int = 0,
+        gpu_wait_s: float = 60.0,
+        runtime: Runtime | None = None,
+        hang_s: float | None = None,
+        hang_stacks: bool = True,
         name: str = "local",
         node_name: str | None = None,
     ) -> None:
-        """Keep attempts below ``root``; ``node_name`` is this machine's host name by default."""
+        """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
+
+        A replica without a sign of progress for ``hang_s`` seconds hangs; with ``hang_stacks`` it
+        is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
+        waits ``gpu_wait_s`` seconds for GPUs that others hold.
+        """
         self.name = name
         self._root = root.absolute()
         self._cache_dir = cache_dir
         self._policy = policy
         self._slots = slots
         self._gpu_alias = dict(gpu_alias or {})
-        self._find_gpus = find_gpus
+        self._fake_gpus = fake_gpus
+        self._gpu_wait_s = gpu_wait_s
+        self._inventory = Inventory(self._root, find_gpus or partial(finding.devices, fake_gpus))
+        self._runtime = runtime
+        self._hang = Hang(after_s=hang_s, stacks=hang_stacks)
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
-        self._attempts: dict[AttemptKey, _Attempt] = {}
-        self._devices: Sequence[Device] = ()
-        self._devices_at = -_DEVICES_S
+        self._attempts: dict[AttemptKey, Attempt] = {}
         self._swept_at = 0.0
+        self._sweeper = Sweeper(runtime, replica_base_env())
+        self._fence = Fence(self._sweeper)
 
     def nodes(self) -> Sequence[Node]:
         """The one machine."""
         return (self._node(),)
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
-        """Start a runner, unless one began before or the attempt was to stop; return at once.
+        """Start a supervisor, unless one began before or the attempt was to stop; return at once.
 
-        Raises EngineFault when a seat is not here, or no process can be started.
+        Raises EngineFault when a seat is not here, or no process can be started.  Two other
+        exceptions mean that it is to be tried again: ``OlderAttemptLives`` when an older attempt
+        of the job could not be ended yet, and OSError for what passes, such as a full disk.
         """
         strange = {seat.node for seat in seats} - {self._node_name}
         if strange:
             raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")
-        errand = self._errand(plan)
+        emulates = self._node().policy is FleetPolicy.EMULATE
         with self._lock:
             attempt = self._attempt(key)
             try:
-                if self._may_begin(attempt):
-                    self._begin(attempt, errand)
+                if attempt.may_begin():
+                    self._fence.close(key, attempt.folder)
+                    self._begin(key, attempt, plan, emulates=emulates)
             except OSError as error:
+                if error.errno in _PASSES:
+                    raise
                 raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
 
-    def stop(self, key: AttemptKey, grace_s: float) -> None:
+    def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """Order the end of an attempt, also of one that has not begun; return at once.
 
-        May be repeated; a shorter grace replaces a longer one only before the replicas were told,
-        and 0 kills at any time.  Raises EngineFault when the order cannot be written, which must
-        be tried again; an attempt that has begun ends all the same.
+        May be repeated; a shorter grace shortens what is left of a longer one, at any time.
+        Raises EngineFault when the order cannot be written, which must be tried again; an attempt
+        that has begun ends all the same.
         """
+        kept = Order(order.grace_s, order.reason.value, order.message)
         with self._lock:
             attempt = self._attempt(key)
             try:
                 attempt.known.read(attempt.folder.records)
                 if attempt.known.ended is not None:
                     return
-                attempt.folder.give_order(StopOrder(grace_s=grace_s))
+                attempt.folder.give_order(kept)
                 attempt.known.read(attempt.folder.records)
             except OSError as error:
                 raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
             finally:  # the disk may be full because of the very job that is to end
-                if attempt.known.began is not None and attempt.known.ended is None:
-                    identity.send(attempt.known.began, signal.SIGTERM)
+                attempt.tell(kept)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What the folders of these attempts say, read on from the last time."""
@@ -144,97 +153,51 @@ class LocalEngine:
 
     def _node(self) -> Node:
         with self._lock:
-            now = time.monotonic()
-            if now - self._devices_at >= _DEVICES_S:
-                self._devices, self._devices_at = self._find_gpus(), now
+            stock = self._inventory.stock()
             return machine.node_of(
                 self._node_name,
-                self._devices,
+                stock.devices,
                 policy=self._policy,
                 slots=self._slots,
                 gpu_alias=self._gpu_alias,
+                held=stock.held,
             )
 
-    def _errand(self, plan: LaunchPlan) -> Errand:
-        emulates = self._node().policy is FleetPolicy.EMULATE
-        return Errand(
+    def _attempt(self, key: AttemptKey) -> Attempt:
+        if key not in self._attempts:
+            folder = AttemptFolder(self._root / str(key.uid) / str(key.attempt))
+            self._attempts[key] = Attempt(key, folder)
+        return self._attempts[key]
+
+    def _begin(
+        self, key: AttemptKey, attempt: Attempt, plan: LaunchPlan, *, emulates: bool
+    ) -> None:
+        preparation = Errand(
             plan=machine.emulated(plan) if emulates else plan,
             cache_dir=str(self._cache_dir) if self._cache_dir else None,
             uses_gpus=not emulates,
+            gpu_alias=self._gpu_alias,
+            gpu_wait_s=self._gpu_wait_s,
+            fake_gpus=self._fake_gpus,
+            runtime=self._runtime,
         )
-
-    def _attempt(self, key: AttemptKey) -> _Attempt:
-        if key not in self._attempts:
-            folder = AttemptFolder(self._root / str(key.uid) / str(key.attempt))
-            self._attempts[key] = _Attempt(folder)
-        return self._attempts[key]
-
-    def _may_begin(self, attempt: _Attempt) -> bool:
-        attempt.known.read(attempt.folder.records)
-        if attempt.known.began is not None or attempt.is_running():
-            return False
-        return attempt.folder.stop_order() is None
-
-    def _begin(self, attempt: _Attempt, errand: Errand) -> None:
-        folder = attempt.folder
-        folder.make()
-        plan_file.write(folder.plan, errand)
-        attempt.child = spawn((sys.executable, "-P", "-m", RUNNER, str(folder.path)), folder.words)
+        devices = () if emulates else self._inventory.stock().devices
+        beginning = Beginning(devices=devices, hang=self._hang)
+        attempt.child = beginning.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
 
     def _observation(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)
         try:
-            attempt.known.read(attempt.folder.records)
-            if attempt.known.ended is None and not self._lives(attempt):
-                return self._without_runner(key, attempt)
+            return attempt.observation(self._sweeper)
         except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
             if not attempt.is_strange:
                 _LOG.warning("the attempt %s cannot be looked at", key, exc_info=True)
             attempt.is_strange = True
             return Observation(key=key, phase=Phase.UNKNOWN)
-        return telling.told(key, attempt.known)
-
-    def _lives(self, attempt: _Attempt) -> bool:
-        """A free lock is no proof where somebody has removed the file: its runner is looked for."""
-        began = attempt.known.began
-        is_there = attempt.is_running() or attempt.folder.is_held()
-        return is_there or (began is not None and identity.lives(began))
-
-    def _without_runner(self, key: AttemptKey, attempt: _Attempt) -> Observation:
-        """Nobody holds the lock: what was written before it was released is all there will be."""
-        folder, known = attempt.folder, attempt.known
-        known.read(folder.records)
-        if known.ended is not None:
-            return telling.told(key, known)
-        if known.decided is not None:
-            decided = known.decided
-            outcome = Outcome(exit_code=decided.exit_code, replicas=(), message=decided.message)
-            return telling.ended(key, known, outcome)
-        if known.began is not None:
-            return telling.lost(key, known, telling.last_words(folder) or "its runner was killed")
-        return self._never_begun(key, attempt)
-
-    def _never_begun(self, key: AttemptKey, attempt: _Attempt) -> Observation:
-        folder, known = attempt.folder, attempt.known
-        order = folder.stop_order()
-        if order is not None:
-            why = telling.last_words(folder) or "its runner never began"
-            return (
-                telling.lost(key, known, why)
-                if order.lost
-                else telling.ended(key, known, stopped_early())
-            )
-        if not folder.plan.exists():
-            return Observation(key=key, phase=Phase.UNKNOWN)
-        if not attempt.was_ours and time.time() - folder.plan.stat().st_mtime < BEGIN_S_MAX:
-            return telling.told(key, known)
-        # no runner that is only late may begin from now on (DESIGN 5.6); the next look says so
-        folder.give_order(StopOrder(grace_s=0.0, lost=True))
-        return telling.told(key, known)
 
     def _sweep(self, keys: Collection[AttemptKey]) -> None:
-        """Collect runners that have ended, and forget attempts that nobody asks for any more."""
+        """Collect supervisors that have ended, and forget attempts that nobody asks for."""
         now = time.monotonic()
         if now - self._swept_at < _SWEEP_S:
             return
@@ -243,3 +206,4 @@ class LocalEngine:
         if len(self._attempts) > _KNOWN_MAX + len(keys):
             for key in set(ended).difference(keys):
                 del self._attempts[key]
+                self._sweeper.forget(key)

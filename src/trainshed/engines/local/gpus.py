@@ -12,6 +12,7 @@ in the caller's environment, where it sees every GPU.  So a single replica that 
 all that are free.  Several get none, since each would take hold of the same ones.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,7 +36,12 @@ class Device:
     """One GPU."""
 
     uuid: str
+    """``GPU-...``, or ``MIG-...`` for an instance of a GPU that is divided."""
     name: str
+    index: int = 0
+    """The driver's number of the GPU."""
+    gpu_uuid: str = ""
+    """The GPU that an instance is part of."""
     busy_pids: tuple[int, ...] = ()
     """Processes other than this one that compute on it."""
 
@@ -49,11 +55,6 @@ class Share:
 
     uuids: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-
-
-def fake_devices(count: int) -> tuple[Device, ...]:
-    """Devices that exist in name only, to walk the same way without hardware."""
-    return tuple(Device(uuid=f"GPU-fake-{i:04d}", name="Fake GPU") for i in range(count))
 
 
 @contextmanager
@@ -161,17 +162,22 @@ def _asked(replicas: Sequence[ReplicaPlan]) -> str:
     return ", ".join(f"{what} per {' and '.join(names)}" for what, names in groups.items())
 
 
+def share(uuids: Sequence[str], *, machine_has_gpus: bool) -> Share:
+    """What a replica gets that gets these devices; none hides all that the machine has."""
+    names = ",".join(uuids)
+    # NVIDIA_VISIBLE_DEVICES is what container runtimes read; "void" is their word for none
+    env = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}
+    return Share(uuids=tuple(uuids), env=env if machine_has_gpus else {})
+
+
 def _shares(
     counts: Sequence[int], held: Sequence[Device], *, machine_has_gpus: bool
 ) -> tuple[Share, ...]:
     shares = []
     rest = [device.uuid for device in held]
     for count in counts:
-        mine, rest = tuple(rest[:count]), rest[count:]
-        names = ",".join(mine)
-        # NVIDIA_VISIBLE_DEVICES is what container runtimes read; "void" is their word for none
-        env = {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names or "void"}
-        shares.append(Share(uuids=mine, env=env if machine_has_gpus else {}))
+        mine, rest = rest[:count], rest[count:]
+        shares.append(share(mine, machine_has_gpus=machine_has_gpus))
     return tuple(shares)
 
 
@@ -185,10 +191,13 @@ def _lock_free(
     held: list[tuple[Device, Callable[[], None]]] = []
     busy: list[Device] = []
     directory = lock_dir or device_locks.shared_directory()
+    holder = device_locks.Holder(os.getpid(), "a local run")
     if devices and count:
         device_locks.prepare(directory)
     for device in devices:
-        lock = device_locks.try_lock(directory, device.uuid) if len(held) < count else None
+        lock = None
+        if len(held) < count:
+            lock = device_locks.try_lock(directory, device.uuid, holder)
         if lock is None:
             continue
         if device.busy_pids:

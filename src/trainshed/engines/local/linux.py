@@ -8,7 +8,8 @@ import ctypes
 import functools
 import os
 import signal
-from pathlib import Path
+
+from trainshed.engines.local.tree import read
 
 # from linux/prctl.h
 _SET_PDEATHSIG = 1
@@ -59,7 +60,7 @@ def show_as(title: str) -> None:
     that somebody sends to every process with the launcher's command line does not find it.
     """
     try:
-        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        fields = read("/proc/self/stat").rpartition(")")[2].split()
         start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
     except (OSError, ValueError, IndexError):
         return

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,17 +36,19 @@ _ACCELERATORS: Final = tuple(
 )
 
 
-def node_of(
+def node_of(  # noqa: PLR0913 - what is found, and what is set
     name: str,
     devices: Sequence[Device],
     *,
     policy: FleetPolicy | None,
     slots: int | None,
     gpu_alias: Mapping[str, str],
+    held: Collection[str] = (),
 ) -> Node:
     """The machine, with the processors and the memory that the server may use.
 
     ``policy`` None is best effort where there are GPUs, and emulation where there are none.
+    ``held`` are the UUIDs of devices that strangers have.
     """
     cores = len(os.sched_getaffinity(0))
     default = FleetPolicy.BEST_EFFORT if devices else FleetPolicy.EMULATE
@@ -54,7 +56,8 @@ def node_of(
         name=name,
         vcpus=cores,
         memory_gb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB,
-        gpus=Counter(accelerator_of(device) for device in devices),
+        gpus=Counter(map(accelerator_of, devices)),
+        gpus_held=Counter(accelerator_of(device) for device in devices if device.uuid in held),
         gpu_alias=gpu_alias,
         slots=slots or max(_SLOTS_MIN, _SLOTS_PER_CORE * cores),
         policy=policy or default,
@@ -62,11 +65,16 @@ def node_of(
 
 
 def accelerator_of(device: Device) -> str:
-    """The accelerator word for a device; a name made of the driver's where there is none."""
-    for pattern, name in _ACCELERATORS:
+    """The accelerator word for a device; a name made of the driver's where there is none.
+
+    A part of a divided GPU (MIG) is none of the accelerators that jobs ask for by name.
+    """
+    is_part = bool(device.gpu_uuid)
+    for pattern, name in () if is_part else _ACCELERATORS:
         if pattern.search(device.name):
             return name
-    plain = re.sub(r"[^A-Za-z0-9]+", "_", device.name).strip("_").upper()
+    known = device.name if " MIG " in device.name or not is_part else f"{device.name} MIG"
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", known).strip("_").upper()
     return plain if plain.startswith("NVIDIA_") else f"NVIDIA_{plain}"
 
 

@@ -1,68 +1,70 @@
-"""A launch plan as a file: what a runner is told, whoever started it.
+"""A launch plan as a file: what a preparer is told, whoever started it.
 
 Plain JSON, so that it can be read by people and by the next version; it holds the job's variables
 and is therefore nobody else's to read.
 """
 
 import json
-import os
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.engines.local.attempt_folder import write_json
+from trainshed.engines.local.containers.runtime import Runtime
+from trainshed.model.launch_plan import ContainerPlan, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
-
-_PRIVATE = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errand:
-    """What one runner has to do: a plan, and how this machine performs it."""
+    """What is to be done: a plan, and how this machine performs it."""
 
     plan: LaunchPlan
     cache_dir: str | None = None
     """Where installed packages are kept; None is the engine's own place."""
     uses_gpus: bool = True
     """False on an emulating node: the machine's GPUs are not looked at."""
+    runtime: Runtime | None = None
+    """What runs containers here."""
+    gpu_alias: Mapping[str, str] = field(default_factory=dict)
+    """Which accelerators stand in for others (``model.resources.Node``)."""
+    gpu_wait_s: float = 60.0
+    """How long devices that others hold are waited for."""
+    fake_gpus: int = 0
+    """So many devices that exist in name only, in the place of the machine's."""
 
 
-def write(path: Path, errand: Errand) -> None:
+def write(path: str, errand: Errand) -> None:
     """Write the file whole or not at all.  Raises OSError."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        with open(draft, "x", encoding="utf-8", opener=_private) as file:
-            json.dump(_errand_json(errand), file)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    runtime = None if errand.runtime is None else errand.runtime._asdict()
+    write_json(path, {**_fields(errand), "plan": _plan_json(errand.plan), "runtime": runtime})
 
 
-def read(path: Path) -> Errand:
+def read(path: str) -> Errand:
     """Read what ``write`` wrote.  Raises OSError, ValueError, KeyError or TypeError."""
-    found = json.loads(path.read_bytes())
-    return Errand(**{**found, "plan": _plan(found["plan"])})
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, _PRIVATE)
-
-
-def _errand_json(errand: Errand) -> dict[str, Any]:
-    return {
-        "plan": _plan_json(errand.plan),
-        "cache_dir": errand.cache_dir,
-        "uses_gpus": errand.uses_gpus,
-    }
+    with open(path, "rb") as file:  # noqa: PTH123 - folders of attempts are strings
+        found = json.load(file)
+    runtime = found.get("runtime")
+    return Errand(
+        **{
+            **_tuples(found),
+            "plan": _plan(found["plan"]),
+            "runtime": None if runtime is None else Runtime(**runtime),
+        }
+    )
 
 
 def _plan_json(plan: LaunchPlan) -> dict[str, Any]:
     return {
         **_fields(plan),
-        "replicas": [{**_fields(r), "role": r.role.value} for r in plan.replicas],
+        "replicas": [_replica_json(replica) for replica in plan.replicas],
         "environment": _fields(plan.environment),
     }
+
+
+def _replica_json(replica: ReplicaPlan) -> dict[str, Any]:
+    container = None if replica.container is None else _fields(replica.container)
+    return {**_fields(replica), "role": replica.role.value, "container": container}
 
 
 def _plan(found: dict[str, Any]) -> LaunchPlan:
@@ -76,14 +78,25 @@ def _plan(found: dict[str, Any]) -> LaunchPlan:
 
 
 def _replica(found: dict[str, Any]) -> ReplicaPlan:
-    return ReplicaPlan(**{**_tuples(found), "role": Role(found["role"])})
+    container = found.get("container")
+    return ReplicaPlan(
+        **{
+            **_tuples(found),
+            "role": Role(found["role"]),
+            "container": None if container is None else ContainerPlan(**_tuples(container)),
+        }
+    )
 
 
 def _fields(value: Any) -> dict[str, Any]:
     """The fields of one dataclass, its mappings as plain ones."""
-    found = {name: getattr(value, name) for name in value.__slots__}
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
     return {name: dict(v) if hasattr(v, "items") else v for name, v in found.items()}
 
 
 def _tuples(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+    return {name: _tuple(v) if isinstance(v, list) else v for name, v in found.items()}
+
+
+def _tuple(values: list[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)

@@ -83,7 +83,9 @@ class _Conductor:
         self._interrupts = interrupts
         self._attendant = attendant
         self._grace_s = grace_s
-        self._settle_s = settle_s if verdict.may_end_together(plan) else 0.0
+        self._settle_s = (
+            settle_s if verdict.may_end_together(r.role.value for r in plan.replicas) else 0.0
+        )
         self._exits: dict[int, ReplicaExit] = {}
         self._verdict: Verdict | None = None
         self._stop_at = 0.0
@@ -139,7 +141,7 @@ class _Conductor:
     def _press(self, gang: Gang) -> None:
         """Come to a verdict when there is one, and stop the others when it is time."""
         if self._verdict is None:
-            self._verdict = verdict.judge(self._plan, tuple(self._exits.values()))
+            self._verdict = verdict.judge(self._plan.primary.task_name, tuple(self._exits.values()))
             if self._verdict is None and self._delivery.broken is not None:
                 self._verdict = verdict.output_gone(self._delivery.broken)
             settle_s = 0.0 if self._verdict is None or self._verdict.exit_code else self._settle_s

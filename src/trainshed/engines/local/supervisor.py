@@ -26,7 +26,7 @@ from functools import partial
 from typing import NoReturn
 
 from trainshed.engines.local import linux, tree
-from trainshed.engines.local.cgroup import Leaf
+from trainshed.engines.local.cgroup import Box
 from trainshed.engines.local.interrupts import ignore_in_supervisor
 from trainshed.engines.local.messages import Exited, Finished, Message, Started, StartFailed, encode
 
@@ -62,7 +62,7 @@ def supervise(
     commands: Sequence[Command],
     outputs: Sequence[Outputs],
     channel: socket.socket,
-    leaf: Leaf | None,
+    leaf: Box | None,
 ) -> NoReturn:
     """Be the supervisor; to be called in a fresh fork, which it ends."""
     code = os.EX_SOFTWARE
@@ -82,7 +82,7 @@ def supervise(
 
 
 class _Supervisor:
-    def __init__(self, channel: socket.socket, leaf: Leaf | None, wake: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, leaf: Box | None, wake: socket.socket) -> None:
         self._channel = channel
         self._leaf = leaf
         self._wake = wake

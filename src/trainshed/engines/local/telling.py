@@ -1,20 +1,23 @@
 """From what is known of an attempt to the observation that the controller is told."""
 
+from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
 from trainshed.engines.local.attempt_folder import AttemptFolder
-from trainshed.engines.local.records import Known
+from trainshed.engines.local.records import Known, hangs_of, outcome_of
 
 _LAST_WORDS_LENGTH: Final = 2000
 
 
 def told(key: AttemptKey, known: Known) -> Observation:
-    """What the records say of an attempt whose runner lives, or has told its end."""
+    """What the records say of an attempt whose supervisor lives, or has told its end."""
     if known.ended is not None:
-        return ended(key, known, known.ended.outcome, known.ended.fault)
+        if known.ended.lost:
+            return lost(key, known, known.ended.fault or "")
+        return ended(key, known, outcome_of(known.ended.outcome), known.ended.fault)
     phase = Phase.STARTING if known.ready is None else Phase.READY
-    return Observation(key=key, phase=phase, task_names=_task_names(known))
+    return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hangs_of(known))
 
 
 def ended(key: AttemptKey, known: Known, outcome: Outcome, fault: str | None = None) -> Observation:
@@ -33,9 +36,9 @@ def _task_names(known: Known) -> tuple[str, ...]:
 
 
 def last_words(folder: AttemptFolder) -> str:
-    """The end of what the runner has said of itself; empty where it said nothing."""
+    """The end of what the supervisor has said of itself; empty where it said nothing."""
     try:
-        text = folder.words.read_text(encoding="utf-8", errors="replace")
+        text = Path(folder.words).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
     return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]

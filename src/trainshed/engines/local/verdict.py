@@ -7,42 +7,70 @@ done its part.
 """
 
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from trainshed.engines.base import SIGNAL_BASE, ReplicaExit
-from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.roles import Role
+from trainshed.engines.exit_status import SIGNAL_BASE
 
-_LAST_WORDS_MAX = 200
+_LAST_WORDS_MAX: Final = 200
 
-#: Roles that serve others and never end by themselves.
-SERVERS = frozenset({Role.PARAMETER_SERVER, Role.REDUCER})
+#: Roles (values of ``model.roles.Role``) that serve others and never end by themselves.
+SERVERS: Final = frozenset({"parameter_server", "reducer"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Exit(Protocol):
+    """What must be known of the end of a replica; ``engines.base.ReplicaExit`` has more."""
+
+    @property
+    def task_name(self) -> str:
+        """Which replica it was."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended by itself."""
+
+    @property
+    def signal(self) -> int | None:
+        """What it was killed by."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+
+    @property
+    def stopped_by_us(self) -> bool:
+        """Whether it had been asked to end."""
+
+    @property
+    def status(self) -> int:
+        """The exit as one number."""
+
+
+class Verdict(NamedTuple):
     """What a job's exit code will be, and which replica or signal decided it."""
 
     exit_code: int
-    decider: ReplicaExit | None = None
+    decider: Exit | None = None
     signum: signal.Signals | None = None
     reason: str = ""
 
 
-def judge(plan: LaunchPlan, exits: Sequence[ReplicaExit]) -> Verdict | None:
-    """The verdict after these exits, in the order in which they were seen; None: go on."""
+def judge(primary: str, exits: Sequence[Exit]) -> Verdict | None:
+    """The verdict after these exits, in the order in which they were seen; None: go on.
+
+    ``primary`` is the task name of the replica whose end decides.
+    """
     own = [e for e in exits if not e.stopped_by_us]
-    primary = next((e for e in own if e.task_name == plan.primary.task_name), None)
-    if primary is not None and primary.status == 0:
-        return Verdict(exit_code=0, decider=primary)
+    ended = next((e for e in own if e.task_name == primary), None)
+    if ended is not None and ended.status == 0:
+        return Verdict(exit_code=0, decider=ended)
     failed = next((e for e in own if e.status != 0), None)
     return None if failed is None else Verdict(exit_code=failed.status, decider=failed)
 
 
-def interrupted(signum: signal.Signals) -> Verdict:
-    """The verdict when a signal told the launcher to end."""
-    return Verdict(exit_code=SIGNAL_BASE + signum, signum=signum)
+def interrupted(signum: signal.Signals, reason: str = "") -> Verdict:
+    """The verdict when a signal told the launcher to end, or an order with a reason of its own."""
+    return Verdict(exit_code=SIGNAL_BASE + signum, signum=signum, reason=reason)
 
 
 def output_gone(error: OSError) -> Verdict:
@@ -53,22 +81,24 @@ def output_gone(error: OSError) -> Verdict:
     return Verdict(exit_code=SIGNAL_BASE + signal.SIGPIPE, reason=f"{cause}; the job was ended")
 
 
-def may_end_together(plan: LaunchPlan) -> bool:
+def may_end_together(roles: Iterable[str]) -> bool:
     """Whether workers are expected to end when the primary does, rather than to be stopped.
 
     Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
-    servers themselves.
+    servers themselves.  ``roles`` are those of all replicas, as values of ``model.roles.Role``.
     """
-    return not any(replica.role in SERVERS for replica in plan.replicas)
+    return SERVERS.isdisjoint(roles)
 
 
-def message(verdict: Verdict, last_words: Mapping[str, str]) -> str:
-    """The one line that says how the job ended; ``last_words`` by task name."""
-    if verdict.signum is not None:
-        return f"stopped by {verdict.signum.name}"
+def message(verdict: Verdict, last_words: Mapping[str, str], how: str = "") -> str:
+    """The one line that says how the job ended; ``last_words`` by task name.
+
+    ``how`` is what to say of the deciding replica, where more is known than its exit.
+    """
     if verdict.decider is None:
-        return verdict.reason
-    text = f"{_how(verdict.decider)} after {verdict.decider.seconds:.1f} s"
+        return verdict.reason or f"stopped by {signal_name(verdict.signum or 0)}"
+    decider = verdict.decider
+    text = f"{decider.task_name} {how or _how(decider)} after {decider.seconds:.1f} s"
     said = words_of(verdict, last_words)
     return f"{text}: {said}" if said else text
 
@@ -80,12 +110,11 @@ def words_of(verdict: Verdict, last_words: Mapping[str, str]) -> str:
     return last_words.get(verdict.decider.task_name, "")[:_LAST_WORDS_MAX]
 
 
-def _how(ended: ReplicaExit) -> str:
+def _how(ended: Exit) -> str:
     if ended.signal is None:
-        return f"{ended.task_name} exited with code {ended.exit_code}"
-    name = signal_name(ended.signal)
+        return f"exited with code {ended.exit_code}"
     cause = " (out of memory?)" if ended.signal == signal.SIGKILL else ""
-    return f"{ended.task_name} was killed by {name}{cause}"
+    return f"was killed by {signal_name(ended.signal)}{cause}"
 
 
 def signal_name(number: int) -> str:

@@ -1,0 +1,159 @@
+"""Which container runtime works here, asked once when the server starts.
+
+That a command is installed says little: a docker client without its daemon is on many machines.  So
+each is asked for something that only a working one can answer.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.engines.local.containers.client_env import client_env
+from trainshed.engines.local.containers.runtime import (
+    APPTAINER,
+    AUTO,
+    CHILDREN_OF_CLIENT,
+    NAMES,
+    NO_RUNTIME,
+    NONE,
+    PODMAN,
+    SINGULARITY,
+    UNPRIVILEGED,
+    USER_OF_IMAGE,
+    Found,
+    Runtime,
+)
+
+#: A daemon that takes longer is of no use to a server that starts.
+ANSWER_S_MAX: Final = 5.0
+_ROOT: Final = 0
+#: Where podman looks for the first process of containers, besides the PATH.
+_PODMAN_INITS: Final = ("/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit")
+
+#: Runs a command and gives its exit status and stdout, or raises OSError or TimeoutExpired.
+Ask = Callable[[tuple[str, ...]], tuple[int, str]]
+
+
+class _Trouble(Exception):
+    """Why an installed runtime is of no use, to follow its name in a sentence."""
+
+
+def find(
+    asked: str = AUTO,
+    *,
+    user: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    euid: int | None = None,
+    egid: int | None = None,
+) -> Found:
+    """The runtime that was asked for, or with ``auto`` the first that works.
+
+    ``user`` is UID[:GID], ``image``, or None: the server's own where that is not root, else
+    ``UNPRIVILEGED``.
+    """
+    if asked == NO_RUNTIME:
+        return NONE
+    me = (os.geteuid() if euid is None else euid, os.getegid() if egid is None else egid)
+    wanted = NAMES if asked == AUTO else _WITH_ALIASES.get(asked, (asked,))
+    reasons, absent = [], []
+    for name in wanted:
+        program = shutil.which(name, path=environ.get("PATH"))
+        if program is None:
+            absent.append(name)
+            continue
+        try:
+            return Found(_answering(name, program, _user(user, *me), _asker(environ), me[0]))
+        except _Trouble as trouble:
+            reasons.append(f"{name} {trouble}")
+    if absent and not reasons:
+        reasons.append(f"{_listed(absent)} {'is' if len(absent) == 1 else 'are'} not installed")
+    return Found(None, "; ".join(reasons))
+
+
+_WITH_ALIASES: Final = {APPTAINER: (APPTAINER, SINGULARITY)}
+
+
+def _user(asked: str | None, euid: int, egid: int) -> str | None:
+    if asked == USER_OF_IMAGE:
+        return None
+    if asked:
+        return asked if ":" in asked else f"{asked}:{asked}"
+    return UNPRIVILEGED if euid == _ROOT else f"{euid}:{egid}"
+
+
+def _answering(name: str, program: str, user: str | None, ask: Ask, euid: int) -> Runtime:
+    """The runtime, if it answers.  Raises _Trouble."""
+    if name in CHILDREN_OF_CLIENT:
+        if euid == _ROOT and user is not None:
+            raise _Trouble(
+                "is installed but would run images as root, as the server does; start the server "
+                f'as another user, or set container_user = "{USER_OF_IMAGE}"'
+            )
+        version, has_init = _word(ask, program, "version"), True
+    elif name == PODMAN:
+        version, has_init = _podman(ask, program)
+    else:
+        version, has_init = _docker(ask, program)
+    return Runtime(name=name, program=program, version=version, user=user, has_init=has_init)
+
+
+def _docker(ask: Ask, program: str) -> tuple[str, bool]:
+    """The version of the daemon, and whether it has an init for containers."""
+    answer = _said(
+        ask, (program, "version", "--format", "{{json .Server}}"), "its daemon does not answer"
+    )
+    try:
+        server = json.loads(answer)
+        components: list[dict[str, Any]] = server.get("Components") or []
+        inits = [c["Version"] for c in components if c["Name"] == "docker-init"]
+        return str(server["Version"]), any(v not in {"", "N/A"} for v in inits)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _Trouble("is installed but does not answer as Docker does") from None
+
+
+def _podman(ask: Ask, program: str) -> tuple[str, bool]:
+    format_ = "{{.Version.Version}}"
+    version = _said(ask, (program, "info", "--format", format_), "cannot be used").strip()
+    has_init = shutil.which("catatonit") or any(Path(path).exists() for path in _PODMAN_INITS)
+    return version, bool(has_init)
+
+
+def _word(ask: Ask, *command: str) -> str:
+    return _said(ask, command, "cannot be used").strip()
+
+
+def _said(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
+    """What a command writes.  Raises _Trouble for one that fails, writes nothing, or hangs."""
+    try:
+        status, answer = ask(command)
+    except (OSError, subprocess.SubprocessError):
+        raise _Trouble(f"is installed but {otherwise}") from None
+    if status != 0 or not answer.strip():
+        raise _Trouble(f"is installed but {otherwise}")
+    return answer
+
+
+def _asker(environ: Mapping[str, str]) -> Ask:
+    def ask(command: tuple[str, ...]) -> tuple[int, str]:
+        found = subprocess.run(  # noqa: S603  # found on the server's own PATH
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=ANSWER_S_MAX,
+            env=client_env(environ),
+        )
+        return found.returncode, found.stdout
+
+    return ask
+
+
+def _listed(names: list[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

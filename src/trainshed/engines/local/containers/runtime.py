@@ -1,0 +1,62 @@
+"""The container runtime of a machine, or why there is none."""
+
+from typing import Final, NamedTuple
+
+DOCKER: Final = "docker"
+PODMAN: Final = "podman"
+APPTAINER: Final = "apptainer"
+SINGULARITY: Final = "singularity"
+
+#: What the programs are called, the one that is taken first where several work.
+NAMES: Final = (DOCKER, PODMAN, APPTAINER, SINGULARITY)
+
+#: What the setting ``container_runtime`` may be, besides the name of one.
+AUTO: Final = "auto"
+NO_RUNTIME: Final = "none"
+CHOICES: Final = (AUTO, NO_RUNTIME, DOCKER, PODMAN, APPTAINER)
+
+#: Those whose containers are processes of the replica itself; the others have a daemon or a monitor
+#: that the end of their client does not end.
+CHILDREN_OF_CLIENT: Final = frozenset({APPTAINER, SINGULARITY})
+
+#: Whom containers run as where the server is root and nothing else was said.  Not ``nobody``, which
+#: daemons of the machine share; Debian reserves this number and gives it to none.
+UNPRIVILEGED: Final = "65533:65533"
+
+#: In place of a user: the one that the image names, which is mostly root.
+USER_OF_IMAGE: Final = "image"
+
+
+class Runtime(NamedTuple):
+    """A runtime that answers."""
+
+    name: str
+    """One of ``NAMES``."""
+    program: str
+    """The path of its command."""
+    version: str
+    user: str | None
+    """``UID:GID`` of the containers; None is the image's own."""
+    has_init: bool = False
+    """Whether it can give containers a first process that passes on signals and reaps."""
+
+    @property
+    def told(self) -> str:
+        """For people: ``docker 28.2.2, containers run as 1000:1000``."""
+        return f"{self.name} {self.version}, containers run as {self.user or 'their images say'}"
+
+
+class Found(NamedTuple):
+    """What was found when the server started: a runtime, or the reason why there is none."""
+
+    runtime: Runtime | None
+    reason: str = ""
+    """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
+
+    @property
+    def told(self) -> str:
+        """The line of the server's start."""
+        return self.runtime.told if self.runtime else f"none: {self.reason}"
+
+
+NONE: Final = Found(None, 'the setting container_runtime is "none"')

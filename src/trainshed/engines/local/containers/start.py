@@ -1,0 +1,139 @@
+"""From a replica of a launch plan to what a supervisor runs for it where it has a container."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.engines.local.containers import apptainer_argv, docker_argv
+from trainshed.engines.local.containers.box import Bind, Box, shm_bytes
+from trainshed.engines.local.containers.client_env import client_env
+from trainshed.engines.local.containers.runtime import CHILDREN_OF_CLIENT, Runtime
+from trainshed.engines.local.containers.variables import for_apptainer, for_docker
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
+
+_PRIVATE: Final = 0o600
+_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+_USER_NAME: Final = "trainshed"
+
+
+class Surroundings(NamedTuple):
+    """What all replicas of an attempt on this machine share."""
+
+    mark: str
+    """UID/ATTEMPT."""
+    files: str
+    """A private folder for the files that runtimes read variables from."""
+    work: str
+    """The attempt's folder to write to: the home of its containers."""
+    replicas: int
+    """How many share the machine's memory."""
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(address, name)."""
+    binds: tuple[tuple[str, str], ...] = ()
+    """(folder here, folder there), as in a launch plan."""
+    shown: tuple[str, ...] = ()
+    """Folders and files of the attempt that are found in containers at the same place."""
+
+
+class Start(NamedTuple):
+    """How a replica's container is run."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    """The whole environment of the command; the container has its own."""
+    cleanup: tuple[tuple[str, ...], ...] = ()
+    """Commands that end what may be left of the attempt when no client lives: to be run before the
+    end of the attempt is told.  Replicas have the same, which is to be run once."""
+    is_process: bool = False
+    """Whether the container's processes are the replica's own: limits, names and folders that
+    processes are given hold for it too.  Else they are in ``argv``."""
+
+
+def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
+    runtime: Runtime | None,
+    replica: ReplicaPlan,
+    around: Surroundings,
+    *,
+    env: Mapping[str, str],
+    devices: Sequence[str] = (),
+    launcher_env: Mapping[str, str] = os.environ,
+) -> Start:
+    """Compose the command of a replica's container; writes the file with its variables.
+
+    ``env`` are the container's variables: the plan's, the attempt's and those of the devices, and
+    nothing of the machine's.  Raises EngineFault where there is no runtime, OSError for the file.
+    """
+    if runtime is None:
+        raise EngineFault("the job's image needs a container runtime, and there is none any more")
+    if replica.container is None:
+        raise AssertionError(f"{replica.task_name} has no container")
+    named = _named(runtime, around)
+    box = _box(replica, replica.container, around, {**named, **env}, tuple(devices))
+    client = client_env(launcher_env)
+    if runtime.name in CHILDREN_OF_CLIENT:
+        inside = for_apptainer(runtime.name, box.env)
+        return Start(apptainer_argv.run_argv(runtime, box), {**client, **inside}, is_process=True)
+    told = for_docker(box.env)
+    flags = ("--env-file", _written(around.files, replica.task_name, told.file), *told.flags)
+    return Start(
+        argv=docker_argv.run_argv(runtime, box, flags),
+        env={**told.process, **client},
+        cleanup=(docker_argv.empty_argv(runtime, box.mark),),
+    )
+
+
+def container_name(mark: str, task_name: str) -> str:
+    """``ts-1234-2-workerpool0-0``: the same whoever asks, so that any server can remove it."""
+    return f"ts-{mark.replace('/', '-')}-{_NAME.sub('-', task_name)}"
+
+
+def _named(runtime: Runtime, around: Surroundings) -> dict[str, str]:
+    """A user that the image does not know has neither a name nor a folder to write to there."""
+    if runtime.user is None:
+        return {}
+    return {"HOME": around.work, "USER": _USER_NAME, "LOGNAME": _USER_NAME}
+
+
+def _box(
+    replica: ReplicaPlan,
+    plan: ContainerPlan,
+    around: Surroundings,
+    env: Mapping[str, str],
+    devices: tuple[str, ...],
+) -> Box:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Box(
+        name=container_name(around.mark, replica.task_name),
+        mark=around.mark,
+        plan=plan,
+        env=env,
+        shm_bytes=shm_bytes(replica.memory_bytes_max, memory, around.replicas),
+        home=around.work,
+        hosts=around.hosts,
+        binds=tuple(dict.fromkeys(_binds(around))),
+        devices=devices,
+        memory_bytes=replica.memory_bytes_max,
+        cpus=replica.cpus_max,
+    )
+
+
+def _binds(around: Surroundings) -> Iterator[Bind]:
+    """The job's folders where the machine has them, which AIP_* and --job-dir name, and at /gcs."""
+    yield Bind(around.work, around.work)
+    for place in around.shown:
+        yield Bind(place, place)
+    for here, there in around.binds:
+        yield Bind(here, there)
+        yield Bind(here, here)
+
+
+def _written(folder: str, task_name: str, text: str) -> str:
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = Path(folder, task_name)
+    path.touch(mode=_PRIVATE)
+    path.write_text(text, encoding="utf-8")
+    return str(path)

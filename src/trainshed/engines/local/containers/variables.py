@@ -1,0 +1,57 @@
+"""How the variables of a replica reach its container, unchanged and seen by nobody else.
+
+docker and podman read them from a private file, a line each.  What a line cannot hold goes through
+the command's own environment, and what the command itself might listen to goes, only then, into its
+arguments.  apptainer knows them by a prefix in its environment, which no other variable has.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from trainshed.engines.local.containers.client_env import is_heard
+
+#: The readers of env files take lines of 64 KiB.
+_LINE_BYTES_MAX: Final = 60_000
+
+#: apptainer's users have the home of the machine, or the one of ``--home``.
+_NOT_TO_BE_SET: Final = frozenset({"HOME"})
+
+
+class Told(NamedTuple):
+    """The three ways of docker and podman; ``flags`` come before the image."""
+
+    file: str
+    """The text of the env file."""
+    flags: tuple[str, ...]
+    process: Mapping[str, str]
+    """Variables of the command's own environment, for the names in ``flags``."""
+
+
+def for_docker(env: Mapping[str, str]) -> Told:
+    """Divide the variables among the three."""
+    lines, flags, process = [], [], {}
+    for name, value in env.items():
+        if _fits_a_line(name, value):
+            lines.append(f"{name}={value}\n")
+        elif is_heard(name):
+            flags += ["--env", f"{name}={value}"]
+        else:
+            flags += ["--env", name]
+            process[name] = value
+    return Told(file="".join(lines), flags=tuple(flags), process=process)
+
+
+def for_apptainer(program: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the command's environment that become those of the container."""
+    prefix = f"{program.upper()}ENV_"
+    return {prefix + name: value for name, value in env.items() if name not in _NOT_TO_BE_SET}
+
+
+def _fits_a_line(name: str, value: str) -> bool:
+    """Some podmans unquote values, all readers end lines, and none takes what is no UTF-8."""
+    if value[:1] in {'"', "'"} or any(c in value for c in "\r\n"):
+        return False
+    try:
+        return len(name) + len(value.encode()) < _LINE_BYTES_MAX
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,1 @@
+"""The supervisor of an attempt: the one small process that owns its replicas to their end."""

@@ -1,0 +1,248 @@
+"""One attempt from its errand to its end, a step at a time.
+
+The steps: the preparer, all replicas at once or none, the verdict, the end of every process, the
+program that waits for devices, the last line on disk.  An order to stop may come at any step.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from trainshed.engines.local import verdict
+from trainshed.engines.local.attempt_folder import AttemptFolder, Order
+from trainshed.engines.local.supervise.children import Children
+from trainshed.engines.local.supervise.closing import Closing
+from trainshed.engines.local.supervise.ending import Ending
+from trainshed.engines.local.supervise.errand import Errand
+from trainshed.engines.local.supervise.facts import Facts
+from trainshed.engines.local.supervise.judging import STOPPED_EARLY, Judge, failed, settle_s
+from trainshed.engines.local.supervise.ladder import Cage
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.output import Output
+from trainshed.engines.local.supervise.records import Decided, Ended, Ready
+from trainshed.engines.local.supervise.replicas import Replicas, exits_in_order, task_names
+from trainshed.engines.local.supervise.segments import SegmentWriter
+from trainshed.engines.local.supervise.watching import Watching
+from trainshed.engines.local.verdict import Verdict
+
+if TYPE_CHECKING:
+    from trainshed.engines.local.supervise.preparer import Preparer
+
+#: Why replicas are stopped when nobody has ordered it; a value of ``model.stopping.StopReason``.
+OVER: Final = "end"
+_LOOK_S: Final = 0.1
+_RETRY_S: Final = 1.0
+
+
+class Attempt:
+    """What is known of a running attempt, and what to do next."""
+
+    def __init__(  # noqa: PLR0913 - the parts that it moves
+        self,
+        loop: Loop,
+        folder: AttemptFolder,
+        errand: Errand,
+        *,
+        facts: Facts,
+        cage: Cage,
+        log: SegmentWriter,
+        descriptors: tuple[int, int],
+    ) -> None:
+        """Nothing is started before the first ``advance``."""
+        self._loop = loop
+        self._folder = folder
+        self._facts = facts
+        self._cage = cage
+        self._log = log
+        self._descriptors = descriptors
+        self._step: Callable[[], bool] = self._preparing
+        self._verdict: Verdict | None = None
+        self._order: Order | None = None
+        self._preparer: Preparer | None = None
+        self._settled_s = 0.0
+        self._locks: list[int] = []
+        self._end: Ended | None = None
+        self.errand = errand
+        self.children = Children()
+        self.output = Output(loop, log, self._wrote)
+        self.replicas = Replicas(loop, self.children, self.output, cage, descriptors)
+        self._judge = Judge(self.replicas, self.output)
+        self.watching: Watching | None = None
+        self._closing = Closing(loop, self.children, folder.path, self.output.note, descriptors)
+        self._ending = Ending(loop, folder, self.replicas, self.output.note)
+        self.ended: Ended | None = None
+        """How it ended, once nothing of it lives and its log is on disk."""
+
+    @property
+    def phase(self) -> str:
+        """The step that it is at, in one word for people."""
+        return self._step.__name__.strip("_")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no process of it lives any more."""
+        return self._ending.is_over
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """The means by which its processes are ended, best first."""
+        return self._cage.rungs
+
+    def advance(self) -> None:
+        """Take every step that can be taken now."""
+        self.output.deliver()
+        while self.ended is None and self._step():
+            self.output.deliver()
+
+    def obey(self, order: Order, words: str = "") -> None:
+        """Take an order to stop; a later one may only be stricter.  ``words`` go to the log."""
+        new = order.after(self._order)
+        if new is None:
+            return
+        if self._verdict is None and self._end is None:
+            self._verdict = verdict.interrupted(signal.SIGTERM, new.message)
+            said = f"Stopping all replicas; they have {new.grace_s:g} s to end."
+            self.output.note(words or said)
+        self._order = new
+        if self._preparer is not None:
+            self._preparer.stop(new.grace_s)
+        if self._ending.has_begun:
+            self._ending.begin(new)
+
+    def _preparing(self) -> bool:
+        if self._preparer is None:
+            if self.errand.prepare is None or self._order is not None:
+                return self._go(self._starting)
+            self._preparer = self._prepared_by(self.errand.prepare)
+        if not self._preparer.has_ended:
+            return False
+        self._locks = self._preparer.locks
+        if self._order is None:
+            self._complete(self._preparer)
+        return self._go(self._starting)
+
+    def _prepared_by(self, argv: Sequence[str]) -> "Preparer":
+        """Imported for those who need it: most attempts do without."""
+        from trainshed.engines.local.supervise.preparer import Preparer  # noqa: PLC0415 - see above
+
+        preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
+        preparer.start(argv, self.errand.mark, self._folder.work)
+        return preparer
+
+    def _complete(self, preparer: "Preparer") -> None:
+        found, fault = preparer.found()
+        if found is None:
+            self._end = failed(fault)._replace(lost=preparer.is_worth_another_try)
+            return
+        try:
+            self.errand = self.errand.completed(found)
+        except (KeyError, TypeError, ValueError) as error:
+            self._end = failed(f"the preparer's answer makes no sense: {error!r}")
+
+    def _starting(self) -> bool:
+        if self._order is not None:
+            self._end = Ended(STOPPED_EARLY)
+        if self._end is not None:
+            return self._tear_down(Order(0.0, OVER))
+        self.watching = Watching(
+            self._loop,
+            self._folder,
+            self.errand,
+            children=self.children,
+            replicas=self.replicas,
+            facts=self._facts,
+            note=self.output.note,
+            descriptors=self._descriptors,
+        )
+        self.replicas.start(self.errand.replicas, self._folder.hosts)
+        self.output.get_ready()
+        return self._go(self._launching)
+
+    def _launching(self) -> bool:
+        if self.replicas.fault is not None:
+            self._end = failed(self.replicas.fault)
+            return self._tear_down(Order(0.0, OVER))
+        if self.replicas.have_started:
+            self._facts.tell(Ready(task_names(self.errand.replicas)))
+            if self.watching is not None:
+                self.watching.begin()
+            return self._go(self._running)
+        return self._order is not None and self._go(self._deciding)
+
+    def _running(self) -> bool:
+        self._verdict = self._verdict or self._judge.verdict(self.errand)
+        if self._verdict is None:
+            return False
+        self._settled_s = self._loop.now() + settle_s(self.errand, self._verdict)
+        self._loop.at(self._settled_s, _wake)
+        return self._go(self._settling)
+
+    def _settling(self) -> bool:
+        is_over = self.replicas.have_ended() or self._loop.now() >= self._settled_s
+        return (is_over or self._order is not None) and self._go(self._deciding)
+
+    def _deciding(self) -> bool:
+        """Before anything is torn down, so that it is known whatever happens then (DESIGN 5.6).
+
+        An order does not wait for a full disk: what it ends may be what fills it.
+        """
+        if self._end is None and self._verdict is not None:
+            self._end = Ended(self._judge.end(self._verdict))
+            end = self._end.outcome
+            decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
+            self._facts.tell(decided, durably=True)
+        if not self._facts.are_told and self._order is None:
+            return False
+        over = Order(self.errand.grace_s, OVER, "The job is over.")
+        return self._tear_down(self._order or over)
+
+    def _emptying(self) -> bool:
+        self.children.reap()
+        if self.children.any_left or self._cage.living():
+            self._loop.after(_LOOK_S, _wake)
+            return False
+        self._ending.close()
+        return self.output.finish() and self._go(self._waiting)
+
+    def _waiting(self) -> bool:
+        """For containers to be gone and devices to be free, where a program knows how."""
+        if not self._closing.advance(self.errand):
+            return False
+        self.children.reap()
+        if self.children.any_left:  # whatever those programs have left
+            self._cage.kill()
+            self._loop.after(_LOOK_S, _wake)
+            return False
+        return self._go(self._syncing)
+
+    def _syncing(self) -> bool:
+        if self.watching is not None:
+            self.watching.close()
+        if not (self.output.deliver() and self._log.sync()):
+            self._loop.after(_RETRY_S, _wake)
+            return False
+        for descriptor in self._locks:
+            os.close(descriptor)
+        end = self._end or failed("it has ended")
+        exits = exits_in_order(self.replicas.exits)
+        self.ended = end._replace(outcome=end.outcome._replace(replicas=exits))
+        return False
+
+    def _go(self, step: Callable[[], bool]) -> bool:
+        self._step = step
+        return True
+
+    def _tear_down(self, order: Order) -> bool:
+        if self.watching is not None:
+            self.watching.stop()
+        self._ending.begin(order)
+        return self._go(self._emptying)
+
+    def _wrote(self, index: int) -> None:
+        if self.watching is not None:
+            self.watching.wrote(index)
+
+
+def _wake() -> None:
+    """Nothing: the turn of the loop is what was wanted."""

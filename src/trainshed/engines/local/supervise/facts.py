@@ -1,0 +1,49 @@
+"""Tells the records of an attempt, in order, and again until they are written.
+
+A full disk is waited for: an end that nobody knows of is a restart.
+"""
+
+from collections import deque
+from typing import Final
+
+from trainshed.engines.local.supervise import records
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.records import Record
+
+_RETRY_S: Final = 1.0
+
+
+class Facts:
+    """The records file of one attempt, as its supervisor writes it."""
+
+    def __init__(self, loop: Loop, path: str) -> None:
+        """Nothing is told yet."""
+        self._loop = loop
+        self._path = path
+        self._waiting: deque[tuple[Record, bool]] = deque()
+        self._is_retrying = False
+
+    @property
+    def are_told(self) -> bool:
+        """Whether every record is in the file."""
+        return not self._waiting
+
+    def tell(self, record: Record, *, durably: bool = False) -> None:
+        """Write a record, now or as soon as that is possible."""
+        self._waiting.append((record, durably))
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            while self._waiting:
+                record, durably = self._waiting[0]
+                records.append(self._path, record, durably=durably)
+                self._waiting.popleft()
+        except OSError:
+            if not self._is_retrying:
+                self._is_retrying = True
+                self._loop.after(_RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._is_retrying = False
+        self._write()

@@ -1,0 +1,129 @@
+"""Runs a program for the supervisor beside the replicas: a preparer, a look at stacks, a wait."""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from trainshed.engines.local.lines import LineBuffer
+from trainshed.engines.local.supervise.children import Children, Death
+from trainshed.engines.local.supervise.loop import Loop, Timer
+from trainshed.engines.local.supervise.spawn import Command, Wiring, fork_exec, read_fault
+
+_READ_BYTES: Final = 1 << 16
+_LINE_BYTES_MAX: Final = 1 << 15
+_DRAIN_READS: Final = 64
+_NOT_STARTED: Final = 127
+
+
+class Helper:
+    """One run of a program; its lines are told as they come, then its end, once."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        children: Children,
+        *,
+        heard: Callable[[str, str], object],
+        ended: Callable[[int], object],
+        descriptors: tuple[int, int],
+    ) -> None:
+        """``heard`` gets each line and its stream, ``ended`` the status (a signal negated)."""
+        self._loop = loop
+        self._children = children
+        self._heard = heard
+        self._tell_end = ended
+        self._descriptors = descriptors
+        self._readers: dict[int, tuple[str, LineBuffer]] = {}
+        self._errors = b""
+        self._limit: Timer | None = None
+        self._pid = 0
+
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        *,
+        limit_s: float | None = None,
+        channel: int | None = None,
+    ) -> None:
+        """Start it; after ``limit_s`` seconds it is killed.  ``channel`` becomes descriptor 3."""
+        wiring = Wiring(self._pipe("stdout"), self._pipe("stderr"), channel)
+        errors = self._pipe("errors")
+        try:
+            self._pid = fork_exec(
+                Command(argv, env, cwd), wiring, errors, descriptors=self._descriptors
+            )
+        except OSError as error:
+            self._heard(f"cannot start {argv[0]}: {error.strerror}", "stderr")
+            self._loop.after(0.0, partial(self._finish, _NOT_STARTED))
+            return
+        finally:
+            for descriptor in (wiring.stdout, wiring.stderr, errors):
+                os.close(descriptor)
+        self._children.expect(self._pid, self._ended)
+        if limit_s is not None:
+            self._limit = self._loop.after(limit_s, self.kill)
+
+    def terminate(self) -> None:
+        """Ask it, and what it has started, to end."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it, and what it has started."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, signum: signal.Signals) -> None:
+        if self._pid:
+            with suppress(OSError):
+                os.killpg(self._pid, signum)
+
+    def _pipe(self, stream: str) -> int:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._readers[reader] = (stream, LineBuffer(_LINE_BYTES_MAX))
+        self._loop.on_readable(reader, partial(self._read, reader))
+        return writer
+
+    def _read(self, reader: int) -> bool:
+        """Whether there may be more."""
+        stream, buffer = self._readers[reader]
+        try:
+            data = os.read(reader, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if stream == "errors":
+            self._errors += data
+        else:
+            for line in buffer.feed(data) if data else buffer.finish():
+                self._heard(line, stream)
+        if not data:
+            self._close(reader)
+        return bool(data)
+
+    def _close(self, reader: int) -> None:
+        del self._readers[reader]
+        self._loop.forget(reader)
+        os.close(reader)
+
+    def _ended(self, death: Death) -> None:
+        self._pid = 0
+        for reader in list(self._readers):
+            reads = _DRAIN_READS
+            while reads and self._read(reader):
+                reads -= 1
+        if self._errors:
+            self._heard(read_fault(self._errors).reason, "stderr")
+        self._finish(death.status)
+
+    def _finish(self, status: int) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        for reader, (stream, buffer) in list(self._readers.items()):
+            for line in buffer.finish() if stream != "errors" else ():
+                self._heard(line, stream)
+            self._close(reader)
+        self._tell_end(status)

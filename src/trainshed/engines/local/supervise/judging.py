@@ -1,0 +1,65 @@
+"""What the ends of replicas mean for the attempt (``verdict`` has the rules)."""
+
+import signal
+from typing import Final
+
+from trainshed.engines.local import verdict
+from trainshed.engines.local.supervise.errand import Errand
+from trainshed.engines.local.supervise.output import Output
+from trainshed.engines.local.supervise.records import End, Ended
+from trainshed.engines.local.supervise.replicas import Replicas
+from trainshed.engines.local.verdict import Verdict
+
+#: What an attempt ends with that was to stop before it began.
+STOPPED_EARLY: Final = End(
+    exit_code=verdict.interrupted(signal.SIGTERM).exit_code,
+    message="stopped before it was started",
+    interrupted=True,
+)
+
+
+def failed(why: str) -> Ended:
+    """The end of an attempt that could not be started at all."""
+    return Ended(End(exit_code=1, message=why), fault=why)
+
+
+class Judge:
+    """Judges the replicas by their ends, and tells it with what they wrote last."""
+
+    def __init__(self, replicas: Replicas, output: Output) -> None:
+        """Nobody has ended yet."""
+        self._replicas = replicas
+        self._output = output
+        self._drained: set[int] = set()
+
+    def verdict(self, errand: Errand) -> Verdict | None:
+        """The verdict if there is one, and what led to it could be read."""
+        if not self._have_drained():
+            return None
+        primary = errand.replicas[0].task_name
+        return verdict.judge(primary, tuple(self._replicas.exits.values()))
+
+    def end(self, found: Verdict) -> End:
+        """The end of the attempt in words."""
+        words = self._output.last_words
+        how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
+        return End(
+            exit_code=found.exit_code,
+            message=verdict.message(found, words, how),
+            last_words=verdict.words_of(found, words),
+            interrupted=found.signum is not None,
+        )
+
+    def _have_drained(self) -> bool:
+        for index in self._replicas.exits.keys() - self._drained:
+            if not self._output.drain(index):
+                return False
+            self._drained.add(index)
+        return True
+
+
+def settle_s(errand: Errand, found: Verdict) -> float:
+    """How long the others may take to end by themselves, in seconds."""
+    roles = (replica.role for replica in errand.replicas)
+    settles = found.exit_code == 0 and verdict.may_end_together(roles)
+    return errand.settle_s if settles else 0.0

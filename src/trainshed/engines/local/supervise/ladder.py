@@ -1,0 +1,231 @@
+"""The end of every process of an attempt, by the best means that the machine has.
+
+The rungs, best first (contracts/engines.md section 6): ``cgroup.kill`` ends a cgroup2 directory at
+one moment; the v1 freezer stands in where there is none; the sweep finds what the supervisor, as a
+subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc tell anything.  The
+best is used first, then all weaker ones: each finds what escaped from the one before.
+
+A kill does not wait: what was sent SIGKILL may take a moment to give back its memory.  The caller
+repeats it while ``living`` is True.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from trainshed.engines.local import cgroup, linux, tree
+from trainshed.engines.local.supervise import measuring
+from trainshed.engines.local.supervise.enclosure import FREEZER, UNIFIED, Enclosure, enclose
+from trainshed.engines.local.supervise.limits import Limits, Usage
+
+CGROUP_KILL: Final = "cgroup.kill"
+V1_FREEZER: Final = "v1 freezer"
+SWEEP: Final = "subreaper sweep"
+KILLPG: Final = "killpg"
+
+#: Every rung, best first.
+RUNGS: Final = (CGROUP_KILL, V1_FREEZER, SWEEP, KILLPG)
+
+_NS_PER_S: Final = 1_000_000_000
+_KIB: Final = 1024
+
+
+def open_cage(
+    name: str, count: int, limits: Sequence[Limits] = (), *, allow: Collection[str] = RUNGS
+) -> "Cage":
+    """Make the boxes of an attempt of ``count`` replicas; to be called by its supervisor.
+
+    ``name`` is for people who look into the cgroup trees.  ``limits`` are by index; none at all is
+    as good as none for each.  ``allow`` has the rungs that may be used, for tests of a single one.
+    The calling process becomes the one that orphans are handed to, if the sweep is allowed.
+    """
+    enclosure = enclose(
+        name, count, limits, unified=CGROUP_KILL in allow, freezer=V1_FREEZER in allow
+    )
+    available = {
+        CGROUP_KILL: UNIFIED in enclosure.boxes,
+        V1_FREEZER: FREEZER in enclosure.boxes,
+        SWEEP: SWEEP in allow and linux.adopt_orphans(True) and tree.can_list(),
+        KILLPG: KILLPG in allow,
+    }
+    return Cage(enclosure, tuple(rung for rung in RUNGS if available[rung]), count)
+
+
+class Cage:
+    """The boxes of one attempt, and the rungs by which its processes are ended."""
+
+    __slots__ = ("_enclosure", "_machine_oom_kills", "_pids", "_seen", "rungs")
+
+    def __init__(self, enclosure: Enclosure, rungs: tuple[str, ...], count: int) -> None:
+        """Take over what has been made."""
+        self._enclosure = enclosure
+        self._pids: dict[int, int] = {}
+        self._seen = [_Seen() for _ in range(count)]
+        self._machine_oom_kills = measuring.machine_oom_kills()
+        self.rungs = rungs
+        """The means that this machine has, best first, to be told in the job's log."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on the limits that cannot be enforced here."""
+        return self._enclosure.remarks
+
+    @property
+    def places(self) -> dict[str, Any]:
+        """What ``end_leftovers`` needs to know, as JSON, should this process be killed."""
+        return {"boxes": [box.path for box in self._enclosure.boxes.values()]}
+
+    def enter(self, index: int) -> bool:
+        """Move the calling process, a fresh fork, into the boxes of a replica; never raises.
+
+        False: it is not in all of them, so perhaps not limited, and weaker rungs will end it.
+        """
+        return self._enclosure.enter(index)
+
+    def started(self, index: int, pid: int) -> None:
+        """Learn the process of a replica: the leader of a session, and a child of this process."""
+        self._pids[index] = pid
+
+    def ended(self, index: int, cpu_s: float, max_rss_kib: int) -> None:
+        """Learn what ``os.wait4`` says a replica used; it knows the peak of one that was brief."""
+        seen = self._seen[index]
+        seen.learn(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
+        seen.machine_oom_kills = measuring.machine_oom_kills() - self._machine_oom_kills
+
+    def kill(self) -> None:
+        """SIGKILL every process of the attempt; never raises."""
+        for tree_name, box in self._enclosure.boxes.items():
+            if tree_name in _KILL:
+                _KILL[tree_name](box.path)
+        if SWEEP in self.rungs:
+            tree.kill_listed(_own_descendants)
+        if KILLPG in self.rungs:
+            for pid in self._pids.values():
+                _kill_group(pid)
+
+    def kill_replica(self, index: int) -> None:
+        """SIGKILL every process of one replica; never raises.
+
+        What left its session and lost its parents is only found by the boxes.
+        """
+        for tree_name, leaf in self._enclosure.leaves(index).items():
+            if tree_name in _KILL:
+                _KILL[tree_name](leaf)
+        pid = self._pids.get(index)
+        if pid is None:
+            return
+        if SWEEP in self.rungs:
+            tree.kill_listed(lambda: _of_replica(pid))
+        if KILLPG in self.rungs:
+            _kill_group(pid)
+
+    def living(self) -> bool | None:
+        """Whether a process of the attempt lives; None where nothing can tell.
+
+        Where the sweep is available, every child of this process counts, also one that is no
+        replica's.  Zombies do not.
+        """
+        boxes = [box for name, box in self._enclosure.boxes.items() if name in _KILL]
+        if any(cgroup.populated(box.path) for box in boxes):
+            return True
+        if SWEEP in self.rungs:
+            return bool(tree.living(_own_descendants()))
+        return False if boxes else None
+
+    def usage(self, index: int) -> Usage:
+        """What a replica has used until now; to be asked before ``remove``, now and then.
+
+        Where memory is not limited its peak is the largest of what was seen when asked.
+        """
+        leaves = self._enclosure.leaves(index)
+        in_use = measuring.memory_bytes(leaves)
+        peak = measuring.peak_bytes(leaves)
+        cpu_ns = measuring.cpu_ns(leaves)
+        seen = self._seen[index]
+        if in_use is None or cpu_ns is None:
+            now = measuring.sample(self._members(index))
+            if now is not None:
+                seen.learn(now.cpu_ns, max(now.memory_bytes, now.largest_bytes))
+                in_use = now.memory_bytes if in_use is None else in_use
+        return Usage(
+            cpu_ns=seen.cpu_ns if cpu_ns is None else cpu_ns,
+            memory_bytes=in_use,
+            peak_bytes=seen.peak_bytes if peak is None else peak,
+            oom_kills=measuring.oom_kills(leaves),
+            machine_oom_kills=seen.machine_oom_kills,
+        )
+
+    def remove(self) -> None:
+        """Remove the boxes, once nothing lives in them; never raises, waits a second at most."""
+        self._enclosure.remove()
+
+    def _members(self, index: int) -> Collection[int]:
+        for leaf in self._enclosure.leaves(index).values():
+            return cgroup.processes(leaf)
+        pid = self._pids.get(index)
+        return () if pid is None else _of_replica(pid)
+
+
+class _Seen:
+    """The largest figures of a replica that were ever seen."""
+
+    __slots__ = ("cpu_ns", "machine_oom_kills", "peak_bytes")
+
+    def __init__(self) -> None:
+        self.cpu_ns: int | None = None
+        self.peak_bytes: int | None = None
+        self.machine_oom_kills = 0
+
+    def learn(self, cpu_ns: int, peak_bytes: int) -> None:
+        self.cpu_ns = max(self.cpu_ns or 0, cpu_ns)
+        self.peak_bytes = max(self.peak_bytes or 0, peak_bytes)
+
+
+#: How the boxes of a tree are emptied; the other trees only limit.
+_KILL: Final[Mapping[str, Callable[[str], bool]]] = {
+    UNIFIED: cgroup.kill_at_once,
+    FREEZER: cgroup.kill_frozen,
+}
+
+
+def _own_descendants() -> list[int]:
+    return [child for _, child in tree.descendants(os.getpid())]
+
+
+def _of_replica(pid: int) -> set[int]:
+    """The replica's process, what is below it, and what is left of its session."""
+    found: set[int] = set()
+    for parent, child in tree.descendants(os.getpid()):
+        with suppress(OSError):
+            if child == pid or parent in found or os.getsid(child) == pid:
+                found.add(child)
+    return found
+
+
+def _kill_group(leader: int) -> None:
+    """SIGKILL a process group unless its number now belongs to a stranger.
+
+    A number is not given away while the group has a member.  Once the leader has been reaped, a
+    process of that number is therefore a new one.
+    """
+    with suppress(OSError):
+        if _gone(leader) or _is_child(leader):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def _is_child(pid: int) -> bool:
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""The end of what a killed supervisor has left of its attempt; anybody may see to it.
+
+Two things lead to it: the boxes whose places the supervisor wrote down, and the variable that every
+process of an attempt inherits, whatever forked it.  The first cannot be left by a program that is
+not root, the second can be changed at will: both are used.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from trainshed.engines.local import cgroup, tree
+from trainshed.model.trainer_contract import JOB
+
+_GONE_S_MAX: Final = 5.0
+_LOCKED_S_MAX: Final = 2.0
+_POLL_S: Final = 0.01
+
+
+def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
+    """SIGKILL whatever is left of an attempt and wait until it is gone, five seconds at most.
+
+    ``places`` are those of its ``Cage``, ``mark`` is UID/ATTEMPT.  Gives the processes that still
+    live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are locked.
+    """
+    boxes = list(places.get("boxes", ()))
+    if not all(_ended(path) for path in boxes):
+        return marked(mark)
+    deadline = time.monotonic() + _GONE_S_MAX
+    while True:
+        tree.kill_listed(lambda: marked(mark))
+        left = tree.living({*marked(mark), *_inside(boxes)})
+        if not left or time.monotonic() > deadline:
+            return sorted(left)
+        time.sleep(_POLL_S)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes whose environment has the mark, but this one and those it descends from."""
+    entry = f"{JOB}={mark}".encode()
+    own = _ancestry()
+    with suppress(OSError):
+        pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+        return [pid for pid in pids - own if entry in _environment(pid)]
+    return []
+
+
+def _ended(path: str) -> bool:
+    """False: its owner lives.  One who just looks, as ``end_abandoned`` does, is waited for."""
+    deadline = time.monotonic() + _LOCKED_S_MAX
+    while not cgroup.end_box(path):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _inside(boxes: list[str]) -> set[int]:
+    return {pid for path in boxes if cgroup.is_box(path) for pid in cgroup.processes(path)}
+
+
+def _ancestry() -> set[int]:
+    """The pids of this process, its parent, and so on."""
+    found = set()
+    pid = os.getpid()
+    with suppress(OSError, ValueError):
+        while pid > 0:
+            found.add(pid)
+            pid = tree.parent_of(pid)
+    return found
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The entries that a process was started with; none if it is gone or not ours to read."""
+    with suppress(OSError):
+        return tree.read_bytes(f"/proc/{pid}/environ").split(b"\0")
+    return []

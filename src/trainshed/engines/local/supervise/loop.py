@@ -1,0 +1,86 @@
+"""Waits for descriptors and times, in one thread: whatever happens calls what was asked for."""
+
+import heapq
+import selectors
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+_WAIT_S_MAX: Final = 3600.0
+
+
+class Timer:
+    """A call at a later time, unless it is called off."""
+
+    __slots__ = ("_call", "at_s")
+
+    def __init__(self, at_s: float, call: Callable[[], object]) -> None:
+        """``at_s`` is a time of the loop's clock."""
+        self.at_s = at_s
+        self._call: Callable[[], object] | None = call
+
+    def __lt__(self, other: "Timer") -> bool:
+        """Earlier ones come first."""
+        return self.at_s < other.at_s
+
+    def cancel(self) -> None:
+        """Call it off; harmless when it is over."""
+        self._call = None
+
+    def ring(self) -> None:
+        """Make the call, once."""
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+
+class Loop:
+    """One turn after the other: wait, then make the calls that are due."""
+
+    def __init__(self) -> None:
+        """Wait for nothing yet."""
+        self._selector = selectors.DefaultSelector()
+        self._timers: list[Timer] = []
+
+    def now(self) -> float:
+        """Seconds of a clock that nobody sets."""
+        return time.monotonic()
+
+    def on_readable(self, source: Any, call: Callable[[], object]) -> None:
+        """Call whenever a descriptor, or what has one, can be read."""
+        self._selector.register(source, selectors.EVENT_READ, call)
+
+    def on_writable(self, source: Any, call: Callable[[], object]) -> None:
+        """Call whenever it can be written; instead of what was asked for it before."""
+        self._selector.modify(source, selectors.EVENT_WRITE, call)
+
+    def forget(self, source: Any) -> None:
+        """Wait for it no longer; to be told before it is closed."""
+        self._selector.unregister(source)
+
+    def at(self, at_s: float, call: Callable[[], object]) -> Timer:
+        """Call at a time."""
+        timer = Timer(at_s, call)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def after(self, delay_s: float, call: Callable[[], object]) -> Timer:
+        """Call after some seconds."""
+        return self.at(self.now() + delay_s, call)
+
+    def turn(self) -> None:
+        """Wait until something can be read or is due, and make the calls."""
+        for key, _ in self._selector.select(self._wait_s()):
+            if key.fileobj in self._selector.get_map():  # an earlier call may have closed it
+                key.data()
+        while self._timers and self._timers[0].at_s <= self.now():
+            heapq.heappop(self._timers).ring()
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._selector.close()
+
+    def _wait_s(self) -> float:
+        if not self._timers:
+            return _WAIT_S_MAX
+        return max(0.0, min(_WAIT_S_MAX, self._timers[0].at_s - self.now()))

@@ -1,0 +1,231 @@
+"""The supervisor: the process that owns one attempt, from its start to its last record.
+
+It is started by the engine and outlives the server.  Whatever happens to the server, there is one
+supervisor an attempt: the first to lock the folder and to write down that it began.
+
+It has one thread and few imports, since a job's first line waits for them and they stay in memory
+as long as the job.  All are made before the job runs, or right after its start: later, the files of
+another version may lie where its own were.
+"""
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from trainshed.engines.local import identity
+from trainshed.engines.local.attempt_folder import AttemptFolder, Order, sync_folder
+from trainshed.engines.local.supervise import errand as errands
+from trainshed.engines.local.supervise.attempt import Attempt
+from trainshed.engines.local.supervise.errand import Errand
+from trainshed.engines.local.supervise.facts import Facts
+from trainshed.engines.local.supervise.judging import STOPPED_EARLY, failed
+from trainshed.engines.local.supervise.ladder import Cage, open_cage
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.records import Began, Ended, Record, decode
+from trainshed.engines.local.supervise.segments import SegmentWriter, last_stamp
+from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
+
+if TYPE_CHECKING:
+    from trainshed.engines.local.supervise.control import Control
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: How often an order is looked for that nobody has told of.
+_LOOK_S: Final = 2.0
+_WAKE_BYTES: Final = 4096
+_STDERR: Final = 2
+_POLL_S: Final = 0.01
+_PRIVATE_FOLDER: Final = 0o700
+#: Values of ``model.stopping.StopReason``.
+_MAINTENANCE, _OVER = "maintenance", "end"
+
+
+def main(path: str) -> int:
+    """Run the attempt of a folder, unless somebody has begun it already."""
+    _close_inherited()
+    wake = _hear_signals()
+    folder = AttemptFolder(path)
+    lock = folder.hold()
+    if lock is None or _has_begun(folder):
+        return 0
+    order = folder.stop_order()
+    if order is not None and order.lost:
+        return 0  # somebody has given this attempt up
+    _Supervisor(folder, lock, wake).run()
+    return 0
+
+
+class _Supervisor:
+    def __init__(self, folder: AttemptFolder, lock: int, wake: int) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._loop = Loop()
+        self._facts = Facts(self._loop, folder.records)
+        self._wake = wake
+        self._cage: Cage | None = None
+        self._attempt: Attempt | None = None
+        self._loop.on_readable(wake, self._hear)
+
+    def run(self) -> None:
+        """Run the attempt and tell its end, unless it was given up."""
+        ended: Ended | None
+        try:
+            ended = self._ended()
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits to be told
+            sys.excepthook(*sys.exc_info())
+            self._end_everything()
+            ended = failed(f"the local engine failed: {type(error).__name__}: {error}")
+        if ended is not None:
+            self._facts.tell(ended, durably=True)
+            self._until_told()
+            sync_folder(self._folder.path)
+        if self._cage is not None:
+            self._cage.remove()
+
+    def _ended(self) -> Ended | None:
+        errand, fault = _errand_of(self._folder)
+        if errand is not None:
+            limits = [replica.limits for replica in errand.replicas]
+            name = f"{errand.uid}-{errand.attempt}"
+            self._cage = open_cage(name, len(errand.replicas), limits)
+        places = {} if self._cage is None else self._cage.places
+        self._facts.tell(Began(*identity.myself(), places=places))
+        self._until_told()
+        order = self._folder.stop_order()  # who orders looks for that record afterwards
+        if order is not None:
+            return None if order.lost else Ended(STOPPED_EARLY)
+        if errand is None or self._cage is None:
+            return failed(fault)
+        return self._performed(errand, self._cage)
+
+    def _performed(self, errand: Errand, cage: Cage) -> Ended | None:
+        log = SegmentWriter(self._folder.log, after_ns=last_stamp(self._folder.job))
+        _make_folders(self._folder)
+        attempt = self._attempt = Attempt(
+            self._loop,
+            self._folder,
+            errand,
+            facts=self._facts,
+            cage=cage,
+            log=log,
+            descriptors=raise_descriptor_limit(),
+        )
+        for text in (*errand.notes, *cage.remarks):
+            attempt.output.note(text)
+        attempt.advance()
+        control = self._control(attempt)
+        self._look_again()
+        while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
+            self._loop.turn()
+            attempt.advance()
+        control.close()
+        log.close()
+        return attempt.ended
+
+    def _control(self, attempt: Attempt) -> "Control":
+        """Imported when the replicas have been started: they need not wait for it."""
+        from trainshed.engines.local.supervise.control import Control  # noqa: PLC0415 - see above
+
+        return Control(self._loop, self._folder, attempt, self._look)
+
+    def _hear(self) -> None:
+        """A signal has come: a child has ended, or somebody wants the attempt to."""
+        try:
+            heard = set(os.read(self._wake, _WAKE_BYTES))
+        except BlockingIOError:
+            return
+        if self._attempt is not None:
+            self._attempt.children.reap()
+        ending = heard.intersection(_ENDING)
+        if ending:
+            self._look(signal.Signals(min(ending)))
+
+    def _look(self, signum: signal.Signals | None = None) -> None:
+        """Obey what was ordered.  A signal without an order: the machine goes down."""
+        if self._attempt is None:
+            return
+        try:
+            order = self._folder.stop_order()
+        except (OSError, ValueError, TypeError):
+            order = None
+        if order is not None:
+            self._attempt.obey(order)
+        elif signum is not None:
+            order = Order(self._attempt.errand.grace_s, _MAINTENANCE)
+            self._attempt.obey(order, f"{signum.name}: stopping all replicas")
+        elif self._is_removed():
+            self._attempt.obey(Order(self._attempt.errand.grace_s, _OVER, "its folder is gone"))
+
+    def _look_again(self) -> None:
+        self._look()
+        self._loop.after(_LOOK_S, self._look_again)
+
+    def _until_told(self) -> None:
+        while not self._facts.are_told and not self._is_removed():
+            self._loop.turn()
+
+    def _is_removed(self) -> bool:
+        """Whether somebody has removed the folder: nobody can ever read what is told there."""
+        return not os.fstat(self._lock).st_nlink and not os.path.isdir(self._folder.path)
+
+    def _end_everything(self) -> None:
+        """What a fault of ours must not leave behind."""
+        while self._cage is not None:
+            self._cage.kill()
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if not self._cage.living():
+                return
+            time.sleep(_POLL_S)
+
+
+def _close_inherited() -> None:
+    """What the server, or whoever started that, has left open is nothing to a job."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > _STDERR:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+def _hear_signals() -> int:
+    """Have signals wake the loop, and do nothing else; where their numbers can be read.
+
+    Handlers that do nothing, rather than SIG_IGN: what is ignored stays ignored in the replicas.
+    """
+    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    for signum in (*_ENDING, signal.SIGCHLD):
+        signal.signal(signum, lambda *_: None)
+    return heard
+
+
+def _has_begun(folder: AttemptFolder) -> bool:
+    try:
+        with open(folder.records, "rb") as file:
+            return any(isinstance(record, Began) for record in map(_record, file))
+    except FileNotFoundError:
+        return False
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        return decode(line)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _errand_of(folder: AttemptFolder) -> tuple[Errand | None, str]:
+    try:
+        return errands.read(folder.errand), ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return None, f"the local engine failed: {type(error).__name__}: {error}"
+
+
+def _make_folders(folder: AttemptFolder) -> None:
+    """What replicas are told of; a full disk is said by those who need them."""
+    for path in (folder.work, folder.shared):
+        with suppress(OSError):
+            os.mkdir(path, _PRIVATE_FOLDER)

@@ -1,0 +1,144 @@
+"""Names and folders that one replica sees and the rest of the machine does not.
+
+A replica gets a mount namespace of its own in which ``/etc/hosts`` knows the other replicas by the
+names that Google gives them, and ``/gcs/BUCKET`` is a folder of this machine.  Everything is looked
+up before the fork; the child makes system calls only.
+
+``/gcs`` must be there to be mounted on, so it is made, once, as an empty folder of the machine's;
+it stays, since removing it would take it from every replica that runs.  Inside it is a small tmpfs
+that is closed for writing, with the binds on it: a program that writes to a bucket that does not
+exist is told so, and does not fill the machine's disk unseen.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.local.tree import read
+
+GCS: Final = "/gcs"
+HOSTS: Final = "/etc/hosts"
+
+# from linux/sched.h, linux/mount.h and linux/capability.h
+_NEW_NAMESPACE = 0x00020000
+_READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1 << 19
+_CAP_SYS_ADMIN = 21
+
+_STDERR: Final = 2
+
+
+class _Mount(NamedTuple):
+    """One call of mount(2)."""
+
+    source: bytes | None
+    target: bytes
+    kind: bytes | None
+    flags: int
+    options: bytes | None
+
+
+class _Folder(NamedTuple):
+    """A folder to make, with those above it."""
+
+    path: str
+
+
+_Step = _Mount | _Folder
+
+
+def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
+    """Write a hosts file: the machine's own, then (address, name) of every replica."""
+    try:
+        machine = read(HOSTS).rstrip("\n")
+    except OSError:
+        machine = "127.0.0.1 localhost"
+    lines = [machine, "# the replicas of this job"]
+    lines += [f"{address} {name}" for address, name in names]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callable[[], None] | None:
+    """Prepare what a forked child calls before exec; None where there is nothing or no right to.
+
+    ``hosts`` is the path of a hosts file, ``binds`` are (folder here, folder there).  What fails in
+    the child is said on its stderr, and the replica starts all the same.
+    """
+    if not (hosts or binds) or not allowed():
+        return None
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        unshare, mount = libc.unshare, libc.mount
+    except (OSError, AttributeError):  # another Unix
+        return None
+    groups = _groups(hosts, binds)
+
+    def enter() -> None:
+        try:
+            _check(unshare(_NEW_NAMESPACE), "a mount namespace")
+            # what is mounted inside stays inside; what is unmounted outside goes inside too
+            _perform(mount, _Mount(None, b"/", None, _SLAVE | _RECURSIVE, None))
+        except OSError as error:
+            _tell(error)
+            return
+        for group in groups:
+            for step in group:
+                try:
+                    _perform(mount, step)
+                except OSError as error:
+                    _tell(error)
+                    if step is group[0]:
+                        break
+
+    return enter
+
+
+def allowed() -> bool:
+    """Whether this process may mount: root is not enough in most containers."""
+    with suppress(OSError, ValueError):
+        for line in read("/proc/self/status").splitlines():
+            if line.startswith("CapEff:"):
+                return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return False
+
+
+def _groups(hosts: str | None, binds: Sequence[Sequence[str]]) -> list[list[_Step]]:
+    """What to do; where the first step of a group fails the others make no sense."""
+    groups: list[list[_Step]] = [[_bind(hosts, HOSTS)]] if hosts else []
+    places = [(here, os.path.normpath(there)) for here, there in binds]
+    in_gcs = [(here, there) for here, there in places if there.startswith(f"{GCS}/")]
+    groups += [[_bind(*place)] for place in places if place not in in_gcs]
+    if in_gcs:
+        with suppress(OSError):
+            os.mkdir(GCS)
+        first = _Mount(b"tmpfs", GCS.encode(), b"tmpfs", 0, b"size=64k,mode=755")
+        folders = [_Folder(there) for _, there in in_gcs]
+        last = _Mount(None, GCS.encode(), None, _REMOUNT | _READ_ONLY, None)
+        groups.append([first, *folders, *(_bind(*place) for place in in_gcs), last])
+    return groups
+
+
+def _bind(here: str, there: str) -> _Mount:
+    return _Mount(os.fsencode(here), os.fsencode(there), None, _BIND | _RECURSIVE, None)
+
+
+def _perform(mount: Callable[..., int], step: _Step) -> None:
+    if isinstance(step, _Folder):
+        os.makedirs(step.path, exist_ok=True)
+        return
+    source, target, kind, flags, options = step
+    code = mount(source, target, kind, ctypes.c_ulong(flags), options)
+    _check(code, f"a mount on {os.fsdecode(target)}")
+
+
+def _check(code: int, what: str) -> None:
+    if code != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def _tell(error: Any) -> None:
+    with suppress(OSError):
+        os.write(_STDERR, f"trainshed: {error.filename} failed: {error.strerror}\n".encode())

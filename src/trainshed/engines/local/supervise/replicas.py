@@ -1,0 +1,206 @@
+"""The replicas of an attempt, all started or none, and what is known of their ends."""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from trainshed.engines.local import tree
+from trainshed.engines.local.supervise import mounts
+from trainshed.engines.local.supervise.children import Children, Death
+from trainshed.engines.local.supervise.ends import describe_end
+from trainshed.engines.local.supervise.errand import Replica
+from trainshed.engines.local.supervise.ladder import Cage
+from trainshed.engines.local.supervise.limits import Usage
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.output import Output, Source
+from trainshed.engines.local.supervise.records import Exit
+from trainshed.engines.local.supervise.spawn import Command, Wiring, fork_exec, read_fault
+
+_FAULT_BYTES_MAX: Final = 1 << 16
+
+
+class Replicas:
+    """Processes that start together and end together."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        children: Children,
+        output: Output,
+        cage: Cage,
+        descriptors: tuple[int, int],
+    ) -> None:
+        """Nothing is started yet; ``descriptors`` is the limit that programs get."""
+        self._loop = loop
+        self._children = children
+        self._output = output
+        self._cage = cage
+        self._descriptors = descriptors
+        self._replicas: Sequence[Replica] = ()
+        self._began_s: dict[int, float] = {}
+        self._stopped: set[int] = set()
+        self._told_s: float | None = None
+        self._killed: set[int] = set()
+        self._hows: dict[str, str] = {}
+        self._faults = b""
+        self.living: dict[int, int] = {}
+        """By index: the pid."""
+        self.exits: dict[int, Exit] = {}
+        """By index, in the order in which they were seen."""
+        self.have_started = False
+        self.fault: str | None = None
+        """Why they could not be started, if so."""
+
+    def start(self, replicas: Sequence[Replica], hosts_file: str) -> None:
+        """Fork all of them; ``have_started`` or ``fault`` says later how that went."""
+        self._replicas = replicas
+        faults, errors = os.pipe()
+        try:
+            for index, replica in enumerate(replicas):
+                mount = self._mounts(replica, hosts_file)
+                self._fork(index, replica, errors, mount)
+        except OSError as error:
+            self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
+        finally:
+            os.close(errors)
+        self._loop.on_readable(faults, partial(self._hear, faults))
+
+    def end_words(self, task_name: str) -> str:
+        """How a replica ended, with the memory that it used; empty while it lives."""
+        return self._hows.get(task_name, "")
+
+    def have_ended(self) -> bool:
+        """Whether none of them lives."""
+        return not self.living
+
+    def usage(self, index: int) -> Usage:
+        """What one of them uses now."""
+        return self._cage.usage(index)
+
+    def terminate(self) -> None:
+        """Ask the replicas to end, and whoever outlives one that has ended.
+
+        A replica's own process hears it first, as in a container: what it has forked may be what it
+        needs to save its state (the workers of a data loader, of torchrun).
+        """
+        self._stopped |= set(self.living)
+        self._told_s = self._loop.now()
+        for pid in self.living.values():
+            for signum in (signal.SIGTERM, signal.SIGCONT):  # a suspended one hears it too
+                with suppress(OSError):
+                    os.kill(pid, signum)
+        self._terminate_orphans()
+
+    def terminate_all(self) -> None:
+        """Ask every process to end, wherever it stands."""
+        self._stopped |= set(self.living)
+        me = os.getpid()
+        for signum in (signal.SIGTERM, signal.SIGCONT):
+            tree.send_to_all(list(tree.descendants(me)), me, signum)
+
+    def _terminate_orphans(self) -> None:
+        """Those that no living replica has below it."""
+        me = os.getpid()
+        listed = list(tree.descendants(me))
+        kept = set(self.living.values())
+        for parent, child in listed:  # parents come first
+            if parent in kept:
+                kept.add(child)
+        orphans = [(parent, child) for parent, child in listed if child not in kept]
+        for signum in (signal.SIGTERM, signal.SIGCONT):
+            tree.send_to_all(orphans, me, signum)
+
+    def kill(self) -> None:
+        """Kill every process, at once; to be repeated until none lives."""
+        self._stopped |= set(self.living)
+        self._killed |= set(self.living)
+        self._cage.kill()
+
+    def _fork(
+        self, index: int, replica: Replica, errors: int, mount: Callable[[], None] | None
+    ) -> None:
+        def enter() -> None:
+            self._cage.enter(index)
+            if mount is not None:
+                mount()
+
+        source = Source(index, replica.task_name, replica.trial)
+        wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
+        command = Command(replica.argv, replica.env, replica.cwd)
+        try:
+            pid = fork_exec(
+                command,
+                wiring,
+                errors,
+                descriptors=self._descriptors,
+                enter=enter,
+                number=index,
+            )
+        finally:
+            os.close(wiring.stdout)
+            os.close(wiring.stderr)
+        self._cage.started(index, pid)
+        self.living[index] = pid
+        self._began_s[index] = self._loop.now()
+        self._children.expect(pid, partial(self._ended, index))
+
+    def _mounts(self, replica: Replica, hosts_file: str) -> Callable[[], None] | None:
+        if replica.hosts and not os.path.exists(hosts_file):
+            mounts.write_hosts(hosts_file, replica.hosts)
+        return mounts.private_mounts(hosts_file if replica.hosts else None, replica.binds)
+
+    def _hear(self, faults: int) -> None:
+        """The end of the pipe says that every fork has become its program, or has ended."""
+        data = os.read(faults, _FAULT_BYTES_MAX)
+        self._faults += data
+        if data:
+            return
+        self._loop.forget(faults)
+        os.close(faults)
+        if self._faults and self.fault is None:
+            fault = read_fault(self._faults)
+            name = self._replicas[fault.number].task_name
+            self.fault = f"{name} cannot be started: {fault.reason}"
+        self.have_started = self.fault is None
+
+    def _ended(self, index: int, death: Death) -> None:
+        del self.living[index]
+        replica = self._replicas[index]
+        self._cage.ended(index, death.cpu_s, death.max_rss_kib)
+        usage = self._cage.usage(index)
+        was_killed = death.signal == signal.SIGKILL
+        self._hows[replica.task_name] = describe_end(death.status, usage, replica.limits)
+        self.exits[index] = Exit(
+            role=replica.role,
+            index=replica.index,
+            task_name=replica.task_name,
+            exit_code=death.exit_code,
+            signal=death.signal,
+            seconds=self._loop.now() - self._began_s[index],
+            stopped_by_us=index in self._stopped,
+            killed=was_killed and index in self._killed,
+            notice_s=None if self._told_s is None else self._loop.now() - self._told_s,
+            oom=_ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
+            peak_memory_bytes=usage.peak_bytes,
+        )
+        if self._stopped:
+            self._terminate_orphans()
+
+
+def _ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
+    if usage.oom_kills:
+        return True
+    return was_killed and not by_us and usage.machine_oom_kills > 0
+
+
+def task_names(replicas: Sequence[Replica]) -> tuple[str, ...]:
+    """Their names, in their order."""
+    return tuple(replica.task_name for replica in replicas)
+
+
+def exits_in_order(exits: Mapping[int, Exit]) -> tuple[Exit, ...]:
+    """The ends in the order of the plan."""
+    return tuple(exits[index] for index in sorted(exits))

@@ -1,0 +1,216 @@
+"""Keeps the lines of an attempt: stamped at ingestion, in order, in segments.
+
+A line is on its way to the file as soon as the loop that delivers it has caught up, so a reader
+finds it within milliseconds of its writing; nothing waits for a timer.
+
+What cannot be written now, for whatever reason, is kept and tried again: a full disk or a folder
+that is away for a while costs no line.  Whoever feeds the writer stops doing so meanwhile
+(``is_blocked``), so that little memory is needed, and the programs wait in their writes.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.local.attempt_folder import sync_folder
+from trainshed.model.log_line import (
+    LOG_FOLDER,
+    SERVICE_TASK,
+    LogLine,
+    decode,
+    encode,
+    segment_name,
+)
+
+SEGMENT_BYTES_MAX: Final = 4 << 20
+
+#: Longer texts become several lines: Cloud Logging takes 256 KiB an entry, escapes included.
+TEXT_LENGTH_MAX: Final = 1 << 15
+
+_GATHERED_BYTES_MAX: Final = 1 << 18
+_NEWLINE: Final = ord("\n")
+_TAIL_BYTES: Final = 1 << 20
+_STAMP_NS_MAX: Final = 1 << 62
+_PRIVATE_FOLDER: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+
+
+class SegmentWriter:
+    """The log of one attempt; ``flush`` writes what was gathered."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        after_ns: int = 0,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Nothing is made before the first line; every stamp will be above ``after_ns``."""
+        self._folder = os.fspath(folder)
+        self._last_ns = after_ns
+        self._segment_bytes_max = segment_bytes_max
+        self._clock = clock
+        self._gathered = bytearray()
+        self._number = 0
+        self._descriptor = -1
+        self._written = 0
+        self._is_torn = False
+        self.broken: OSError | None = None
+        """Why it cannot be written now, if so."""
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether what was gathered waits for the file system; nothing more should be given."""
+        return self.broken is not None
+
+    def line(
+        self, task_name: str, text: str, *, severity: str, stream: str, trial: str = ""
+    ) -> None:
+        """Take a line of a replica."""
+        for start in range(0, max(1, len(text)), TEXT_LENGTH_MAX):
+            self._gather(
+                LogLine(
+                    stamp_ns=self._next_stamp(),
+                    task_name=task_name,
+                    text=text[start : start + TEXT_LENGTH_MAX],
+                    severity=severity,
+                    stream=stream,
+                    trial=trial,
+                )
+            )
+
+    def note(self, text: str, severity: str = "INFO") -> None:
+        """Take a line of the engine's own."""
+        stamp = self._next_stamp()
+        self._gather(LogLine(stamp_ns=stamp, task_name=SERVICE_TASK, text=text, severity=severity))
+
+    def flush(self) -> bool:
+        """Write what was gathered; False: it cannot be written now, and is kept."""
+        try:
+            while self._gathered:
+                self._have_segment()
+                count = os.write(self._descriptor, self._gathered)
+                self._written += count
+                self._is_torn = self._gathered[count - 1] != _NEWLINE
+                del self._gathered[:count]
+        except OSError as error:
+            self.broken = error
+        else:
+            self.broken = None
+        return self.broken is None
+
+    def sync(self) -> bool:
+        """Write the rest; True when all of it survives a power cut."""
+        if not self.flush():
+            return False
+        try:
+            if self._descriptor >= 0:
+                os.fdatasync(self._descriptor)
+                sync_folder(self._folder)
+        except OSError as error:
+            self.broken = error
+        return self.broken is None
+
+    def close(self) -> None:
+        """Write what can be written, and close the file."""
+        self.flush()
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _next_stamp(self) -> int:
+        self._last_ns = max(self._clock(), self._last_ns + 1)
+        return self._last_ns
+
+    def _gather(self, line: LogLine) -> None:
+        self._gathered += encode(line)
+        if len(self._gathered) >= _GATHERED_BYTES_MAX and not self.is_blocked:
+            self.flush()
+
+    def _have_segment(self) -> None:
+        """Have a file that takes more, and that somebody will find."""
+        if self._descriptor >= 0:
+            is_there = os.fstat(self._descriptor).st_nlink > 0
+            if is_there and (self._is_torn or self._written < self._segment_bytes_max):
+                return
+            self._end_segment()
+            self._drop_rest_of_line()
+        with suppress(FileExistsError):
+            os.mkdir(self._folder, _PRIVATE_FOLDER)
+        self._descriptor = self._new_segment()
+        self._written = 0
+
+    def _drop_rest_of_line(self) -> None:
+        """Its beginning went with the file that somebody has removed."""
+        if self._is_torn:
+            del self._gathered[: self._gathered.find(_NEWLINE) + 1]
+            self._is_torn = False
+
+    def _new_segment(self) -> int:
+        """The next number that is free: whatever lies there already stays as it is."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        while True:
+            path = f"{self._folder}/{segment_name(self._number + 1)}"
+            try:
+                descriptor = os.open(path, flags, _PRIVATE_FILE)
+            except FileExistsError:
+                self._number += 1
+                continue
+            self._number += 1
+            return descriptor
+
+    def _end_segment(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def last_stamp(job: str) -> int:
+    """The last stamp in any attempt's log below a job's folder; 0 where there is none.
+
+    Segments that cannot be read, or that hold no line of ours, do not count.
+    """
+    found = 0
+    for attempt in _names(job):
+        log = f"{job}/{attempt}/{LOG_FOLDER}"
+        for name in sorted(_names(log), reverse=True):
+            if stamp := _last_stamp_of(f"{log}/{name}"):
+                found = max(found, stamp)
+                break
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name[0].isdigit()]
+    except OSError:
+        return []
+
+
+def _last_stamp_of(segment: str) -> int:
+    for line in _last_lines(segment):
+        with suppress(ValueError, TypeError):
+            stamp = decode(line).stamp_ns
+            if isinstance(stamp, int) and 0 < stamp < _STAMP_NS_MAX:
+                return stamp
+    return 0
+
+
+def _last_lines(path: str) -> Iterator[bytes]:
+    """The whole lines at the end of a file, the last first."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            data = file.read()
+    except OSError:
+        return
+    end = data.rfind(b"\n")
+    while end > 0:
+        start = data.rfind(b"\n", 0, end)
+        yield data[start + 1 : end]
+        end = start

@@ -1,0 +1,126 @@
+"""Sees whether a restarted program opens the checkpoints that its earlier attempts have left (R20).
+
+Users find out too late that a run began at step 0 again.  The kernel tells of every opening of a
+file (inotify), whatever framework does it, also from within a container; nothing is guessed from
+times of access, which most machines do not keep.
+
+Standard library only, and little of it: the supervisor imports this.
+"""
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator, Sequence
+
+#: More than anybody keeps; a folder full of data is no folder of checkpoints.
+FOLDERS_MAX = 256
+FILES_MAX = 20_000
+
+# from sys/inotify.h
+_OPEN, _OVERFLOW, _IS_FOLDER = 0x00000020, 0x00004000, 0x40000000
+_NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+_EVENT = struct.Struct("iIII")
+_READ_BYTES = 1 << 16
+
+#: What training writes beside its checkpoints.
+_OTHERS = ("events.out.tfevents",)
+
+
+class CheckpointWatch:
+    """Watches folders from before the program starts."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        """Note what is in the folders now.  Where nothing can be watched there is no verdict."""
+        self._folders = tuple(folders)
+        self._before: set[str] = set()
+        self._watched: dict[int, str] = {}
+        self._was_read = False
+        self._descriptor = -1
+        self._watch()
+
+    def fileno(self) -> int:
+        """To be waited for; -1 where there is nothing to watch."""
+        return self._descriptor
+
+    def poll(self) -> None:
+        """Take what the kernel has to tell; never blocks."""
+        while self._descriptor >= 0 and not self._was_read:
+            try:
+                data = os.read(self._descriptor, _READ_BYTES)
+            except OSError:  # there is nothing more now
+                return
+            # what did not fit into the kernel's queue may have been the one: nothing is claimed
+            self._was_read = any(p is None or p in self._before for p in self._opened(data))
+
+    def verdict(self) -> str | None:
+        """A warning if there were checkpoints and none of them was opened."""
+        self.poll()
+        if self._descriptor < 0 or self._was_read or not self._before:
+            return None
+        newest = max(self._before, key=_changed_ns)
+        return (
+            f"This attempt has opened none of the {len(self._before)} files that earlier attempts "
+            f"left where checkpoints are kept (the newest is {newest}): it may have started over."
+        )
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _watch(self) -> None:
+        kept = [(folder, files) for folder, files in _walk(self._folders)]
+        if not any(files for _, files in kept):
+            return
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            self._descriptor = libc.inotify_init1(_NONBLOCK | _CLOEXEC)
+            for folder, files in kept:
+                wd = libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _OPEN)
+                if wd >= 0:
+                    self._watched[wd] = folder
+                    self._before |= files
+        except (AttributeError, OSError):  # no inotify on this system
+            self._descriptor = -1
+
+    def _opened(self, data: bytes) -> Iterator[str | None]:
+        """The files that events tell of; None for "more than I could keep"."""
+        at = 0
+        while at + _EVENT.size <= len(data):
+            wd, mask, _, length = _EVENT.unpack_from(data, at)
+            name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0")
+            at += _EVENT.size + length
+            if mask & _OVERFLOW:
+                yield None
+            elif name and not mask & _IS_FOLDER and wd in self._watched:
+                yield os.path.join(self._watched[wd], os.fsdecode(name))
+
+
+def _walk(folders: Sequence[str]) -> Iterator[tuple[str, set[str]]]:
+    """Every folder, with the files in it that may be checkpoints."""
+    folders_left, files_left = FOLDERS_MAX, FILES_MAX
+    for top in folders:
+        for folder, below, names in os.walk(top):
+            below[:] = [name for name in below if not name.startswith(".")]
+            files = {os.path.join(folder, name) for name in names if _may_be_one(folder, name)}
+            folders_left, files_left = folders_left - 1, files_left - len(files)
+            if folders_left < 0 or files_left < 0:
+                return
+            yield folder, files
+
+
+def _may_be_one(folder: str, name: str) -> bool:
+    if name.startswith((".", *_OTHERS)):
+        return False
+    try:
+        return os.stat(os.path.join(folder, name)).st_size > 0
+    except OSError:
+        return False
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,111 @@
+"""Finds replicas that show no progress: no heartbeat, no line, no CPU time.
+
+A program that has ever beaten its heart is judged by that and by its lines: a collective that waits
+for a lost peer spins on the processor.  Of a program that never did, CPU time counts as well.
+What cannot be known is taken for a sign of life: a hang is reported, never guessed.
+
+Standard library only, and little of it: the supervisor imports this.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+#: A process that waits still uses a little of a processor: less than this share is none.
+IDLE_SHARE = 0.01
+
+_NS = 1_000_000_000
+
+
+class _Signs:
+    """What is known of one replica."""
+
+    __slots__ = ("beat_ns", "beats", "cpu_ns", "has_ended", "is_hung", "last_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.last_s = now_s
+        self.cpu_ns: int | None = None
+        self.beat_ns = 0
+        self.beats = False
+        self.is_hung = False
+        self.has_ended = False
+
+
+class HangWatch:
+    """Remembers the last sign of every replica.  Times are seconds of one monotonic clock."""
+
+    def __init__(self, after_s: float, progress_files: Sequence[str], now_s: float) -> None:
+        """A replica without a sign for ``after_s`` seconds hangs; a file's time is the heart."""
+        self._after_s = after_s
+        self._files = tuple(progress_files)
+        self._signs = [_Signs(now_s) for _ in self._files]
+        self._looked_s = now_s
+        self._recovered: list[int] = []
+
+    def wrote(self, index: int, now_s: float) -> None:
+        """A line of a replica has come."""
+        self._sign(index, now_s)
+
+    def ended(self, index: int) -> None:
+        """A replica has ended: it cannot hang any more."""
+        self._signs[index].has_ended = True
+
+    def look(self, now_s: float, cpu_ns: Sequence[int | None]) -> list[tuple[int, float]]:
+        """Replicas newly found to hang, with the seconds since their last sign.
+
+        ``cpu_ns`` is the CPU time that each has used so far, None where nobody can say.
+        """
+        elapsed_s, self._looked_s = now_s - self._looked_s, now_s
+        found = []
+        for index, signs in enumerate(self._signs):
+            if signs.has_ended:
+                continue
+            if self._has_beaten(index) or self._has_worked(signs, cpu_ns[index], elapsed_s):
+                self._sign(index, now_s)
+            silent_s = now_s - signs.last_s
+            if not signs.is_hung and silent_s >= self._after_s:
+                signs.is_hung = True
+                found.append((index, silent_s))
+        return found
+
+    def recovered(self) -> list[int]:
+        """Replicas that were found to hang and have shown a sign since; each is told once."""
+        found, self._recovered = self._recovered, []
+        return found
+
+    def _sign(self, index: int, now_s: float) -> None:
+        signs = self._signs[index]
+        signs.last_s = now_s
+        if signs.is_hung:
+            signs.is_hung = False
+            self._recovered.append(index)
+
+    def _has_beaten(self, index: int) -> bool:
+        try:
+            beat_ns = os.stat(self._files[index]).st_mtime_ns
+        except OSError:
+            return False
+        signs = self._signs[index]
+        has_changed = beat_ns != signs.beat_ns
+        signs.beat_ns = beat_ns
+        signs.beats = True
+        return has_changed
+
+    @staticmethod
+    def _has_worked(signs: _Signs, cpu_ns: int | None, elapsed_s: float) -> bool:
+        before, signs.cpu_ns = signs.cpu_ns, cpu_ns
+        if signs.beats:
+            return False
+        if cpu_ns is None or before is None:
+            return True
+        return cpu_ns - before > IDLE_SHARE * elapsed_s * _NS
+
+
+def stacks_argv(pid: int) -> list[str] | None:
+    """The command that prints what a Python process and those below it do; None without py-spy."""
+    folders = [os.path.dirname(sys.executable), *os.environ.get("PATH", "").split(os.pathsep)]
+    for folder in folders:
+        program = os.path.join(folder, "py-spy")
+        if folder and os.access(program, os.X_OK):
+            return [program, "dump", "--subprocesses", "--pid", str(pid)]
+    return None

@@ -1,0 +1,124 @@
+"""Looks after running replicas: whether they make progress, and whether they use checkpoints."""
+
+from collections.abc import Callable
+from typing import Final
+
+from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.supervise.children import Children
+from trainshed.engines.local.supervise.errand import Errand
+from trainshed.engines.local.supervise.facts import Facts
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.records import Hung, Recovered
+from trainshed.engines.local.supervise.replicas import Replicas
+from trainshed.engines.local.supervise.stacks import Stacks
+from trainshed.engines.local.supervise.watch_checkpoints import CheckpointWatch
+from trainshed.engines.local.supervise.watch_hang import HangWatch
+
+#: When a program that means to resume has opened what it resumes from.
+CHECKPOINT_S: Final = 60.0
+_LOOKS: Final = 10
+_LOOK_S_MIN: Final = 0.1
+
+
+class Watching:
+    """The watches of one attempt, and what they found in its log and records."""
+
+    def __init__(  # noqa: PLR0913 - what it looks at, and whom it tells
+        self,
+        loop: Loop,
+        folder: AttemptFolder,
+        errand: Errand,
+        *,
+        children: Children,
+        replicas: Replicas,
+        facts: Facts,
+        note: Callable[[str, str], object],
+        descriptors: tuple[int, int],
+    ) -> None:
+        """To be made before anything of the attempt runs."""
+        self._loop = loop
+        self._errand = errand
+        self._replicas = replicas
+        self._facts = facts
+        self._note = note
+        self._names = tuple(replica.task_name for replica in errand.replicas)
+        self._wrote_s = [loop.now()] * len(self._names)
+        self._is_over = False
+        self._files = tuple(folder.progress(name) for name in self._names)
+        self._hangs: HangWatch | None = None
+        self._checkpoints: CheckpointWatch | None = None
+        if errand.checkpoints:
+            self._checkpoints = CheckpointWatch(errand.checkpoints)
+            if self._checkpoints.fileno() >= 0:
+                loop.on_readable(self._checkpoints, self._checkpoints.poll)
+        self.stacks = Stacks(loop, children, folder, descriptors)
+
+    def begin(self) -> None:
+        """All replicas have been started."""
+        if self._errand.hang.after_s is not None:
+            now = self._loop.now()
+            self._hangs = HangWatch(self._errand.hang.after_s, self._files, now)
+            self._look_again(self._errand.hang.after_s)
+        if self._checkpoints is not None:
+            self._loop.after(CHECKPOINT_S, self._judge_checkpoints)
+
+    def wrote(self, index: int) -> None:
+        """A replica has written something."""
+        self._wrote_s[index] = self._loop.now()
+        if self._hangs is not None:
+            self._hangs.wrote(index, self._wrote_s[index])
+
+    def silent_s(self, index: int) -> float:
+        """How long ago a replica wrote last."""
+        return self._loop.now() - self._wrote_s[index]
+
+    def stop(self) -> None:
+        """The replicas are being ended: nothing that they do is worth a word."""
+        self._is_over = True
+        self.stacks.stop()
+
+    def close(self) -> None:
+        """Everything has ended; say what could not be said before."""
+        self._is_over = True
+        self._judge_checkpoints()
+
+    def _look_again(self, after_s: float) -> None:
+        self._loop.after(max(_LOOK_S_MIN, min(after_s / _LOOKS, after_s)), self._look)
+
+    def _look(self) -> None:
+        if self._hangs is None or self._errand.hang.after_s is None or self._is_over:
+            return
+        for index in self._replicas.exits:
+            self._hangs.ended(index)
+        cpu_ns = [self._replicas.usage(index).cpu_ns for index in range(len(self._names))]
+        found = self._hangs.look(self._loop.now(), cpu_ns)
+        for index in self._hangs.recovered():
+            self._note(f"{self._names[index]} makes progress again", "INFO")
+            self._facts.tell(Recovered(self._names[index]))
+        for index, seconds in found:
+            self._found(index, seconds)
+        self._look_again(self._errand.hang.after_s)
+
+    def _found(self, index: int, seconds: float) -> None:
+        name = self._names[index]
+        self._note(f"{name} has shown no progress for {seconds:.0f} s", "WARNING")
+
+        def tell(stacks: str) -> None:
+            for line in stacks.splitlines():
+                self._note(f"{name}: {line}", "WARNING")
+            self._facts.tell(Hung(name, seconds, stacks))
+
+        pid = self._replicas.living.get(index)
+        if pid is None or not self._errand.hang.stacks or not self.stacks.look(pid, tell):
+            tell("")
+
+    def _judge_checkpoints(self) -> None:
+        watch, self._checkpoints = self._checkpoints, None
+        if watch is None:
+            return
+        warning = watch.verdict()
+        if warning is not None:
+            self._note(warning, "WARNING")
+        if watch.fileno() >= 0:
+            self._loop.forget(watch)
+        watch.close()

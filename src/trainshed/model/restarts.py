@@ -1,0 +1,50 @@
+"""How often a job was started again, and for whose sake (DESIGN 5.11)."""
+
+import enum
+from dataclasses import dataclass, replace
+
+
+class Cause(enum.Enum):
+    """What made another attempt necessary; each has a budget of its own."""
+
+    MAINTENANCE = "maintenance"
+    """An administrator has taken the node away, with notice."""
+    INFRA = "infra"
+    """The attempt was lost: its machine, its supervisor, its devices."""
+    USER = "user"
+    """The program failed, or hung."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """Attempts beyond the first, counted by cause."""
+
+    maintenance: int = 0
+    infra: int = 0
+    user: int = 0
+
+    def of(self, cause: Cause) -> int:
+        """How many there were for a cause."""
+        count: int = getattr(self, cause.value)
+        return count
+
+    def plus(self, cause: Cause) -> "Restarts":
+        """One more for a cause."""
+        return replace(self, **{cause.value: self.of(cause) + 1})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """How many restarts a job has for each cause; None is no limit.
+
+    What an administrator orders does not use up what is kept for faults.
+    """
+
+    maintenance: int | None = None
+    infra: int | None = 3
+    user: int | None = 0
+
+    def of(self, cause: Cause) -> int | None:
+        """The budget for a cause."""
+        budget: int | None = getattr(self, cause.value)
+        return budget

@@ -1,0 +1,28 @@
+"""Why an attempt is to end, and how long it has for it."""
+
+import enum
+from dataclasses import dataclass
+
+
+class StopReason(enum.Enum):
+    """Why an attempt is stopped; the value is what its replicas read in their notice."""
+
+    CANCEL = "cancel"
+    TIMEOUT = "timeout"
+    MAINTENANCE = "maintenance"
+    HANG = "hang"
+    END = "end"
+    """The job is over, or the attempt was given up: whatever may be left of it must go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopOrder:
+    """The order to end an attempt.
+
+    Replicas get a notice and SIGTERM at once, and are killed after ``grace_s`` seconds (R20).
+    ``message`` is a sentence for people.
+    """
+
+    grace_s: float
+    reason: StopReason = StopReason.CANCEL
+    message: str = ""

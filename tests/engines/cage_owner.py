@@ -1,0 +1,77 @@
+"""A process that owns a cage, as a supervisor does, and does what it is told on its stdin.
+
+Its argument is a JSON object: ``allow`` (rungs), ``limits`` (a list for each replica), ``codes``
+(the Python programs of the replicas), ``answers`` (a descriptor).  Each order is a line, each
+answer a line of JSON; the first, without an order, comes when the replicas have been forked.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+
+from trainshed.engines.local.supervise.ends import describe_end
+from trainshed.engines.local.supervise.ladder import open_cage
+from trainshed.engines.local.supervise.limits import Limits
+
+given = json.loads(sys.argv[1])
+
+
+def main():
+    before = descriptors()
+    limits = [Limits(*row) for row in given["limits"]]
+    cage = open_cage("a test's", len(given["codes"]), limits, allow=given["allow"])
+    pids = [start(cage, index, code) for index, code in enumerate(given["codes"])]
+    answer(places=cage.places, rungs=cage.rungs, remarks=cage.remarks, pids=pids)
+    for line in sys.stdin:
+        order, *rest = line.split()
+        if order == "held":
+            answer(more=sorted(descriptors() - before))
+        else:
+            obey(cage, order, [int(word) for word in rest], limits)
+
+
+def start(cage, index, code):
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.close(0)
+        cage.enter(index)
+        os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - what a replica is
+    cage.started(index, pid)
+    return pid
+
+
+def obey(cage, order, numbers, limits):
+    if order == "kill":
+        answer(done=cage.kill())
+    elif order == "kill_replica":
+        answer(done=cage.kill_replica(*numbers))
+    elif order == "living":
+        answer(living=cage.living())
+    elif order == "usage":
+        answer(**cage.usage(*numbers)._asdict())
+    elif order == "end_of":  # a replica, by index and pid
+        index, pid = numbers
+        _, status, used = os.wait4(pid, 0)
+        cage.ended(index, used.ru_utime + used.ru_stime, used.ru_maxrss)
+        usage = cage.usage(index)
+        code = os.waitstatus_to_exitcode(status)
+        limit = limits[index] if limits else Limits()
+        answer(code=code, words=describe_end(code, usage, limit), **usage._asdict())
+    elif order == "remove":
+        answer(done=cage.remove())
+
+
+def descriptors():
+    return {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+
+
+def answer(**words):
+    os.write(given["answers"], json.dumps(words).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""The words that container runtimes are given, and how they are found."""
+
+import csv
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.engines.local.containers import apptainer_argv, docker_argv
+from trainshed.engines.local.containers.box import SHM_BYTES_MIN, Bind, Box, mount, shm_bytes
+from trainshed.engines.local.containers.client_env import client_env
+from trainshed.engines.local.containers.detect import find
+from trainshed.engines.local.containers.runtime import NONE, UNPRIVILEGED, Runtime
+from trainshed.engines.local.containers.start import Surroundings, container_name, replica_start
+from trainshed.engines.local.containers.variables import for_apptainer, for_docker
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
+from trainshed.model.roles import Role
+
+GIB = 1 << 30
+USER = "1000:1000"
+DOCKER = Runtime("docker", "/usr/bin/docker", "28.2.2", USER, has_init=True)
+PODMAN = DOCKER._replace(name="podman", program="/usr/bin/podman")
+APPTAINER = DOCKER._replace(name="apptainer", program="/usr/bin/apptainer")
+IMAGE = "registry.example/train:1"
+WORDS = st.text(min_size=1, max_size=12)
+
+
+def box(*, command=None, args=None, image=IMAGE, **more):
+    plan = ContainerPlan(image=image, command=command, args=args)
+    plain = {"name": "ts-7-1-w", "mark": "7/1", "plan": plan, "env": {}, "home": "/w"}
+    return Box(**{**plain, "shm_bytes": SHM_BYTES_MIN, **more})
+
+
+def run_words(runtime, container, euid=1000):
+    return docker_argv.run_argv(runtime, container, (), euid=euid)
+
+
+def values(argv, flag):
+    return [argv[i + 1] for i, word in enumerate(argv) if word == flag]
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "docker", "apptainer"),
+    [
+        (None, None, ("--", IMAGE), ("run", f"docker://{IMAGE}")),
+        (None, ("-x", "1"), ("--", IMAGE, "-x", "1"), ("run", f"docker://{IMAGE}", "-x", "1")),
+        (
+            ("python", "t.py"),
+            None,
+            ("--entrypoint=python", "--", IMAGE, "t.py"),
+            ("exec", f"docker://{IMAGE}", "python", "t.py"),
+        ),
+        (
+            ("sh",),
+            ("-c", "x"),
+            ("--entrypoint=sh", "--", IMAGE, "-c", "x"),
+            ("exec", f"docker://{IMAGE}", "sh", "-c", "x"),
+        ),
+    ],
+)
+def test_command_and_args_mean_what_docker_s_table_says(command, args, docker, apptainer):
+    plan = ContainerPlan(image=IMAGE, command=command, args=args)
+    assert tuple(docker_argv.started(plan)) == docker
+    words = apptainer_argv.run_argv(APPTAINER, box(command=command, args=args))
+    assert (words[1], *words[words.index("--home") + 2 :]) == apptainer
+
+
+@given(WORDS, st.lists(WORDS, max_size=3), st.lists(WORDS, max_size=3))
+def test_no_word_of_a_job_becomes_a_flag_of_the_runtime(image, command, args):
+    container = box(image=image, command=tuple(command), args=tuple(args))
+    for runtime in (DOCKER, PODMAN):
+        argv = run_words(runtime, container)
+        end = argv.index("--")
+        own = run_words(runtime, box())
+        entry = (f"--entrypoint={command[0]}",) if command else ()
+        assert argv[:end] == (*own[: own.index("--")], *entry)
+        assert argv[end + 1 :] == (image, *command[1:], *args)
+
+
+def test_a_container_runs_as_the_user_without_more_rights_and_hears_sigterm():
+    argv = run_words(DOCKER, box())
+    assert values(argv, "--user") == [USER]
+    assert "no-new-privileges" in values(argv, "--security-opt")
+    assert "--init" in argv
+    assert "--init" not in run_words(DOCKER._replace(has_init=False), box())
+    image_s = run_words(DOCKER._replace(user=None), box())
+    assert not {"--user", "no-new-privileges"}.intersection(image_s)
+
+
+def test_a_rootless_podman_has_the_user_of_the_machine():
+    assert "--userns=keep-id" in run_words(PODMAN, box())
+    assert "--userns=keep-id" not in run_words(PODMAN, box(), euid=0)
+    assert "--userns=keep-id" not in run_words(DOCKER, box())
+
+
+def test_devices_are_the_ones_that_the_replica_holds_and_no_others():
+    held = box(devices=("GPU-a", "MIG-b"))
+    assert values(run_words(DOCKER, held), "--gpus") == ['"device=GPU-a,MIG-b"']
+    assert values(run_words(PODMAN, held), "--device") == [
+        "nvidia.com/gpu=GPU-a",
+        "nvidia.com/gpu=MIG-b",
+    ]
+    assert "--nv" in apptainer_argv.run_argv(APPTAINER, held)
+    assert not {"--gpus", "--device"}.intersection(run_words(DOCKER, box()))
+    assert "--nv" not in apptainer_argv.run_argv(APPTAINER, box())
+
+
+def test_limits_are_those_of_the_plan_without_swap_on_top():
+    argv = run_words(DOCKER, box(memory_bytes=30 * GIB, cpus=8.0, pids=100))
+    assert values(argv, "--memory") == values(argv, "--memory-swap") == [str(30 * GIB)]
+    assert (values(argv, "--cpus"), values(argv, "--pids-limit")) == (["8"], ["100"])
+    without = run_words(DOCKER, box())
+    assert not {"--memory", "--cpus", "--pids-limit"}.intersection(without)
+    assert values(run_words(PODMAN, box()), "--pids-limit") == ["-1"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "replicas", "found"),
+    [
+        (None, 1, 32 * GIB),
+        (None, 4, 8 * GIB),
+        (10 * GIB, 4, 5 * GIB),
+        (100 * GIB, 4, 8 * GIB),
+        (None, 10_000, SHM_BYTES_MIN),
+    ],
+)
+def test_shared_memory_is_half_of_a_replica_s_share(limit, replicas, found):
+    assert shm_bytes(limit, 64 * GIB, replicas) == found
+
+
+def test_peers_are_resolvable_and_addresses_mean_what_they_mean_on_the_machine():
+    argv = run_words(DOCKER, box(hosts=(("127.0.0.1", "cmle-training-workerpool1-ab-0"),)))
+    assert values(argv, "--network") == ["host"]
+    assert values(argv, "--add-host") == ["cmle-training-workerpool1-ab-0:127.0.0.1"]
+
+
+@given(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), min_size=1))
+def test_any_path_can_be_mounted(path):
+    (fields,) = csv.reader([mount(Bind(path, "/gcs/b", is_read_only=True))])
+    assert fields == ["type=bind", f"source={path}", "target=/gcs/b", "readonly"]
+
+
+NAMES = st.from_regex(r"[A-Z_][A-Z0-9_]{0,8}", fullmatch=True)
+
+
+@given(st.dictionaries(NAMES, st.text(st.characters(exclude_characters="\0"), max_size=30)))
+def test_every_variable_reaches_its_container_as_it_is(env):
+    told = for_docker(env)
+    lines = told.file.split("\n")[:-1]
+    found = dict(line.split("=", 1) for line in lines)
+    assert not any("\r" in line for line in lines)
+    for flag in values(told.flags, "--env"):
+        name, is_there, value = flag.partition("=")
+        found[name] = value if is_there else told.process[name]
+    assert found == env
+    assert set(told.process) <= set(env)
+
+
+@pytest.mark.parametrize(
+    "name", ["LD_PRELOAD", "DOCKER_HOST", "PATH", "HOME", "https_proxy", "GODEBUG", "XDG_X"]
+)
+def test_no_variable_of_a_job_changes_what_the_runtime_s_own_command_does(name):
+    for value in ("/evil.so", "/evil.so\n"):
+        assert name not in for_docker({name: value}).process
+        assert name not in for_apptainer("apptainer", {name: value})
+
+
+def test_a_value_of_many_lines_and_a_long_one_do_not_get_into_the_arguments():
+    told = for_docker({"KEY": "a\nb", "TF_CONFIG": "x" * 70_000, "Q": '"q"', "PLAIN": "#1 "})
+    assert told.flags == ("--env", "KEY", "--env", "TF_CONFIG", "--env", "Q")
+    assert told.file == "PLAIN=#1 \n"
+
+
+def test_apptainer_knows_variables_by_a_prefix():
+    found = for_apptainer("apptainer", {"A": "a\nb", "HOME": "/x", "PATH": "/bin"})
+    assert found == {"APPTAINERENV_A": "a\nb", "APPTAINERENV_PATH": "/bin"}
+
+
+def test_the_runtime_s_own_command_gets_what_it_needs_and_no_secret():
+    known = {"PATH": "/bin", "DOCKER_HOST": "tcp://x", "HTTPS_PROXY": "p", "HOME": "/h"}
+    secret = {"TRAINSHED_TOKEN": "t", "PGPASSWORD": "p", "AIP_X": "1", "APPTAINERENV_X": "1"}
+    assert client_env({**known, **secret}) == known
+
+
+def test_names_of_containers_are_the_same_whoever_asks():
+    assert container_name("12/3", "workerpool0-0") == "ts-12-3-workerpool0-0"
+    assert container_name("12/3", "a b/ü") == "ts-12-3-a-b--"
+
+
+def replica(**container):
+    return ReplicaPlan(
+        role=Role.PRIMARY,
+        index=0,
+        task_name="workerpool0-0",
+        argv=(),
+        memory_bytes_max=GIB,
+        cpus_max=2.0,
+        container=ContainerPlan(image=IMAGE, **container),
+    )
+
+
+def around(folder):
+    return Surroundings(
+        mark="7/1",
+        files=str(folder / "env"),
+        work=str(folder / "work"),
+        replicas=2,
+        hosts=(("127.0.0.1", "peer"),),
+        binds=(("/data/buckets/b", "/gcs/b"),),
+        shown=("/data/jobs/7/1/progress",),
+    )
+
+
+def test_a_replica_gets_its_folders_its_file_of_variables_and_a_way_to_be_removed(tmp_path):
+    env = {"AIP_MODEL_DIR": "/data/buckets/b/model/", "SECRET": "s3cr3t"}
+    found = replica_start(DOCKER, replica(), around(tmp_path), env=env, launcher_env={"HOME": "/h"})
+    mounts = values(found.argv, "--mount")
+    work, shown = tmp_path / "work", "/data/jobs/7/1/progress"
+    assert mounts == [
+        f"type=bind,source={work},target={work}",
+        f"type=bind,source={shown},target={shown}",
+        "type=bind,source=/data/buckets/b,target=/gcs/b",
+        "type=bind,source=/data/buckets/b,target=/data/buckets/b",
+    ]
+    (file,) = values(found.argv, "--env-file")
+    assert (tmp_path / "env/workerpool0-0").samefile(file)
+    assert (tmp_path / "env/workerpool0-0").stat().st_mode & 0o777 == 0o600
+    text = (tmp_path / "env/workerpool0-0").read_text()
+    assert text.splitlines() == [
+        f"HOME={work}",
+        "USER=trainshed",
+        "LOGNAME=trainshed",
+        "AIP_MODEL_DIR=/data/buckets/b/model/",
+        "SECRET=s3cr3t",
+    ]
+    assert "s3cr3t" not in " ".join(found.argv)
+    assert found.env == {"HOME": "/h"}
+    assert values(found.argv, "--name") == ["ts-7-1-workerpool0-0"]
+    assert [words[-2:] for words in found.cleanup] == [
+        ("/usr/bin/docker", "label=trainshed.job=7/1")
+    ]
+    assert values(found.argv, "--label") == ["trainshed.job=7/1"]
+    assert values(found.argv, "--memory") == [str(GIB)]
+
+
+def test_what_the_job_says_of_its_home_holds(tmp_path):
+    replica_start(DOCKER, replica(), around(tmp_path), env={"HOME": "/mine"}, launcher_env={})
+    assert "HOME=/mine\n" in (tmp_path / "env/workerpool0-0").read_text()
+
+
+def test_a_container_of_apptainer_is_a_process_like_others(tmp_path):
+    found = replica_start(
+        APPTAINER, replica(), around(tmp_path), env={"A": "1"}, launcher_env={"PATH": "/bin"}
+    )
+    assert found.is_process
+    assert not found.cleanup
+    assert found.env["APPTAINERENV_A"] == "1"
+    assert found.env["PATH"] == "/bin"
+
+
+def test_a_runtime_that_has_gone_is_told(tmp_path):
+    with pytest.raises(EngineFault, match="container runtime"):
+        replica_start(None, replica(), around(tmp_path), env={}, launcher_env={})
+
+
+def installed(folder, name, script):
+    path = folder / name
+    path.write_text(f"#!{sys.executable}\nimport sys\n{script}\n")
+    path.chmod(0o755)
+
+
+ANSWER = """
+import json
+init = {"Name": "docker-init", "Version": "0.19.0"}
+print(json.dumps({"Version": "28.2.2", "Components": [init]}))
+"""
+REFUSAL = "sys.exit('Cannot connect to the Docker daemon')"
+
+
+def look(folder, asked="auto", **more):
+    me = {"euid": 1000, "egid": 1000, **more}
+    return find(asked, environ={"PATH": str(folder)}, **me)
+
+
+def test_the_first_runtime_that_answers_is_taken(tmp_path):
+    installed(tmp_path, "docker", REFUSAL)
+    installed(tmp_path, "podman", "print('4.3.1')")
+    found = look(tmp_path)
+    assert (found.runtime.name, found.runtime.version, found.runtime.user) == (
+        "podman",
+        "4.3.1",
+        USER,
+    )
+    assert found.told == "podman 4.3.1, containers run as 1000:1000"
+    installed(tmp_path, "docker", ANSWER)
+    assert look(tmp_path).runtime == Runtime(
+        "docker", str(tmp_path / "docker"), "28.2.2", USER, has_init=True
+    )
+
+
+def test_why_there_is_none_is_said(tmp_path):
+    absent = look(tmp_path)
+    assert absent.runtime is None
+    assert absent.reason == "docker, podman, apptainer and singularity are not installed"
+    installed(tmp_path, "docker", REFUSAL)
+    assert look(tmp_path).reason == "docker is installed but its daemon does not answer"
+    assert look(tmp_path).told == "none: docker is installed but its daemon does not answer"
+    installed(tmp_path, "docker", "print('{}')")
+    assert look(tmp_path).reason == "docker is installed but does not answer as Docker does"
+    assert look(tmp_path, "podman").reason == "podman is not installed"
+    assert look(tmp_path, "none") == NONE
+
+
+def test_a_runtime_is_asked_only_if_it_was_chosen(tmp_path):
+    installed(tmp_path, "docker", ANSWER)
+    assert look(tmp_path, "podman").runtime is None
+    installed(tmp_path, "singularity", "print('3.8.7')")
+    assert look(tmp_path, "apptainer").runtime.name == "singularity"
+
+
+def test_containers_of_a_server_that_is_root_are_not(tmp_path):
+    installed(tmp_path, "docker", ANSWER)
+    assert look(tmp_path, euid=0, egid=0).runtime.user == UNPRIVILEGED
+    assert look(tmp_path, euid=0, egid=0, user="1234").runtime.user == "1234:1234"
+    assert look(tmp_path, euid=0, egid=0, user="image").runtime.user is None
+    installed(tmp_path, "apptainer", "print('1.2.5')")
+    assert "would run images as root" in look(tmp_path, "apptainer", euid=0).reason
+    assert look(tmp_path, "apptainer", euid=0, user="image").runtime is not None

@@ -1,0 +1,86 @@
+"""What the machine has stays known, whoever has it now and whatever the driver forgets."""
+
+import logging
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from trainshed.engines.local import device_locks, fake_devices
+from trainshed.engines.local.device_locks import Holder
+from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.inventory import Inventory
+
+OURS = Holder(pid=11, what="attempt 7/1", root="/data/jobs")
+STRANGER = Holder(pid=12, what="a local run")
+
+
+@pytest.fixture
+def locks(tmp_path, monkeypatch):
+    path = tmp_path / "locks"
+    device_locks.prepare(path)
+    monkeypatch.setenv("TRAINSHED_LOCK_DIR", str(path))
+    return path
+
+
+@pytest.fixture
+def answers():
+    """What the driver says, from one look to the next."""
+    return list(fake_devices.devices(3))
+
+
+def inventory(answers, fresh_s=0.0):
+    return Inventory(Path("/data/jobs"), lambda: tuple(answers), fresh_s)
+
+
+def uuids(stock):
+    return [device.uuid for device in stock.devices]
+
+
+def test_what_a_stranger_has_is_held_and_comes_back_and_both_are_logged_once(
+    locks, answers, caplog
+):
+    caplog.set_level(logging.INFO)
+    seen = inventory(answers)
+    with closing(device_locks.try_lock(locks, "GPU-fake-0000", OURS)):
+        assert seen.stock().held == {}
+        with closing(device_locks.try_lock(locks, "GPU-fake-0001", STRANGER)):
+            for _ in range(2):
+                assert seen.stock().held == {"GPU-fake-0001": "process 12 (a local run)"}
+        assert seen.stock().held == {}
+    assert caplog.messages == [
+        "the GPU GPU-fake-0001 cannot be given out: process 12 (a local run)",
+        "the GPU GPU-fake-0001 can be given out again",
+    ]
+
+
+def test_a_driver_that_answers_no_more_makes_no_machine_without_gpus(locks, answers):
+    assert locks.is_dir()
+    seen = inventory(answers)
+    before = seen.stock()
+    del answers[1:]
+    few = seen.stock()
+    assert uuids(few) == uuids(before)
+    assert set(few.held) == {"GPU-fake-0001", "GPU-fake-0002"}
+    answers[:] = fake_devices.devices(3)
+    assert seen.stock() == before
+
+
+def test_a_gpu_that_was_divided_anew_is_not_missed(locks):
+    assert locks.is_dir()
+    parts = [Device(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
+    answers = [Device(uuid="GPU-a", name="")]
+    seen = inventory(answers)
+    assert uuids(seen.stock()) == ["GPU-a"]
+    for now in (parts[:1], parts[1:], [Device(uuid="GPU-a", name="")]):
+        answers[:] = now
+        stock = seen.stock()
+        assert (list(stock.devices), stock.held) == (now, {})
+
+
+def test_a_look_is_good_for_a_while(locks, answers):
+    assert locks.is_dir()
+    seen = inventory(answers, fresh_s=3600.0)
+    before = seen.stock()
+    answers.clear()
+    assert seen.stock() is before

@@ -1,0 +1,166 @@
+"""Each rung of the ladder, alone, ends what it promises to end; together they end everything."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from engines.cages import DAEMON, DEAF, IN_GROUP, SLEEPER, TRAINERS, boxes_left, needs, owned
+from engines.support import assert_no_survivor, marked_processes, wait_until
+from trainshed.engines.local import linux
+from trainshed.engines.local.supervise.ladder import (
+    CGROUP_KILL,
+    KILLPG,
+    RUNGS,
+    SWEEP,
+    V1_FREEZER,
+    open_cage,
+)
+
+BOXES = [pytest.param(rung, marks=needs(rung)) for rung in (CGROUP_KILL, V1_FREEZER)]
+STRONG = [*BOXES, pytest.param(SWEEP, marks=needs(SWEEP))]
+EVERY = [*STRONG, KILLPG]
+
+every_trainer = pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINERS)
+
+
+def assert_only_the_owner(owner, mark):
+    pid = owner.process.pid
+    wait_until(lambda: marked_processes(mark) == [pid], "only the owner of the cage is left")
+
+
+@pytest.mark.parametrize("rung", STRONG)
+@every_trainer
+def test_a_rung_alone_ends_every_process_of_every_trainer(rung, trainer, mark):
+    with owned(mark, trainer, DEAF, allow=[rung]) as owner:
+        assert owner.rungs == [rung]
+        assert owner.ask("living") == {"living": True}
+        owner.kill_all()
+        assert_only_the_owner(owner, mark)
+
+
+@pytest.mark.parametrize("trainer", IN_GROUP.values(), ids=IN_GROUP)
+def test_process_groups_alone_end_what_stayed_in_them(trainer, mark):
+    with owned(mark, trainer, DEAF, allow=[KILLPG]) as owner:
+        assert owner.places == {"boxes": []}
+        assert owner.ask("living") == {"living": None}
+        owner.ask("kill")
+        assert_only_the_owner(owner, mark)
+
+
+@every_trainer
+def test_all_rungs_together_end_every_trainer(trainer, mark):
+    with owned(mark, trainer, trainer) as owner:
+        assert owner.rungs == [rung for rung in RUNGS if rung in owner.rungs]
+        owner.kill_all()
+        assert_only_the_owner(owner, mark)
+
+
+@pytest.mark.parametrize("rung", EVERY)
+def test_one_replica_is_ended_and_the_other_lives_on(rung, mark):
+    with owned(mark, IN_GROUP["forked"], SLEEPER, allow=[rung]) as owner:
+        before = set(marked_processes(mark))
+        owner.ask("kill_replica", 0)
+        other = {owner.process.pid, owner.pids[1]}
+        wait_until(lambda: set(marked_processes(mark)) == other, "one replica is gone")
+        assert len(before) == 4
+
+
+@pytest.mark.parametrize("rung", BOXES)
+def test_a_daemon_beside_its_replica_is_ended_with_it(rung, mark):
+    """It has left its parents and its session: only a box can say whose it is."""
+    with owned(mark, TRAINERS["daemon beside"], SLEEPER, allow=[rung]) as owner:
+        owner.ask("kill_replica", 0)
+        other = {owner.process.pid, owner.pids[1]}
+        wait_until(lambda: set(marked_processes(mark)) == other, "replica and daemon are gone")
+
+
+@pytest.mark.parametrize("rung", STRONG)
+def test_zombies_do_not_count_as_living(rung, mark):
+    with owned(mark, SLEEPER, allow=[rung]) as owner:
+        owner.ask("kill")
+        wait_until(lambda: not owner.ask("living")["living"], "it is dead, though nobody reaped it")
+        state = Path(f"/proc/{owner.pids[0]}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "Z"
+
+
+@needs(SWEEP)
+def test_a_process_lives_on_after_its_first_thread(mark):
+    code = (
+        "import ctypes, os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "os.write(1, b'ready\\n')\n"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with owned(mark, code, allow=[SWEEP]) as owner:
+        stat = Path(f"/proc/{owner.pids[0]}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", "it looks dead")
+        assert owner.ask("living") == {"living": True}
+        owner.kill_all()
+
+
+def test_removing_leaves_no_directory_and_no_descriptor(mark):
+    with owned(mark, DAEMON, SLEEPER, limits=[[1 << 30, 1.0, 100]] * 2) as owner:
+        owner.kill_all()
+        owner.ask("remove")
+        assert not boxes_left(owner)
+        assert owner.ask("held") == {"more": []}
+
+
+def test_removing_a_cage_that_is_not_empty_neither_raises_nor_hurts(mark):
+    with owned(mark, SLEEPER) as owner:
+        assert owner.ask("remove") == {"done": None}
+        assert owner.ask("remove") == {"done": None}
+        assert owner.pids[0] in marked_processes(mark)
+        owner.ask("kill")  # the weaker rungs know it still
+        if SWEEP in owner.rungs:
+            assert_only_the_owner(owner, mark)
+
+
+@needs(CGROUP_KILL)
+def test_the_next_cage_ends_what_a_killed_owner_left(mark):
+    with owned(mark, DAEMON, SLEEPER, allow=[CGROUP_KILL]) as owner:
+        owner.die()
+        wait_until(lambda: len(marked_processes(mark)) == 2, "sleeper and daemon are left")
+        open_cage("next", 1, allow=[CGROUP_KILL]).remove()
+        assert_no_survivor(mark)
+        assert not boxes_left(owner)
+
+
+@needs(CGROUP_KILL)
+def test_the_next_cage_leaves_that_of_a_living_owner_alone(mark):
+    with owned(mark, SLEEPER, allow=[CGROUP_KILL]) as owner:
+        running = marked_processes(mark)
+        open_cage("next", 1, allow=[CGROUP_KILL]).remove()
+        assert marked_processes(mark) == running
+        assert owner.ask("living") == {"living": True}
+
+
+def test_a_machine_without_any_of_it_still_gives_a_cage(monkeypatch):
+    """As on another Unix: no cgroups, no /proc, no prctl, no pidfd."""
+    monkeypatch.setattr("trainshed.engines.local.cgroup.own_directory", lambda *_: None)
+    monkeypatch.setattr("trainshed.engines.local.tree.can_list", lambda: False)
+    monkeypatch.setattr(linux, "_prctl", lambda *_: False)
+    monkeypatch.delattr(os, "pidfd_open")
+    cage = open_cage("bare", 1)
+    assert cage.rungs == (KILLPG,)
+    assert cage.living() is None
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", SLEEPER], {}, setsid=True)
+    cage.started(0, pid)
+    assert cage.enter(0)
+    cage.kill()
+    assert os.waitpid(pid, 0)[1] == 9
+    assert cage.usage(0).memory_bytes is None
+    cage.remove()
+
+
+def test_a_group_s_number_that_now_is_a_stranger_s_is_not_killed(mark):
+    cage = open_cage("strangers", 1, allow=[KILLPG])
+    with owned(mark, SLEEPER) as owner:
+        cage.started(0, owner.pids[0])  # leads its group, and is no child of this process
+        cage.kill()
+        cage.kill_replica(0)
+        assert owner.ask("living") == {"living": True}
+        assert owner.pids[0] in marked_processes(mark)
+        owner.kill_all()

@@ -1,0 +1,336 @@
+"""An attempt gets all its devices or none, and nobody else has them while it lives."""
+
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.support import Recorder, python_replica, wait_until
+from trainshed.engines.local import device_locks, fake_devices, leases
+from trainshed.engines.local.device_locks import Holder
+from trainshed.engines.local.holders import holder, leased_below, stranger_held
+from trainshed.engines.local.leases import DevicesHeld, Lessor
+from trainshed.model.faults import EngineFault
+from trainshed.model.roles import Role
+
+ME = Holder(pid=os.getpid(), what="attempt 7/1", root="/data/jobs")
+OTHER = Holder(pid=12, what="attempt 9/3", root="/elsewhere/jobs")
+
+
+def wanting(*counts):
+    return [python_replica(Role.WORKER, i, "", gpu_count=n) for i, n in enumerate(counts)]
+
+
+@pytest.fixture
+def locks(tmp_path):
+    path = tmp_path / "locks"
+    device_locks.prepare(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(leases, "_PAUSE_S", 0.005)
+
+
+def lessor(locks, machine, note=pytest.fail, by=ME, **more):
+    look = partial(fake_devices.devices, machine, **more)
+    return Lessor(look=look, holder=by, note=note, aliases={}, lock_dir=locks)
+
+
+def held(locks, machine):
+    return [d.uuid for d in fake_devices.devices(machine) if holder(d, locks) is not None]
+
+
+def test_each_replica_gets_what_it_asks_for_and_counts_from_0(locks):
+    with closing(lessor(locks, 4).lease(wanting(2, 0, 1))) as lease:
+        two = "GPU-fake-0000,GPU-fake-0001"
+        assert [share.env["CUDA_VISIBLE_DEVICES"] for share in lease.shares] == [
+            two,
+            "",
+            "GPU-fake-0002",
+        ]
+        assert [share.env["NVIDIA_VISIBLE_DEVICES"] for share in lease.shares] == [
+            two,
+            "void",
+            "GPU-fake-0002",
+        ]
+        assert lease.uuids == tuple(held(locks, 4))
+    assert held(locks, 4) == []
+
+
+def test_an_attempt_without_gpus_locks_nothing_and_sees_none(tmp_path):
+    absent = tmp_path / "absent"
+    assert [s.env for s in lessor(absent, 0).lease(wanting(0)).shares] == [{}]
+    assert lessor(absent, 2).lease(wanting(0)).shares[0].env["CUDA_VISIBLE_DEVICES"] == ""
+    assert not absent.exists()
+
+
+def test_fewer_than_asked_for_is_none_and_the_fault_names_device_and_holder(locks):
+    with (
+        closing(lessor(locks, 3, by=OTHER).lease(wanting(1, 1))),
+        pytest.raises(DevicesHeld) as fault,
+    ):
+        lessor(locks, 3, note=str).lease(wanting(1, 1), wait_s=0.0)
+    assert str(fault.value) == (
+        "2 GPU not to be had in 0 s: GPU-fake-0000 is held by process 12 (attempt 9/3); "
+        "GPU-fake-0001 is held by process 12 (attempt 9/3)"
+    )
+    assert held(locks, 3) == []
+
+
+def test_a_machine_with_too_few_says_what_it_has(locks):
+    with pytest.raises(DevicesHeld, match="3 GPU not to be had in 0 s: this machine has 1 NV"):
+        lessor(locks, 1).lease(wanting(3), wait_s=0.0)
+    with pytest.raises(DevicesHeld, match="this machine has none"):
+        lessor(locks, 0).lease(wanting(1), wait_s=0.0)
+
+
+def test_it_waits_for_a_lock_says_so_once_and_goes_on_when_it_is_free(locks):
+    theirs = lessor(locks, 2, by=OTHER).lease(wanting(2))
+    seen = Recorder()
+
+    def note(text):
+        seen.note(text)
+        theirs.close()
+
+    with closing(lessor(locks, 2, note).lease(wanting(2))) as lease:
+        assert len(lease.uuids) == 2
+    who = "is held by process 12 (attempt 9/3)"
+    assert seen.notes == [f"waiting for 2 GPU: GPU-fake-0000 {who}; GPU-fake-0001 {who}"]
+
+
+@pytest.fixture
+def computing(tmp_path):
+    """Lets a process compute on a fake device until it is killed, though nobody has locked it."""
+    started = []
+
+    def compute(number):
+        process = subprocess.Popen([shutil.which("sleep"), "600"])
+        started.append(process)
+        (tmp_path / f"GPU-fake-{number:04d}.pids").write_text(f"{process.pid}\n{2**22 + 1}\n")
+        return process
+
+    yield compute
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_it_waits_for_a_process_that_computes_whoever_has_the_lock(locks, tmp_path, computing):
+    process = computing(0)
+    seen = Recorder()
+
+    def note(text):
+        seen.note(text)
+        process.kill()  # and not collected: one that is over does not count
+
+    env = {fake_devices.FOLDER: str(tmp_path)}
+    with closing(lessor(locks, 1, note, env=env).lease(wanting(1))):
+        pass
+    assert seen.notes == [
+        f"waiting for 1 GPU: GPU-fake-0000 is held by process {process.pid} (sleep)"
+    ]
+
+
+def test_a_process_that_begins_between_the_look_and_the_lock_is_seen(locks, tmp_path, computing):
+    """As what a killed supervisor has left may: its lock is free before the device is."""
+    env = {fake_devices.FOLDER: str(tmp_path)}
+    looks = []
+
+    def look():
+        looks.append(True)
+        if len(looks) == 2:
+            computing(0)
+        return fake_devices.devices(1, env)
+
+    asking = Lessor(look=look, holder=ME, note=str, aliases={}, lock_dir=locks)
+    with pytest.raises(DevicesHeld, match=r"held by process \d+ \(sleep\)"):
+        asking.lease(wanting(1), wait_s=0.0)
+    assert len(looks) == 3
+    assert device_locks.holder_of(locks, "GPU-fake-0000") is None
+
+
+def test_a_lock_that_cannot_be_used_is_a_fault_and_gives_the_others_back(locks):
+    (locks / "GPU-fake-0001.lock").mkdir()
+    with pytest.raises(DevicesHeld, match=r"GPU-fake-0001\.lock: Is a directory"):
+        lessor(locks, 2).lease(wanting(2), wait_s=0.0)
+    assert device_locks.holder_of(locks, "GPU-fake-0000") is None
+    (locks / "file").touch()
+    with pytest.raises(EngineFault, match="is not a directory"):
+        lessor(locks / "file", 2).lease(wanting(2), wait_s=0.0)
+
+
+def test_what_strangers_hold_is_told_and_what_is_ours_is_not(
+    locks, tmp_path, computing, monkeypatch
+):
+    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    process = computing(3)
+    ours = lessor(locks, 4).lease(wanting(1))
+    theirs = lessor(locks, 4, by=OTHER).lease(wanting(1))
+    with closing(ours), closing(theirs):
+        devices = fake_devices.devices(4)
+        mine = leased_below("/data/jobs", devices, locks)
+        assert mine == {"GPU-fake-0000"}
+        assert stranger_held(devices, mine, locks) == {
+            "GPU-fake-0001": "process 12 (attempt 9/3)",
+            "GPU-fake-0003": f"process {process.pid} (sleep)",
+        }
+    assert leased_below("/data/jobs", devices, locks) == frozenset()
+
+
+class Worker:
+    """A process of its own that leases devices when it is told to."""
+
+    def __init__(self, locks, machine):
+        self.locks, self.machine = locks, machine
+        self.channel, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                self.channel.close()
+                self.obey(theirs)
+            finally:
+                os._exit(0)
+        theirs.close()
+        self.uuids = ()
+
+    def obey(self, channel):
+        lease = None
+        while word := channel.recv(1000):
+            counts = json.loads(word)
+            if lease is not None:
+                lease.close()
+                lease = None
+            if counts is not None:
+                with suppress(DevicesHeld):
+                    lease = lessor(self.locks, self.machine, str).lease(wanting(*counts), 0.0)
+            found = None if lease is None else [share.uuids for share in lease.shares]
+            channel.send(json.dumps(found).encode())
+
+    def ask(self, counts):
+        """The shares that it gets in the place of those it had; None when it gets none."""
+        self.channel.send(json.dumps(counts).encode())
+        found = json.loads(self.channel.recv(10000))
+        self.uuids = tuple(uuid for share in found or () for uuid in share)
+        return found
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.channel.close()
+        self.uuids = ()
+
+
+counts = st.lists(st.integers(0, 3), min_size=1, max_size=3)
+acts = st.lists(
+    st.tuples(st.integers(0, 2), st.one_of(counts, st.sampled_from(["free", "kill"]))), max_size=12
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 5), acts)
+def test_whatever_the_order_nobody_shares_and_who_can_be_served_is(
+    tmp_path_factory, machine, steps
+):
+    locks = tmp_path_factory.mktemp("locks")
+    workers = [Worker(locks, machine) for _ in range(3)]
+    try:
+        for number, act in steps:
+            if act == "kill":
+                workers[number].kill()
+                workers[number] = Worker(locks, machine)
+                continue
+            others = [w for w in workers if w is not workers[number]]
+            free = machine - sum(len(w.uuids) for w in others)
+            found = workers[number].ask(None if act == "free" else act)
+            assert (found is not None) == (act != "free" and sum(act) <= free)
+            if found is not None:
+                assert [len(share) for share in found] == act
+            used = [uuid for worker in workers for uuid in worker.uuids]
+            assert len(set(used)) == len(used)
+            assert set(held(locks, machine)) == set(used)
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert held(locks, machine) == []
+
+
+MACHINE, ROUNDS, WORKERS, KILLS = 4, 12, 6, 15
+
+
+def compete(locks, seed):
+    """Lease again and again; ends with 1 where somebody else had one of the devices at the time."""
+    marks = {d.uuid: os.open(locks / d.uuid, os.O_RDWR | os.O_CREAT) for d in all_devices()}
+    luck = random.Random(seed)  # noqa: S311 - a test draws, not a cipher
+    for _ in range(ROUNDS):
+        some = [luck.randint(0, 2) for _ in range(luck.randint(1, 2))]
+        with closing(lessor(locks, MACHINE, str).lease(wanting(*some), 60.0)) as lease:
+            for uuid in lease.uuids:  # flock is a witness of its own
+                fcntl.flock(marks[uuid], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.sched_yield()
+            for uuid in lease.uuids:
+                fcntl.flock(marks[uuid], fcntl.LOCK_UN)
+
+
+def all_devices():
+    return fake_devices.devices(MACHINE)
+
+
+def competitor(locks, seed):
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            compete(locks, seed)
+            code = 0
+        except BaseException as error:  # noqa: BLE001 - a fork must not return
+            sys.stderr.write(f"{error!r}\n")
+        finally:
+            os._exit(code)
+    return pid
+
+
+def test_many_at_once_never_share_also_when_they_are_killed(locks):
+    luck = random.Random(4)  # noqa: S311 - a test draws, not a cipher
+    pids = [competitor(locks, seed) for seed in range(WORKERS)]
+    codes = []
+    try:
+        for kill in range(KILLS):
+            victim = luck.randrange(WORKERS)
+            wait_until(lambda: held(locks, MACHINE) or not living(pids), "somebody has a device")
+            with suppress(ProcessLookupError):
+                os.kill(pids[victim], signal.SIGKILL)
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(pids[victim], 0)[1]))
+            pids[victim] = competitor(locks, 100 + kill)
+        codes += [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+        pids = []
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+    assert set(codes) == {0, -signal.SIGKILL}
+    assert codes[-WORKERS:] == [0] * WORKERS
+    assert held(locks, MACHINE) == []
+
+
+def living(pids):
+    return [pid for pid in pids if not is_over(pid)]
+
+
+def is_over(pid):
+    return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"

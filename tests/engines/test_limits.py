@@ -1,0 +1,248 @@
+"""What a replica may use at most is kept by the kernel, known afterwards, and said in words."""
+
+import signal
+
+import pytest
+
+from engines.cages import SLEEPER, boxes_left, owned
+from engines.support import wait_until
+from trainshed.engines.local import cgroup
+from trainshed.engines.local.supervise import enclosure, measuring
+from trainshed.engines.local.supervise.ends import describe_end, in_words
+from trainshed.engines.local.supervise.ladder import CGROUP_KILL, open_cage
+from trainshed.engines.local.supervise.limits import Limits, Usage, asked, settings_v1, settings_v2
+
+MIB = 1 << 20
+GREEDY = "held = []\nwhile True: held.append(b'x' * (8 << 20))"
+
+
+def enforces(limits):
+    cage = open_cage("probe", 1, [limits], allow=[CGROUP_KILL])
+    cage.remove()
+    return not cage.remarks
+
+
+limits_memory = pytest.mark.skipif(
+    not enforces(Limits(memory_bytes=MIB * 100)), reason="no memory cgroup here"
+)
+limits_pids = pytest.mark.skipif(not enforces(Limits(pids=10)), reason="no pids cgroup here")
+limits_cpu = pytest.mark.skipif(not enforces(Limits(cpus=1.0)), reason="no cpu cgroup here")
+
+
+@limits_memory
+def test_a_replica_over_its_memory_is_killed_and_its_end_says_why(mark):
+    limits = [[100 * MIB, None, None], [None, None, None]]
+    with owned(mark, GREEDY, SLEEPER, limits=limits, ready=False) as owner:
+        end = owner.ask("end_of", 0, owner.pids[0])
+        assert end["code"] == -signal.SIGKILL
+        assert end["oom_kills"] == 1
+        assert 90 * MIB < end["peak_bytes"] <= 100 * MIB
+        assert end["words"] == (
+            "was killed by SIGKILL: out of memory at its limit of 100 MiB (peak 100 MiB)"
+        )
+        assert owner.ask("living") == {"living": True}
+        assert owner.ask("usage", 1)["oom_kills"] == 0
+
+
+@limits_memory
+def test_a_replica_whose_child_was_over_the_memory(mark):
+    """Where the kernel ends the replica as a whole (cgroup2) it does not come to speak of it."""
+    code = (
+        "import subprocess, sys\n"
+        f"done = subprocess.run([sys.executable, '-c', {GREEDY!r}])\n"
+        "sys.exit(7 if done.returncode == -9 else 0)"
+    )
+    with owned(mark, code, limits=[[100 * MIB, None, None]], ready=False) as owner:
+        end = owner.ask("end_of", 0, owner.pids[0])
+        assert end["oom_kills"] >= 1
+        assert end["code"] in {7, -signal.SIGKILL}
+        assert "out of memory at its limit of 100 MiB" in end["words"]
+
+
+@limits_memory
+def test_memory_in_swap_is_no_way_out(mark):
+    """Twice the limit never fits, whatever swap the machine has."""
+    code = "x = b'x' * (200 << 20)"
+    with owned(mark, code, limits=[[100 * MIB, None, None]], ready=False) as owner:
+        assert owner.ask("end_of", 0, owner.pids[0])["code"] == -signal.SIGKILL
+
+
+@limits_pids
+def test_a_replica_cannot_have_more_processes_than_its_limit(mark):
+    code = (
+        "import os, sys, time\n"
+        "for count in range(20):\n"
+        "    try:\n"
+        "        if os.fork() == 0: time.sleep(600)\n"
+        "    except OSError:\n"
+        "        sys.exit(count)\n"
+    )
+    with owned(mark, code, limits=[[None, None, 5]], ready=False) as owner:
+        assert owner.ask("end_of", 0, owner.pids[0])["code"] == 4
+
+
+@limits_cpu
+def test_a_replica_over_its_share_of_the_cpu_is_held_back(mark):
+    code = "import os\nos.write(1, b'ready\\n')\nwhile True: pass"
+    with owned(mark, code, limits=[[None, 0.1, None]]) as owner:
+        leaves = [f"{box}/0" for box in owner.places["boxes"]]
+        held_back = [measuring._fields(leaf + "/cpu.stat") for leaf in leaves]
+        assert any("nr_throttled" in fields for fields in held_back)
+        wait_until(
+            lambda: any(
+                measuring._fields(f"{leaf}/cpu.stat").get("nr_throttled") for leaf in leaves
+            ),
+            "the kernel has made it wait",
+        )
+
+
+def test_limits_make_only_the_boxes_that_they_need(mark):
+    with owned(mark, SLEEPER) as free, owned(mark, SLEEPER, limits=[[None, None, 50]]) as limited:
+        assert len(free.places["boxes"]) <= 1
+        assert len(limited.places["boxes"]) <= 2
+        limited.kill_all()
+        limited.ask("remove")
+        assert not boxes_left(limited)
+
+
+@limits_pids
+def test_a_limit_that_the_kernel_refuses_is_remarked():
+    cage = open_cage("refused", 2, [Limits(), Limits(pids=-7)], allow=[CGROUP_KILL])
+    cage.remove()
+    assert cage.remarks == (
+        "a limit of replica 1 is not enforced: pids.max = -7: Invalid argument",
+    )
+
+
+def test_limits_without_any_cgroup_are_remarked_once_for_each_kind(monkeypatch):
+    monkeypatch.setattr(cgroup, "own_directory", lambda *_: None)
+    limits = [Limits(memory_bytes=MIB, cpus=1.0), Limits(memory_bytes=MIB)]
+    cage = open_cage("bare", 2, limits, allow=[CGROUP_KILL])
+    cage.remove()
+    assert [remark.split(" are ")[0] for remark in cage.remarks] == ["memory limits", "CPU limits"]
+
+
+def test_which_controllers_some_limits_ask_for():
+    assert asked([]) == asked([Limits()]) == ()
+    assert asked([Limits(pids=3), Limits(memory_bytes=1)]) == ("memory", "pids")
+    assert asked([Limits(1, 1.0, 1)]) == ("memory", "cpu", "pids")
+
+
+def test_what_is_written_for_limits():
+    limits = Limits(memory_bytes=2 << 30, cpus=1.5, pids=100)
+    everything = {s.file: s.text for s in settings_v2(limits, ["memory", "cpu", "pids"])}
+    assert everything == {
+        "memory.max": "2147483648",
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+        "cpu.max": "150000 100000",
+        "pids.max": "100",
+    }
+    assert [s.file for s in settings_v2(limits, ["pids"])] == ["pids.max"]
+    assert settings_v2(Limits(), ["memory", "cpu", "pids"]) == []
+    assert {s.file: s.text for s in settings_v1(limits, "cpu")} == {
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "150000",
+    }
+    assert settings_v1(Limits(cpus=0.001), "cpu")[1].text == "1000"  # the kernel's least
+
+
+def cgroup2(folder, given):
+    """A folder that looks like a cgroup2 directory in which asking for controllers is refused."""
+    folder.mkdir()
+    (folder / "cgroup.procs").touch()
+    (folder / "cgroup.subtree_control").write_text(given)
+    (folder / "cgroup.subtree_control").chmod(0o444)
+    return folder
+
+
+def test_boxes_stand_beside_a_directory_that_has_processes_and_no_controllers(
+    tmp_path, monkeypatch
+):
+    """As under systemd: the slice gives controllers to the services in it."""
+    above = cgroup2(tmp_path / "slice", "cpu memory pids")
+    own = cgroup2(above / "service", "")
+    monkeypatch.setattr(cgroup, "own_directory", lambda *_: str(own))
+    monkeypatch.setattr(enclosure, "write", refuse)
+    assert enclosure.unified_home(["memory", "pids"]) == (str(above), ["memory", "pids"])
+    assert enclosure.unified_home([]) == (str(own), [])
+    (above / "cgroup.subtree_control").write_text("")
+    assert enclosure.unified_home(["memory"]) == (str(own), [])
+
+
+def refuse(*_):
+    raise OSError
+
+
+def test_usage_is_read_from_the_files_of_cgroup2(tmp_path):
+    files = {
+        "cpu.stat": "usage_usec 1500\nuser_usec 1000\n",
+        "memory.current": "3000\n",
+        "memory.stat": "anon 1000\ninactive_file 500\n",
+        "memory.peak": "4000\n",
+        "memory.events": "low 0\noom 3\noom_kill 2\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    leaves = {"": str(tmp_path)}
+    assert measuring.cpu_ns(leaves) == 1_500_000
+    assert measuring.memory_bytes(leaves) == 2500
+    assert measuring.peak_bytes(leaves) == 4000
+    assert measuring.oom_kills(leaves) == 2
+
+
+CHILDREN_KILLED = (
+    "exited with code 1 after 2 of its processes had been killed: "
+    "out of memory at its limit of 2.0 GiB (peak 2.0 GiB)"
+)
+SIGKILL, SIGSEGV = -signal.SIGKILL, -signal.SIGSEGV
+NO_LIMIT = Limits()
+
+
+@pytest.mark.parametrize(
+    ("status", "usage", "limits", "words"),
+    [
+        (0, Usage(peak_bytes=5 * MIB), NO_LIMIT, "exited with code 0"),
+        (3, Usage(), NO_LIMIT, "exited with code 3"),
+        (3, Usage(peak_bytes=310 * MIB), NO_LIMIT, "exited with code 3; peak memory 310 MiB"),
+        (SIGKILL, Usage(), NO_LIMIT, "was killed by SIGKILL"),
+        (
+            SIGSEGV,
+            Usage(peak_bytes=310 * MIB),
+            NO_LIMIT,
+            "was killed by SIGSEGV; peak memory 310 MiB",
+        ),
+        (
+            SIGKILL,
+            Usage(peak_bytes=2048 * MIB, oom_kills=1),
+            Limits(memory_bytes=2048 * MIB),
+            "was killed by SIGKILL: out of memory at its limit of 2.0 GiB (peak 2.0 GiB)",
+        ),
+        (
+            1,
+            Usage(peak_bytes=2048 * MIB, oom_kills=2),
+            Limits(memory_bytes=2048 * MIB),
+            CHILDREN_KILLED,
+        ),
+        (0, Usage(oom_kills=1), Limits(memory_bytes=MIB), "exited with code 0"),
+        (
+            SIGKILL,
+            Usage(peak_bytes=310 * MIB, machine_oom_kills=1),
+            NO_LIMIT,
+            "was killed by SIGKILL while the machine was out of memory (peak 310 MiB)",
+        ),
+        (SIGSEGV, Usage(machine_oom_kills=1), NO_LIMIT, "was killed by SIGSEGV"),
+        (-signal.SIGBUS, Usage(), NO_LIMIT, "was killed by SIGBUS (is /dev/shm full?)"),
+        (-40, Usage(), NO_LIMIT, "was killed by signal 40"),
+    ],
+)
+def test_an_end_in_words(status, usage, limits, words):
+    assert describe_end(status, usage, limits) == words
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "words"),
+    [(0, "0 MiB"), (310 * MIB, "310 MiB"), (2048 * MIB, "2.0 GiB"), (2600 * MIB, "2.5 GiB")],
+)
+def test_a_size_in_words(size_bytes, words):
+    assert in_words(size_bytes) == words

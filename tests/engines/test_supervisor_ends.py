@@ -1,0 +1,41 @@
+"""An end says how it came about: the signal, the want of memory, the most that was used."""
+
+import signal
+from dataclasses import replace
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, marked, texts
+from engines.support import FOREVER, plan_of, python_replica
+from trainshed.model.roles import Role
+
+MIB = 1 << 20
+HOG = "data = []\nwhile True: data.append(bytearray(1 << 20))"
+
+
+def test_a_replica_that_outgrows_its_limit_is_named_with_the_memory_it_used(root, mark):
+    hog = replace(python_replica(Role.PRIMARY, 0, HOG), memory_bytes_max=64 * MIB)
+    other = python_replica(Role.WORKER, 0, FOREVER)
+    engine = engine_at(root)
+    engine.launch(KEY, plan_of([hog, other], mark), ())
+    outcome = ended(engine).outcome
+    if any("not enforced" in text for text in texts(root, "service")):
+        pytest.skip("this machine gives us no memory controller")
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    assert outcome.message.startswith(
+        "master-replica-0 was killed by SIGKILL: out of memory at its limit of 64 MiB (peak "
+    )
+    assert [each.oom for each in outcome.replicas] == [True, False]
+    assert outcome.replicas[0].peak_memory_bytes <= 64 * MIB
+    assert not outcome.replicas[0].killed, "not by us"
+
+
+def test_a_signal_is_named_with_the_last_words(root, mark):
+    code = "import os, sys; print('bad weights', file=sys.stderr); os.kill(os.getpid(), 11)"
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code), ())
+    outcome = ended(engine).outcome
+    assert outcome.message.startswith("master-replica-0 was killed by SIGSEGV")
+    assert outcome.message.endswith(" s: bad weights")
+    assert outcome.last_words == "bad weights"
+    assert outcome.replicas[0].signal == signal.SIGSEGV

@@ -1,0 +1,208 @@
+"""The programs around the replicas: one that makes them complete, others that tidy up after."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from engines.attempts import (
+    KEY,
+    ended,
+    engine_at,
+    folder,
+    order,
+    record,
+    seen,
+    supervisor,
+    texts,
+    until,
+)
+from engines.support import (
+    FOREVER,
+    MARK,
+    awaiting,
+    marked_processes,
+    plan_of,
+    python_replica,
+    touching,
+    wait_until,
+)
+from trainshed.engines.base import Phase
+from trainshed.engines.local import errands
+from trainshed.engines.local.attempt_folder import AttemptFolder, write_json
+from trainshed.engines.local.errands import Site
+from trainshed.engines.local.gpus import Share
+from trainshed.engines.local.prepared import Prepared
+from trainshed.engines.local.spawning import spawn, supervisor_argv
+from trainshed.engines.local.supervise import errand
+from trainshed.model.roles import Role
+
+ANSWER = """\
+import json, os, socket, sys
+def answer(**more):
+    errand = json.load(open({errand!r}))
+    replicas = errand["replicas"]
+    for replica in replicas:
+        replica["argv"] = [sys.executable, "-c", {code!r}]
+        replica["env"] = {{**replica["env"], {name!r}: {mark!r}}}
+    data = json.dumps({{"replicas": replicas, **more}}).encode()
+    with socket.socket(fileno=3) as channel:
+        locks = [os.open({lock!r}, os.O_RDWR)]
+        socket.send_fds(channel, [data[:1]], locks)
+        channel.sendall(data[1:])
+"""
+
+
+@pytest.fixture
+def site(root):
+    attempt = AttemptFolder(folder(root))
+    attempt.make()
+    return Site(key=KEY, folder=attempt)
+
+
+def python(code):
+    return (sys.executable, "-c", code)
+
+
+def begin(site, mark, code="", *, prepare=None, count=1, **programs):
+    """A supervisor that runs an errand of so many replicas, each with this code."""
+    codes = [python_replica(Role.PRIMARY, 0, code)]
+    codes += [python_replica(Role.WORKER, i, code) for i in range(count - 1)]
+    plan = plan_of(codes, mark)
+    if prepare is None:
+        shares = (Share(),) * count
+        replicas = errands.replicas_of(site, plan, Prepared(python=sys.executable), shares)
+        cleanup = programs.get("cleanup", ())
+        replicas = [replica._replace(cleanup=cleanup) for replica in replicas]
+    else:
+        replicas = errands.outlines_of(site, plan)
+    made = errands.errand_of(site, plan, replicas, prepare=prepare)
+    made = made._replace(after=programs.get("after"))
+    write_json(site.folder.errand, errand.encode(made))
+    spawn(supervisor_argv(site.folder), {**os.environ, MARK: mark}, site.folder.words)
+
+
+def left_of(root, mark):
+    """What lives of an attempt, but the supervisor itself."""
+    return [pid for pid in marked_processes(mark) if pid != supervisor(root)]
+
+
+def answering(site, mark, code, lock):
+    lock.touch()
+    return ANSWER.format(errand=site.folder.errand, code=code, name=MARK, mark=mark, lock=str(lock))
+
+
+def test_a_preparer_completes_the_replicas_and_hands_over_its_locks(root, mark, site, tmp_path):
+    lock, go, freed = tmp_path / "lock", tmp_path / "go", tmp_path / "freed"
+    code = "print('complete', flush=True)\n" + awaiting(go)
+    after = f"print('waited', {str(lock)!r} in str(open('/proc/self/environ')))\n" + touching(freed)
+    prepare = answering(site, mark, code, lock) + (
+        "print('installing', flush=True)\n" + f"answer(after=[sys.executable, '-c', {after!r}])"
+    )
+    begin(site, mark, prepare=python(prepare))
+    engine = engine_at(root)
+    wait_until(lambda: texts(root) == ["complete"], "the replica runs")
+    held = [path.readlink() for path in Path(f"/proc/{supervisor(root)}/fd").iterdir()]
+    assert lock in held, "the lock is held as long as the attempt lives"
+    (replica,) = left_of(root, mark)
+    inherited = [path.readlink() for path in Path(f"/proc/{replica}/fd").iterdir()]
+    assert lock not in inherited
+    go.touch()
+    assert ended(engine).outcome.exit_code == 0
+    assert freed.exists()
+    assert texts(root, "service") == ["installing", "waited False"]
+
+
+def test_a_preparer_that_fails_fails_the_attempt_with_its_last_words(root, mark, site):
+    code = "import sys; print('building'); sys.exit('no such package: x')"
+    begin(site, mark, prepare=python(code))
+    found = ended(engine_at(root))
+    assert found.fault == "no such package: x"
+    assert found.outcome.exit_code == 1
+    assert texts(root, "service") == ["building"]
+
+
+def test_devices_that_others_have_are_the_machine_s_fault(root, mark, site):
+    code = "import os, sys; sys.stderr.write('GPU-1 is held\\n'); sys.exit(os.EX_TEMPFAIL)"
+    begin(site, mark, prepare=python(code))
+    found = until(engine_at(root), Phase.LOST)
+    assert found.fault == "GPU-1 is held"
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("print('nothing')", "the preparer has not answered"),
+        ("import os; os.write(3, b'{')", "the preparer has not answered"),
+        ("import os; os.write(3, b'{}')", "the preparer's answer makes no sense"),
+        ("import os; os.kill(os.getpid(), 9)", "the preparer ended with status -9"),
+        (None, "/no/such/program: No such file or directory"),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_a_fault(root, mark, site, code, fault):
+    begin(site, mark, prepare=python(code) if code else ("/no/such/program",))
+    assert ended(engine_at(root)).fault.startswith(fault)
+
+
+def test_an_attempt_that_is_stopped_while_it_is_prepared_never_starts(root, mark, site, tmp_path):
+    child = tmp_path / "child"
+    code = (
+        "import os, signal, time\nsignal.signal(15, signal.SIG_IGN)\n"
+        f"if os.fork() == 0:\n    os.setsid()\n    {touching(child)}    time.sleep(600)\n"
+        "time.sleep(600)"
+    )
+    begin(site, mark, prepare=python(code))
+    wait_until(child.exists, "it is being prepared")
+    engine = engine_at(root)
+    engine.stop(KEY, order(0.2))
+    found = ended(engine)
+    assert found.outcome.message == "stopped before it was started"
+    assert found.outcome.interrupted
+    assert record(root, "Ready") is None
+    assert not left_of(root, mark)
+
+
+def test_what_a_replica_s_end_leaves_alive_is_ended_before_the_end_is_told(
+    root, mark, site, tmp_path
+):
+    """As a container's client does, which the daemon outlives."""
+    outsider = tmp_path / "outsider"
+    outsider.touch()
+    cleanup = (python(f"import os; os.unlink({str(outsider)!r})"), ("/no/such/runtime",))
+    begin(site, mark, "pass", cleanup=cleanup)
+    engine = engine_at(root)
+    wait_until(lambda: seen(engine).phase is Phase.ENDED or outsider.exists(), "any")
+    ended(engine)
+    assert not outsider.exists()
+
+
+def test_a_helper_leaves_nothing_behind_either(root, mark, site, tmp_path):
+    left = tmp_path / "left"
+    code = (
+        "import os, time\n"
+        f"if os.fork() == 0:\n    os.setsid()\n    {touching(left)}    time.sleep(600)\n"
+    )
+    begin(site, mark, "pass", after=python(code + awaiting(left)))
+    ended(engine_at(root))
+    assert left.exists()
+    assert not left_of(root, mark)
+
+
+def test_all_replicas_start_or_none(root, mark, site, tmp_path):
+    ran = tmp_path / "ran"
+    lock = tmp_path / "lock"
+    code = (
+        answering(site, mark, touching(ran) + FOREVER, lock).replace(
+            "    data =", "    replicas[-1]['argv'] = ['/no/such/program']\n    data ="
+        )
+        + "answer()"
+    )
+    begin(site, mark, prepare=python(code), count=3)
+    found = ended(engine_at(root))
+    assert found.fault == (
+        "worker-replica-1 cannot be started: /no/such/program: No such file or directory"
+    )
+    ends = {each.signal for each in found.outcome.replicas[:2]}
+    assert ends <= {signal.SIGTERM, signal.SIGKILL}

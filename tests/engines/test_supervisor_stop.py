@@ -1,0 +1,191 @@
+"""An attempt is ended as ordered: told first, then given its time, then killed, never milder."""
+
+import json
+import signal
+import time
+
+from engines.attempts import (
+    KEY,
+    ended,
+    engine_at,
+    marked,
+    order,
+    record,
+    supervisor,
+    texts,
+    until,
+)
+from engines.support import FOREVER, awaiting, touching, wait_until
+from trainshed.engines.base import Phase
+from trainshed.engines.local import identity
+from trainshed.engines.local.attempt_folder import Order
+from trainshed.engines.local.fencing import identity_of
+from trainshed.engines.local.records import Known
+from trainshed.model.stopping import StopReason
+
+#: A program that shows the notice that it is given when it is told to end, and goes on.
+READS_NOTICE = (
+    "import json, os, signal\n"
+    "def told(*_): print(open(os.environ['TRAINSHED_NOTICE_FILE']).read(), flush=True)\n"
+    "signal.signal(15, told)\n"
+    "print('ready', flush=True)\n"
+)
+DEAF = (
+    "import signal, time\nsignal.signal(15, signal.SIG_IGN)\n"
+    "print('ready', flush=True)\ntime.sleep(600)"
+)
+
+
+def started(root, plan):
+    """An engine that runs a plan, whose primary has said that it is ready."""
+    engine = engine_at(root)
+    engine.launch(KEY, plan, ())
+    wait_until(lambda: "ready" in texts(root), "the replica is ready")
+    return engine
+
+
+def test_replicas_read_why_and_until_when_before_they_are_told(root, mark, tmp_path):
+    go = tmp_path / "go"
+    engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
+    before = time.time()
+    engine.stop(KEY, order(60.0, StopReason.MAINTENANCE, "node a goes down"))
+    wait_until(lambda: len(texts(root)) > 1, "the replica was told")
+    notice = json.loads(texts(root)[1])
+    assert (notice["reason"], notice["message"]) == ("maintenance", "node a goes down")
+    assert before + 60.0 <= notice["until"] <= time.time() + 60.0
+    go.touch()
+    outcome = ended(engine).outcome
+    assert outcome.interrupted
+    assert outcome.message == "node a goes down"
+
+
+def test_a_shorter_grace_shortens_what_is_left_of_a_longer_one(root, mark):
+    engine = started(root, marked(mark, DEAF, DEAF))
+    wait_until(lambda: texts(root, "worker-replica-0"), "the other one is deaf too")
+    engine.stop(KEY, order(3600.0))
+    wait_until(lambda: record(root, "Decided"), "the order was heard")
+    engine.stop(KEY, order(7200.0))
+    engine.stop(KEY, order(0.2))
+    found = ended(engine).outcome
+    assert [(e.signal, e.killed, e.stopped_by_us) for e in found.replicas] == [
+        (signal.SIGKILL, True, True)
+    ] * 2
+
+
+def test_what_had_time_to_end_was_not_killed(root, mark):
+    engine = started(root, marked(mark, "print('ready', flush=True)\n" + FOREVER))
+    engine.stop(KEY, order(60.0))
+    (found,) = ended(engine).outcome.replicas
+    assert (found.signal, found.killed, found.stopped_by_us) == (signal.SIGTERM, False, True)
+    assert 0.0 <= found.notice_s <= found.seconds
+
+
+def test_a_job_that_had_ended_by_itself_was_not_interrupted(root, mark, tmp_path):
+    """The order comes while the others are being stopped: it only hurries them."""
+    ready = tmp_path / "ready"
+    deaf = DEAF.replace("print(", touching(ready) + "print(")
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, awaiting(ready) + "exit(3)", deaf), ())
+    wait_until(lambda: record(root, "Decided"), "the primary has ended")
+    engine.stop(KEY, order(0.0))
+    outcome = ended(engine).outcome
+    assert (outcome.exit_code, outcome.interrupted) == (3, False)
+    assert outcome.message.startswith("master-replica-0 exited with code 3")
+
+
+def test_a_machine_that_goes_down_interrupts_its_jobs(root, mark, tmp_path):
+    """An init system sends SIGTERM to everybody, and nobody has given an order."""
+    go = tmp_path / "go"
+    engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
+    supervisor(root)
+    known = Known()
+    known.read(engine._attempt(KEY).folder.records)
+    identity.send(identity_of(known.began), signal.SIGTERM)
+    wait_until(lambda: len(texts(root)) > 1, "the replica was told")
+    assert json.loads(texts(root)[1])["reason"] == "maintenance"
+    go.touch()
+    outcome = ended(engine).outcome
+    assert outcome.interrupted
+    assert outcome.message == "stopped by SIGTERM"
+    assert texts(root, "service") == ["SIGTERM: stopping all replicas"]
+
+
+def test_an_order_that_nobody_told_of_is_found(root, mark):
+    """The server was killed right after it had written the order."""
+    engine = started(root, marked(mark, "print('ready', flush=True)\n" + FOREVER))
+    engine._attempt(KEY).folder.give_order(Order(grace_s=60.0))
+    assert ended(engine).outcome.interrupted
+
+
+def test_a_suspended_program_hears_that_it_shall_end(root, mark, tmp_path):
+    told = tmp_path / "told"
+    code = (
+        "import os, signal, sys\n"
+        f"def end(*_):\n    {touching(told)}    sys.exit(0)\n"
+        "signal.signal(15, end)\nprint('ready', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\nsignal.pause()"
+    )
+    engine = started(root, marked(mark, code))
+    engine.stop(KEY, order(60.0))
+    ended(engine)
+    assert told.exists()
+
+
+def test_replicas_are_told_who_they_are(root, mark):
+    names = ("TRAINSHED_ATTEMPT", "TRAINSHED_JOB", "TRAINSHED_TASK")
+    code = f"import os; print(*(os.environ[n] for n in {names!r}))"
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code), ())
+    assert until(engine, Phase.ENDED).outcome.exit_code == 0
+    assert texts(root) == [f"1 {KEY} master-replica-0"]
+
+
+#: Saves with the help of a child that would die of SIGTERM, as a data loader's workers do.
+NEEDS_ITS_CHILD = """\
+import os, signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "input(); print('helped', flush=True)"],
+                         stdin=subprocess.PIPE)
+def told(*_):
+    child.communicate(b"now\\n")
+    print("saved with the help of", child.returncode, flush=True)
+    os._exit(0)
+signal.signal(15, told)
+print("ready", flush=True)
+signal.pause()
+"""
+#: Ends of SIGTERM like a shell that waits, and leaves a child that wants to hear of it too.
+LEAVES_ITS_CHILD = """\
+import subprocess, sys, time
+child = '''
+import signal, time
+def told(*_): print("told too", flush=True); raise SystemExit
+signal.signal(15, told)
+print("ready", flush=True)
+while True: time.sleep(1)
+'''
+subprocess.Popen([sys.executable, "-c", child])
+while True: time.sleep(1)
+"""
+
+
+def test_what_a_replica_needs_to_save_itself_is_not_asked_to_end_before_it(root, mark):
+    engine = started(root, marked(mark, NEEDS_ITS_CHILD))
+    engine.stop(KEY, order(60.0))
+    ended(engine)
+    assert texts(root) == ["ready", "helped", "saved with the help of 0"]
+
+
+def test_who_outlives_a_replica_is_asked_at_once(root, mark):
+    engine = started(root, marked(mark, LEAVES_ITS_CHILD))
+    engine.stop(KEY, order(3600.0))
+    ended(engine)
+    assert texts(root) == ["ready", "told too"]
+
+
+def test_before_the_grace_is_over_everybody_is_asked(root, mark):
+    deaf_parent = LEAVES_ITS_CHILD.replace("import subprocess", "import signal, subprocess")
+    deaf_parent = deaf_parent.replace("time\n", "time\nsignal.signal(15, lambda *_: None)\n", 1)
+    engine = started(root, marked(mark, deaf_parent))
+    engine.stop(KEY, order(3.0))
+    assert [e.killed for e in ended(engine).outcome.replicas] == [True]
+    assert texts(root) == ["ready", "told too"]

@@ -1,0 +1,71 @@
+"""Whether a restarted program has opened what its earlier attempts have left."""
+
+import subprocess
+import sys
+
+import pytest
+
+from trainshed.engines.local.supervise.watch_checkpoints import CheckpointWatch
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "step-3").mkdir()
+    (tmp_path / "step-3" / "model.bin").write_bytes(b"weights")
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"curve")
+    (tmp_path / ".step-4.partial").write_bytes(b"torn")
+    (tmp_path / "empty").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def watch(folder):
+    found = CheckpointWatch([str(folder), str(folder / "not-there")])
+    yield found
+    found.close()
+
+
+def elsewhere(program, folder):
+    subprocess.run([sys.executable, "-c", program, str(folder)], check=True, timeout=60)
+
+
+def test_one_that_reads_none_is_warned_of_with_the_newest(watch, folder):
+    elsewhere("import sys, os; print(list(os.walk(sys.argv[1])))", folder)
+    said = watch.verdict()
+    assert "none of the 1 files" in said
+    assert str(folder / "step-3" / "model.bin") in said
+
+
+def test_one_that_opens_it_is_not(watch, folder):
+    elsewhere("import sys; open(sys.argv[1] + '/step-3/model.bin', 'rb').read()", folder)
+    watch.poll()
+    assert watch.verdict() is None
+
+
+def test_writing_new_ones_is_no_reading(watch, folder):
+    elsewhere("import sys; open(sys.argv[1] + '/step-9', 'wb').write(b'new')", folder)
+    assert watch.verdict() is not None
+
+
+def test_other_files_of_training_are_no_checkpoints(watch, folder):
+    elsewhere("import sys; open(sys.argv[1] + '/events.out.tfevents.1').read()", folder)
+    assert watch.verdict() is not None
+
+
+def test_there_is_no_warning_where_nothing_was_left(tmp_path):
+    watch = CheckpointWatch([str(tmp_path)])
+    (tmp_path / "step-1").write_bytes(b"weights")
+    assert watch.verdict() is None
+    assert watch.fileno() == -1
+    watch.close()
+
+
+def test_more_openings_than_the_kernel_remembers_never_lead_to_a_false_warning(watch, folder):
+    program = """
+import sys
+for number in range(40000):
+    open(f"{sys.argv[1]}/new-{number % 2}", "ab").close()
+open(sys.argv[1] + "/step-3/model.bin", "rb").close()
+"""
+    elsewhere(program, folder)
+    assert watch.verdict() is None
