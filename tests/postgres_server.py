@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -25,9 +26,27 @@ TABLES_OF_SHARED = (
 class PostgresServer:
     """One running server; every test takes a schema of its own, cheaper than a database."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: Sequence[str | Path]) -> None:
         self._folder = folder
+        self._command = command
         self._numbers = itertools.count(1)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, cwd=self._folder
+            )
+        try:
+            self._wait_until_ready(self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop it at once, as a crash would: what is committed is there when it starts again."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
 
     def new_database(self) -> str:
         """The SQLAlchemy URL of what looks like an empty database."""
@@ -46,7 +65,7 @@ class PostgresServer:
                 connection.execute(DELETE_ALL.format(Identifier(name)))
         return self._url("shared")
 
-    def wait_until_ready(self, process: subprocess.Popen) -> None:
+    def _wait_until_ready(self, process: subprocess.Popen) -> None:
         deadline = time.monotonic() + START_S_MAX
         while True:
             try:
@@ -85,16 +104,13 @@ def running_postgres():
     locale = ["--encoding=UTF8", "--locale=C.UTF-8"]
     subprocess.run([*prefix, *initdb, *locale], check=True, capture_output=True, cwd=folder)
     postgres = [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
+    server = PostgresServer(folder, [*prefix, *postgres])
     try:
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen([*prefix, *postgres], stdout=log, stderr=log, cwd=folder)
+        server.start()
         try:
-            server = PostgresServer(folder)
-            server.wait_until_ready(process)
             yield server
         finally:
-            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is needed any more
-            process.wait()
+            server.stop()
     finally:
         shutil.rmtree(folder)
 

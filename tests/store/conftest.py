@@ -3,7 +3,10 @@ import pytest
 from postgres_server import bin_folder, running_postgres
 
 pytest.register_assert_rewrite(
-    *(f"trainshed.testing.store_{part}" for part in ("jobs", "lists", "rest", "steps", "work"))
+    *(
+        f"trainshed.testing.store_{part}"
+        for part in ("forgetting", "jobs", "lists", "rest", "steps", "times", "work")
+    )
 )
 
 from trainshed.store.opening import open_store  # noqa: E402 - after the rewriting is asked for

@@ -9,7 +9,7 @@ from sqlalchemy import make_url
 
 from trainshed.model.filters import AllOf
 from trainshed.model.status import JobState
-from trainshed.store import jobs, pipelines, rows, steps, story, work
+from trainshed.store import forgetting, jobs, pipelines, rows, step_rows, steps, story, work
 from trainshed.store.database import write_engine
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
@@ -40,6 +40,10 @@ HOT = {
     "active of some": work.of_some(work.ACTIVE),
     "some jobs": jobs.BY_UIDS,
     "confirm": work.CONFIRM,
+    "due": work.DUE,
+    "expired": forgetting.EXPIRED,
+    "over": forgetting.OVER,
+    **{f"drop {drop.table.name}": drop for drop in forgetting.DROPS},
     **{f"step to {state.name}": steps.STATEMENTS[state, False] for state in JobState},
     "opening step": steps.STATEMENTS[JobState.PREPARING, True],
 }
@@ -49,7 +53,9 @@ SMALL = ("leases", "commands")
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory):
-    engine = write_engine(make_url(f"sqlite:///{tmp_path_factory.mktemp('db')}/x.db"))
+    path = tmp_path_factory.mktemp("db") / "x.db"
+    path.touch()
+    engine = write_engine(make_url(f"sqlite:///{path}"))
     with engine.begin() as opened:
         migrate(opened)
         yield opened
@@ -87,7 +93,7 @@ def busy_store(postgres):
 
 BY_KEY = {
     "explain": work.EXPLAIN,
-    "drop replicas": steps.DROP_REPLICAS,
+    "drop replicas": step_rows.DROP_REPLICAS,
     **{f"step {key}": statement for key, statement in steps.STATEMENTS.items()},
 }
 
@@ -96,7 +102,7 @@ BY_KEY = {
 def test_postgresql_goes_to_each_row_by_its_key(busy_store, name):
     def explain(tx):
         compiled = BY_KEY[name].compile(tx.connection)
-        rows = json.dumps([[1, 1, 0, None, None]] * 5)
+        rows = json.dumps([[1, 1, 0, None, None, None, None]] * 5)
         known = {**compiled.params, "now_ns": 1, "mark": 1}
         known |= dict.fromkeys(("steps", "found", "gone"), rows)
         return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", known)]
@@ -105,3 +111,16 @@ def test_postgresql_goes_to_each_row_by_its_key(busy_store, name):
     assert re.search(r"Index (Only )?Scan using (jobs|replicas)_pkey", plan), plan
     assert "Cond: " in plan
     assert len(re.findall("Index|Seq", plan)) == plan.count("Index Cond") + 1, plan
+
+
+@pytest.mark.parametrize("name", ["over", *(drop.table.name for drop in forgetting.DROPS)])
+def test_postgresql_forgets_without_reading_what_it_keeps(busy_store, name):
+    statements = {"over": forgetting.OVER, **{d.table.name: d for d in forgetting.DROPS}}
+
+    def explain(tx):
+        compiled = statements[name].compile(tx.connection)
+        known = {**compiled.params, "gone": json.dumps([[1]] * 5)}
+        return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", known)]
+
+    plan = "\n".join(busy_store._db.write(explain))
+    assert "Seq Scan" not in plan, plan

@@ -10,7 +10,10 @@ from trainshed.store.records import CommandKind, NewEvent, Step
 from trainshed.testing.store_builders import SEATS, SERVER, add, read
 
 JOBS = 3
-HOLDING = {JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING}
+TICK_S = 7
+WAITING_S_MAX = 20
+RUNNING_S_MAX = 15
+HOLDING = {JobState.PREPARING, JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}
 
 
 @dataclass
@@ -24,13 +27,17 @@ class ModelJob:
     started: bool = False
     events: int = 1
     commands: tuple = ()
+    ran_s: int = 0
+    since_s: int | None = None
+    deadline_s: int | None = WAITING_S_MAX
 
-    def take(self, step):
+    def take(self, step, now_s):
         opens = step.state is JobState.PREPARING and step.seats
         if step.version != self.version or (opens and self.state is not JobState.QUEUED):
             return False
         if self.state in FINAL and step.state is not self.state:
             return False
+        self.keep_time(step.state, now_s)
         self.attempt += bool(opens)
         self.holds = bool(opens) or (self.holds and step.state in HOLDING)
         self.state, self.version = step.state, self.version + 1
@@ -41,6 +48,16 @@ class ModelJob:
         if self.attempt:
             self.commands += tuple((self.attempt, kind) for kind in step.commands)
         return True
+
+    def keep_time(self, state, now_s):
+        if self.since_s is not None and state is not JobState.RUNNING:
+            self.ran_s += now_s - self.since_s
+            self.since_s = self.deadline_s = None
+        elif self.since_s is None and state is JobState.RUNNING:
+            self.since_s = now_s
+            self.deadline_s = now_s + RUNNING_S_MAX - self.ran_s
+        if state in FINAL or state is JobState.CANCELLING:
+            self.deadline_s = None
 
 
 STEPS = st.lists(
@@ -67,10 +84,13 @@ STEPS = st.lists(
 )
 @given(calls=STEPS)
 def test_the_store_and_the_model_agree(store, clock, calls):
-    uids = [add(store).uid for _ in range(JOBS)]
+    limits = {"waiting_s_max": WAITING_S_MAX, "running_s_max": RUNNING_S_MAX}
+    uids = [add(store, **limits).uid for _ in range(JOBS)]
+    now_s = 0
     model = {uid: ModelJob() for uid in uids}
     for call in calls:
-        clock.forward(1)
+        clock.forward(TICK_S)
+        now_s += TICK_S
         ahead = {uid: job.version for uid, job in model.items()}
         steps, expected = [], []
         for number, off, state, seated, events, commands in call:
@@ -85,21 +105,24 @@ def test_the_store_and_the_model_agree(store, clock, calls):
                 owner=SERVER,
             )
             steps.append(step)
-            expected.append(model[uid].take(step))
+            expected.append(model[uid].take(step, now_s))
             ahead[uid] = model[uid].version
         assert list(store.apply(steps)) == expected
     for uid, job in model.items():
-        check(store, uid, job)
+        check(store, uid, job, now_s)
     held = {h.uid for h in store.holding()} & set(uids)
     assert held == {uid for uid, job in model.items() if job.holds}
+    due = {due.uid for due in store.due(limit=10**6)} & set(uids)
+    assert due == {u for u, job in model.items() if job.deadline_s and job.deadline_s <= now_s}
 
 
-def check(store, uid, job):
+def check(store, uid, job, now_s):
     record = read(store, uid)
     status = record.job.status
     assert (status.state, record.version, record.attempt) == (job.state, job.version, job.attempt)
     assert (status.end_time is not None) == (job.state in FINAL)
     assert (status.start_time is not None) == job.started
+    assert record.ran_s == job.ran_s + (0 if job.since_s is None else now_s - job.since_s)
     assert len(store.events(uid)) == job.events
     stamps = [event.stamp_ns for event in store.events(uid)]
     assert stamps == sorted(set(stamps))

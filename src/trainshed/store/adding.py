@@ -20,6 +20,7 @@ from trainshed.store.names import etag
 from trainshed.store.records import JobRecord, NewEvent, NewJob
 from trainshed.store.story import event_rows
 from trainshed.store.tables import EVENTS, JOBS, LABELS, RETRY_KEYS, SPECS
+from trainshed.store.times import deadline_ns
 from trainshed.store.writer import Transaction
 
 #: How long a retry key is remembered (contracts/gcloud.md 8.3: for a few minutes).
@@ -150,7 +151,11 @@ def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
         return set()
     now_ns = tx.now_ns // codec.NS_PER_US * codec.NS_PER_US  # what a datetime can hold
     times = {"create_ns": now_ns, "update_ns": now_ns, "last_stamp_ns": tx.now_ns}
-    return add_new_rows(tx, JOBS, [{**a.job, **times} for a in additions])
+    rows = [
+        {**a.job, **times, "deadline_ns": deadline_ns(now_ns, a.new.waiting_s_max)}
+        for a in additions
+    ]
+    return add_new_rows(tx, JOBS, rows)
 
 
 def _insert_rest(tx: Transaction, additions: Sequence[Addition]) -> None:
@@ -180,15 +185,15 @@ class UidTaken(Exception):
 
 
 def _job_row(new: NewJob) -> dict[str, Any]:
-    scheduling = new.expanded.scheduling
     return {
         "project": codec.plain(new.project),
         "location": codec.plain(new.location),
         "kind": new.kind.value,
         "display_name": codec.plain(new.spec.display_name),
         "creator": codec.plain(new.creator),
-        "rank": -(scheduling.priority or 0),
-        "running_s_max": scheduling.running_s_max,
+        "rank": -(new.expanded.scheduling.priority or 0),
+        "running_s_max": new.running_s_max,
+        "waiting_s_max": new.waiting_s_max,
         "demand": codec.DEMAND.encode(new.demand),
         "labels": codec.LABELS.encode(new.spec.labels),
         "state": JobState.QUEUED.value,

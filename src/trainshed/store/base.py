@@ -13,12 +13,14 @@ from trainshed.model.job import JobSpec
 from trainshed.model.resources import Node, NodeState
 from trainshed.store.records import (
     Active,
+    Due,
     Holding,
     JobQuery,
     JobRecord,
     Kind,
     NewEvent,
     NewJob,
+    NodeOrder,
     NodeRow,
     Operation,
     Pipeline,
@@ -151,8 +153,26 @@ class Work(Protocol):
     def see_nodes(self, engine: str, nodes: Sequence[Node]) -> None:
         """Remember an engine's fleet as it is now; a state set by ``set_node_state`` wins."""
 
-    def set_node_state(self, name: str, state: NodeState) -> bool:
-        """Drain a node, or take it back; False where there is none of this name."""
+    def set_node_state(self, name: str, state: NodeState, notice_s: float | None = None) -> bool:
+        """Drain a node, or take it back; False where there is none.  The notice: MAINTENANCE's."""
+
+    def node_orders(self) -> Sequence[NodeOrder]:
+        """The nodes that are not READY because somebody has said so."""
+
+    def due(self, *, limit: int) -> Sequence[Due]:
+        """Jobs whose time to wait or to run is over, the longest first."""
+
+    def expired(self, *, ended_before: datetime, limit: int) -> Sequence[int]:
+        """Jobs that ended before a time, deleted ones too, oldest first: their uids.
+
+        Left out are those with a command that is still to be performed: something may live.
+        """
+
+    def forget(self, uids: Collection[int]) -> None:
+        """Drop final jobs with all that is known of them, and the pipelines around them.
+
+        Others are left alone, and those with a command that is still to be performed.
+        """
 
     def nodes(self) -> Sequence[NodeRow]:
         """All nodes that were seen, with what is on them."""
@@ -221,6 +241,9 @@ class Rest(Protocol):
 
 class StoreBase(Jobs, Work, Rest, Protocol):
     """All of it."""
+
+    def clock_skew_s(self) -> float:
+        """How far the wall clock, which may have been set, is ahead of the store's time."""
 
     def close(self) -> None:
         """Finish what was begun, then let go of the database."""

@@ -16,7 +16,10 @@ from pydantic import TypeAdapter
 from trainshed.model.explanation import Explanation
 from trainshed.model.job import JobSpec
 from trainshed.model.resources import JobDemand, Node, Seat
+from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError
+from trainshed.model.stopping import StopOrder
+from trainshed.store.base import StoreFault
 
 T = TypeVar("T")
 
@@ -41,14 +44,18 @@ class Codec(Generic[T]):
     def __init__(self, kind: Any) -> None:
         """Prepare for a type: a dataclass of the model, or a tuple or mapping of such."""
         self._adapter: TypeAdapter[T] = TypeAdapter(kind)
+        self._name = getattr(kind, "__name__", str(kind))
 
     def encode(self, value: T) -> str:
         """The value as JSON text in ASCII."""
         return _COMPACT(self._adapter.dump_python(value))
 
     def decode(self, text: str) -> T:
-        """The value that ``encode`` wrote."""
-        return self._adapter.validate_python(json.loads(text))
+        """The value that ``encode`` wrote.  Raises StoreFault for a text that it did not."""
+        try:
+            return self._adapter.validate_python(json.loads(text))
+        except ValueError as error:
+            raise StoreFault(f"the database holds a {self._name} that cannot be read") from error
 
 
 SPEC: Final[Codec[JobSpec]] = Codec(JobSpec)
@@ -56,8 +63,11 @@ DEMAND: Final[Codec[JobDemand]] = Codec(JobDemand)
 EXPLANATION: Final[Codec[Explanation]] = Codec(Explanation)
 ERROR: Final[Codec[JobError]] = Codec(JobError)
 NODE: Final[Codec[Node]] = Codec(Node)
+RESTARTS: Final[Codec[Restarts]] = Codec(Restarts)
+STOP: Final[Codec[StopOrder]] = Codec(StopOrder)
 SEATS: Final[Codec[tuple[Seat, ...]]] = Codec(tuple[Seat, ...])
 LABELS: Final[Codec[Mapping[str, str]]] = Codec(dict[str, str])
+DATA: Final[Codec[Mapping[str, object]]] = Codec(dict[str, Any])
 TEXTS: Final[Codec[tuple[str, ...]]] = Codec(tuple[str, ...])
 
 

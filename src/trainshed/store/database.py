@@ -4,11 +4,13 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
+from trainshed.store.faults import fault_of, place_of, spoils_connection
 from trainshed.store.names import UidMaker
-from trainshed.store.writer import Perform, Transaction, Writer, as_fault
+from trainshed.store.urls import connect, file_of
+from trainshed.store.writer import Perform, Transaction, Writer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -36,19 +38,21 @@ class Database:
         self.new_uid = UidMaker(clock)
         self._write_engine = write_engine(url)
         self._read_engine = _read_engine(url)
-        self._writer = Writer(self._write_engine, clock)
+        self._place = place_of(url)
+        self._writer = Writer(self._write_engine, clock, self._place)
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look something up.  Raises StoreFault where the database cannot be reached."""
+        driver = self._read_engine.dialect.loaded_dbapi.Error  # of a connection that is being made
         try:
             return self._look(look)
-        except DBAPIError as error:
-            if not error.connection_invalidated:
-                raise as_fault(error) from error
+        except (DBAPIError, driver) as error:
+            if not (isinstance(error, DBAPIError) and error.connection_invalidated):
+                raise fault_of(error, self._place) from error
         try:  # the pool has let go of all dead connections by now
             return self._look(look)
-        except DBAPIError as error:
-            raise as_fault(error) from error
+        except (DBAPIError, driver) as error:
+            raise fault_of(error, self._place) from error
 
     def write(self, perform: Callable[[Transaction], T]) -> T:
         """Write something; see ``Writer.write``."""
@@ -71,10 +75,11 @@ class Database:
 
 def write_engine(url: URL) -> Engine:
     """The engine of the writer: one connection, whose transactions begin as writing ones."""
-    engine = create_engine(url, pool_size=1, max_overflow=0, connect_args=_patience(url))
+    engine = create_engine(url, pool_size=1, max_overflow=0, **_connecting(url))
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_writer)
         event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
+        event.listen(engine, "handle_error", _drop_spoilt)
     else:
         event.listen(engine, "connect", _go_by_keys)
     return engine
@@ -86,16 +91,29 @@ def _read_engine(url: URL) -> Engine:
         pool_size=_READERS,
         max_overflow=-1,
         isolation_level="AUTOCOMMIT",
-        connect_args=_patience(url),
+        **_connecting(url),
     )
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_reader)
+        event.listen(engine, "handle_error", _drop_spoilt)
     return engine
 
 
-def _patience(url: URL) -> dict[str, Any]:
-    """What libpq is told, so that a host which vanished silently is noticed within a minute."""
-    return dict(_LIBPQ) if url.get_backend_name() == "postgresql" else {}
+def _connecting(url: URL) -> dict[str, Any]:
+    """How to connect, so that what is gone is missed.
+
+    A host that vanished silently is noticed within a minute; a file that was taken away is not made
+    anew, without its tables.
+    """
+    if url.get_backend_name() == "postgresql":
+        return {"connect_args": dict(_LIBPQ)}
+    return {"creator": lambda: connect(file_of(url), "mode=rw", check_same_thread=False)}
+
+
+def _drop_spoilt(context: ExceptionContext) -> None:
+    """A fault that lies in the file is asked for anew, not remembered by a connection."""
+    if spoils_connection(context.original_exception):
+        context.is_disconnect = True
 
 
 def _prepare_writer(connection: sqlite3.Connection, _: Any) -> None:

@@ -6,6 +6,7 @@ from trainshed.lifecycle import decide
 from trainshed.lifecycle.decide import Decision
 from trainshed.lifecycle.events import CancelRequested
 from trainshed.model.status import JobError, JobState
+from trainshed.model.stopping import StopOrder
 from trainshed.store.records import CommandKind, JobRecord, NewEvent, Step
 
 #: Without a code the SDK takes a cancelled pipeline for a good one (contracts/vertex-sdk.md 1.7).
@@ -20,18 +21,36 @@ def cancel_step(record: JobRecord) -> Step | None:
 
     A step that the store refuses met a job that has moved on: read it again and ask again.
     """
-    state = record.job.status.state
+    return ending_step(record.uid, record.version, record.job.status.state, CANCELLED)
+
+
+def ending_step(  # noqa: PLR0913 - what the end of a job consists of
+    uid: int,
+    version: int,
+    state: JobState,
+    error: JobError,
+    *,
+    told: tuple[NewEvent, ...] = (),
+    stop: StopOrder | None = None,
+    server: str | None = None,
+) -> Step | None:
+    """The end of a job in this state because of ``error``, which it keeps; None if it ends already.
+
+    ``told`` comes before the story's own words.
+    """
     decision = decide(state, CancelRequested())
     if decision.state is state:
         return None
     at_once = decision.state is JobState.CANCELLED
     return Step(
-        uid=record.uid,
-        version=record.version,
+        uid=uid,
+        version=version,
         state=decision.state,
-        error=CANCELLED if at_once else None,
-        events=(_CANCELLED_EVENT if at_once else _CANCELLING_EVENT,),
+        error=error,
+        events=(*told, _CANCELLED_EVENT if at_once else _CANCELLING_EVENT),
         commands=commands_of(state, decision),
+        stop=stop,
+        server=server,
     )
 
 

@@ -2,13 +2,15 @@
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, exists, not_, or_, true
+from sqlalchemy import ColumnElement, and_, case, exists, not_, or_, true
 
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
+from trainshed.model.status import JobState
 from trainshed.store import codec
 from trainshed.store.tables import JOBS, LABELS, PIPELINES
 
@@ -27,18 +29,24 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
 }
 
+_STATE: Final = "state"
+_RUNNING: Final = JobState.RUNNING.value
+_RESTARTING: Final = JobState.RESTARTING.value
+#: To clients a job that is being restarted runs, and neither dialect has a word of its own for it.
+_SHOWN_STATE: Final = case((JOBS.c.state == _RESTARTING, _RUNNING), else_=JOBS.c.state)
+
 JOB_FIELDS: Final[Mapping[str, Column]] = {
     "uid": JOBS.c.uid,
     "job_id": JOBS.c.job_id,
     "display_name": JOBS.c.display_name,
-    "state": JOBS.c.state,
+    _STATE: _SHOWN_STATE,
     "create_time": JOBS.c.create_ns,
 }
 #: A pipeline's state is its child's.
 PIPELINE_FIELDS: Final[Mapping[str, Column]] = {
     "uid": PIPELINES.c.uid,
     "display_name": PIPELINES.c.display_name,
-    "state": JOBS.c.state,
+    _STATE: _SHOWN_STATE,
     "create_time": PIPELINES.c.create_ns,
     "training_task_definition": PIPELINES.c.task_definition,
 }
@@ -53,6 +61,8 @@ def condition(item: Filter, fields: Mapping[str, Column]) -> Condition:
             return and_(true(), *(condition(i, fields) for i in items))
         case AnyOf(items=items):
             return or_(*(condition(i, fields) for i in items))
+        case Compare(field=field, value=value) if (field, value) == (_STATE, _RESTARTING):
+            return _compare(replace(item, value=_RUNNING), fields)
         case Compare():
             return _compare(item, fields)
 

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import Row, bindparam, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.resources import Node, NodeState
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records import NodeRow
+from trainshed.store.records import NodeOrder, NodeRow
 from trainshed.store.tables import JOBS, NODE_STATES, NODES, REPLICAS
 from trainshed.store.writer import Transaction
 
@@ -21,15 +22,16 @@ _PUT = _new.on_conflict_do_update(
 )
 _new_state = insert(NODE_STATES)
 _PUT_STATE = _new_state.on_conflict_do_update(
-    index_elements=["name"], set_={"state": _new_state.excluded.state}
+    index_elements=["name"],
+    set_={"state": _new_state.excluded.state, "notice_s": _new_state.excluded.notice_s},
 )
 _KNOWN = select(NODES.c.name, NODES.c.node).where(NODES.c.engine == bindparam("of_engine"))
 _SEEN = update(NODES).where(NODES.c.engine == bindparam("of_engine"))
 _GONE = delete(NODES).where(
     NODES.c.engine == bindparam("of_engine"), NODES.c.name == bindparam("of_name")
 )
-_ALL = (
-    select(NODES, NODE_STATES.c.state)
+ALL = (
+    select(NODES, NODE_STATES.c.state, NODE_STATES.c.notice_s)
     .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
     .order_by(NODES.c.engine, NODES.c.name)
 )
@@ -40,7 +42,12 @@ _STATES = (
     .outerjoin(NODE_STATES, NODE_STATES.c.name == NODES.c.name)
     .order_by(NODES.c.engine, NODES.c.name)
 )
-_PLACES = (
+_ORDERS = (
+    select(NODE_STATES)
+    .where(NODE_STATES.c.state != NodeState.READY.value)
+    .order_by(NODE_STATES.c.name)
+)
+PLACES = (
     select(REPLICAS.c.node, func.count().label("places"))
     .join(JOBS, (JOBS.c.uid == REPLICAS.c.uid) & (JOBS.c.attempt == REPLICAS.c.attempt))
     .where(JOBS.c.held_ns.is_not(None))
@@ -74,35 +81,54 @@ class Fleet:
 
         self._db.write(see)
 
-    def set_node_state(self, name: str, state: NodeState) -> bool:
-        """Drain a node, or take it back; False where there is none of this name."""
+    def set_node_state(self, name: str, state: NodeState, notice_s: float | None = None) -> bool:
+        """Drain a node, or take it back; False where there is none of this name.
+
+        ``notice_s`` belongs to MAINTENANCE: what its replicas get between notice and kill.
+        """
+        row = {
+            "name": name,
+            "state": state.value,
+            "notice_s": notice_s if state is NodeState.MAINTENANCE else None,
+        }
 
         def put(tx: Transaction) -> bool:
             of_name = select(NODES.c.name).where(NODES.c.name == name)
             if tx.connection.execute(of_name).first() is None:
                 return False
-            tx.connection.execute(_PUT_STATE, {"name": name, "state": state.value})
+            tx.connection.execute(_PUT_STATE, row)
             return True
 
         return self._db.write(put)
 
+    def node_orders(self) -> Sequence[NodeOrder]:
+        """The nodes that are not READY because somebody has said so."""
+        return [
+            NodeOrder(name=row.name, state=NodeState(row.state), notice_s=row.notice_s)
+            for row in self._db.read(lambda c: c.execute(_ORDERS).all())
+        ]
+
     def nodes(self) -> Sequence[NodeRow]:
         """All nodes that were seen, with what is on them."""
-        places = {r.node: r.places for r in self._db.read(lambda c: c.execute(_PLACES).all())}
-        return [
-            NodeRow(
-                engine=row.engine,
-                node=_node(row.node, row.state),
-                seen=codec.to_time(row.seen_ns),
-                replicas=places.get(row.name, 0),
-            )
-            for row in self._db.read(lambda c: c.execute(_ALL).all())
-        ]
+        places = {r.node: r.places for r in self._db.read(lambda c: c.execute(PLACES).all())}
+        found = self._db.read(lambda c: c.execute(ALL).all())
+        return [node_row(row, places.get(row.name, 0)) for row in found]
 
     def fleet(self) -> Sequence[Node]:
         """The nodes alone: nothing is counted, so it may be asked every second."""
         found = self._db.read(lambda c: c.execute(_STATES).all())
         return [_node(text, state) for text, state in found]
+
+
+def node_row(row: Row[Any], replicas: int) -> NodeRow:
+    """A row of ``ALL``, with how many replicas hold a place on the node."""
+    return NodeRow(
+        engine=row.engine,
+        node=_node(row.node, row.state),
+        seen=codec.to_time(row.seen_ns),
+        replicas=replicas,
+        notice_s=row.notice_s,
+    )
 
 
 @lru_cache(_REMEMBERED_MAX)

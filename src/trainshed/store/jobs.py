@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    Row,
     Select,
     bindparam,
     delete,
@@ -103,24 +104,27 @@ class Jobs:
                 continue
             if added.is_new:
                 return queued_record(addition, codec.to_time(added.time_ns)), True
-            return _known(self.job_by_uid(added.uid), added.uid), False
+            if first := self.job_by_uid(added.uid):  # unless it was forgotten just now
+                return first, False
 
     def job(self, project: str, kind: Kind, job_id: str) -> JobRecord | None:
         """The job of a name, unless there is none or it was deleted."""
         known = {"project": project, "kind": kind.value, "job_id": codec.plain(job_id)}
         row = self._db.read(lambda c: c.execute(BY_NAME, known).one_or_none())
-        return job_record(row) if row else None
+        return self._record(row)
 
     def job_by_uid(self, uid: int) -> JobRecord | None:
         """The job of a uid, also a deleted one."""
-        row = self._db.read(lambda c: c.execute(BY_UID, {"of_uid": uid}).one_or_none())
-        return job_record(row) if row else None
+        return self._record(
+            self._db.read(lambda c: c.execute(BY_UID, {"of_uid": uid}).one_or_none())
+        )
 
     def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
         """The same for many; what is not there is left out."""
         known = {"wanted": json.dumps([[uid] for uid in uids])}
         found = self._db.read(lambda c: c.execute(BY_UIDS, known).all())
-        return {row.uid: job_record(row) for row in found}
+        now_ns = self._db.clock()
+        return {row.uid: job_record(row, now_ns) for row in found}
 
     def expanded(self, uid: int) -> JobSpec:
         """The spec to launch.  Raises KeyError."""
@@ -133,7 +137,9 @@ class Jobs:
     def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:
         """At most ``page_size`` jobs, newest first."""
         page = page_of(query)
-        return [job_record(row) for row in self._db.read(lambda c: c.execute(page).all())]
+        found = self._db.read(lambda c: c.execute(page).all())
+        now_ns = self._db.clock()
+        return [job_record(row, now_ns) for row in found]
 
     def queue_position(self, uid: int) -> int | None:
         """How many waiting jobs stand before it, by priority and age; None if it does not wait."""
@@ -176,6 +182,9 @@ class Jobs:
         """How many jobs there are by (project, state)."""
         found = self._db.read(lambda c: c.execute(COUNTS).all())
         return {(project, state): count for project, state, count in found}
+
+    def _record(self, row: Row[Any] | None) -> JobRecord | None:
+        return None if row is None else job_record(row, self._db.clock())
 
     def _of_spec(self, uid: int) -> Any:
         row = select(SPECS).where(SPECS.c.uid == uid)

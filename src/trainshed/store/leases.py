@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.store.database import Database
+from trainshed.store.shared_time import note
 from trainshed.store.tables import LEASES
 from trainshed.store.writer import Transaction
 
@@ -47,7 +48,12 @@ class Leases:
 
     def join(self, server: str, ttl_s: float) -> None:
         """Take or renew a server's lease."""
-        self._take(_SERVER + server, server, ttl_s)
+
+        def join(tx: Transaction) -> None:
+            _take(tx, _SERVER + server, server, ttl_s)
+            note(tx.connection, self._db.clock)
+
+        self._db.write(join)
 
     def servers(self) -> Sequence[str]:
         """The servers whose lease is valid, in the order of their names."""
@@ -56,17 +62,15 @@ class Leases:
 
     def lead(self, server: str, ttl_s: float) -> bool:
         """Take or renew the one scheduler's lease; False while another server holds it."""
-        return self._take(_SCHEDULER, server, ttl_s)
+        return self._db.write(lambda tx: _take(tx, _SCHEDULER, server, ttl_s))
 
     def leave(self, server: str) -> None:
         """Give the lease back; what the server owned is free at once."""
         gone = delete(LEASES).where(LEASES.c.holder == server)
         self._db.write(lambda tx: tx.connection.execute(gone) and None)
 
-    def _take(self, name: str, holder: str, ttl_s: float) -> bool:
-        def take(tx: Transaction) -> bool:
-            until_ns = tx.now_ns + int(ttl_s * _NS_PER_S)
-            row = {"name": name, "holder": holder, "until_ns": until_ns, "now_ns": tx.now_ns}
-            return tx.connection.execute(_TAKE, row).first() is not None
 
-        return self._db.write(take)
+def _take(tx: Transaction, name: str, holder: str, ttl_s: float) -> bool:
+    until_ns = tx.now_ns + int(ttl_s * _NS_PER_S)
+    row = {"name": name, "holder": holder, "until_ns": until_ns, "now_ns": tx.now_ns}
+    return tx.connection.execute(_TAKE, row).first() is not None

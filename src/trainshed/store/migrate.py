@@ -12,7 +12,7 @@ from sqlalchemy import Connection, column, inspect, select, table, text
 from trainshed.store.base import StoreFault
 
 #: The newest file of ``migrations/versions``.
-NEWEST: Final = "0001"
+NEWEST: Final = "0002"
 
 _FOLDER: Final = Path(__file__).parent / "migrations"
 #: Any number, as long as all servers agree on it.
@@ -27,15 +27,30 @@ def migrate(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    if _known_version(connection) != NEWEST:
+        _upgrade(connection)
+
+
+def check_version(connection: Connection) -> None:
+    """Raise StoreFault unless the tables are those of this release; change nothing."""
+    found = _known_version(connection)
+    if found is None:
+        raise StoreFault("the database is empty: no server has used it yet")
+    if found != NEWEST:
+        raise StoreFault(
+            f"the database was written by an older release (its tables are of version {found}, "
+            f"this release needs {NEWEST}); a server of this release brings it up to date"
+        )
+
+
+def _known_version(connection: Connection) -> str | None:
     found = _version(connection)
-    if found == NEWEST:
-        return
     if found is not None and found > NEWEST:
         raise StoreFault(
             f"the database was written by a newer release (its tables are of version {found}, "
             f"this release knows {NEWEST})"
         )
-    _upgrade(connection)
+    return found
 
 
 def _version(connection: Connection) -> str | None:

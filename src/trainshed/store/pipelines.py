@@ -67,13 +67,14 @@ class Pipelines:
         """A pipeline and its child."""
         one = _BY_UID.where(PIPELINES.c.project == project)
         row = self._db.read(lambda c: c.execute(one, {"of_uid": uid}).one_or_none())
-        return (_pipeline(row), rows.job_record(row)) if row else None
+        return (_pipeline(row), rows.job_record(row, self._db.clock())) if row else None
 
     def list_pipelines(self, query: JobQuery) -> Sequence[tuple[Pipeline, JobRecord]]:
         """Newest first; ``query.kind`` is not looked at, states are the child's."""
         page = page_of(query)
         found = self._db.read(lambda c: c.execute(page).all())
-        return [(_pipeline(row), rows.job_record(row)) for row in found]
+        now_ns = self._db.clock()
+        return [(_pipeline(row), rows.job_record(row, now_ns)) for row in found]
 
     def delete_pipeline(self, uid: int) -> None:
         """Forget a pipeline; its child stays."""

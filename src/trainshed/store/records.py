@@ -1,16 +1,18 @@
-"""What the store keeps, as values."""
+"""What the store keeps of jobs, as values; those of the rest can be had here too."""
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from trainshed.model.access import AccessRole
-from trainshed.model.explanation import Explanation
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
-from trainshed.model.resources import JobDemand, Node, Seat
+from trainshed.model.resources import JobDemand, Seat
+from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobError, JobState
+from trainshed.model.stopping import StopOrder
+from trainshed.store.records_fleet import NodeOrder, NodeRow
+from trainshed.store.records_rest import Operation, Pipeline, SigningKey, Token
 
 
 class Kind(enum.Enum):
@@ -40,6 +42,10 @@ class NewJob:
     notes: tuple[str, ...] = ()
     """What the job is told at the head of its log."""
     retry_key: str | None = None
+    running_s_max: float | None = None
+    """How long it may be RUNNING, all attempts together; None is no limit."""
+    waiting_s_max: float | None = None
+    """How long it may wait before its first RUNNING; None is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,9 @@ class JobRecord:
     creator: str
     owner: str | None
     """The server that reconciles it while it is active."""
+    restarts: Restarts = field(default_factory=Restarts)
+    ran_s: float = 0.0
+    """How long it has been RUNNING, all attempts together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +85,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """An attempt that holds places now (PREPARING, RUNNING or CANCELLING)."""
+    """An attempt that holds places now (PREPARING, RUNNING, RESTARTING or CANCELLING)."""
 
     uid: int
     project: str
@@ -98,6 +107,7 @@ class Active:
     state: JobState
     version: int
     attempt: int
+    restarts: Restarts = field(default_factory=Restarts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +147,8 @@ class StoredCommand:
     uid: int
     attempt: int
     kind: CommandKind
+    stop: StopOrder | None = None
+    """With a STOP: how; None is the server's own way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +186,10 @@ class Step:
     """The server that reconciles the job from now on; None leaves it."""
     server: str | None = None
     """Applied only while this server's lease is valid; None for callers of the API."""
+    stop: StopOrder | None = None
+    """How the STOP among the commands is to be performed."""
+    restarts: Restarts | None = None
+    """The counts from now on; None leaves them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,84 +206,27 @@ class JobQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
-    """A training pipeline: the caller's document around a real job (contracts/vertex-sdk.md 4.4).
-
-    Its state is its child's; nothing of it is kept twice.
-    """
+class Due:
+    """A job whose time to wait or to run is over, as far as the clock of the store tells."""
 
     uid: int
-    project: str
-    location: str
-    display_name: str
-    document: str
-    """The caller's TrainingPipeline as JSON text."""
-    labels: Mapping[str, str]
-    task_definition: str
-    child_uid: int
-    create_time: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """A long-running operation; deletes are over before they are answered."""
-
-    name: str
-    project: str
-    done: bool
-    create_time: datetime
-    metadata: str = "{}"
-    response: str = "{}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A bearer token; the text itself is known to its holder only."""
-
-    token_id: str
-    digest: str
-    """SHA-256 of the token, in hexadecimal."""
-    name: str
-    project: str
-    role: AccessRole
-    create_time: datetime
-    revoked: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKey:
-    """A registered public key of a service account that signs its own tokens."""
-
-    key_id: str
-    email: str
-    public_key: str
-    """PEM."""
-    project: str
-    role: AccessRole
-    create_time: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
-    """A node as an engine last reported it."""
-
-    engine: str
-    node: Node
-    seen: datetime
-    replicas: int = 0
-    """Replicas that hold a place on it."""
+    state: JobState
+    version: int
+    attempt: int
+    has_run: bool
 
 
 __all__ = [
     "Active",
     "CommandKind",
-    "Explanation",
+    "Due",
     "Holding",
     "JobQuery",
     "JobRecord",
     "Kind",
     "NewEvent",
     "NewJob",
+    "NodeOrder",
     "NodeRow",
     "Operation",
     "Pipeline",

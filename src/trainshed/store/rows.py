@@ -1,19 +1,29 @@
 """Rows of the tables as the records of ``store.records``."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, Select, select
 
 from trainshed.model.resources import JobDemand
+from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.names import etag
-from trainshed.store.records import Holding, JobRecord, Kind, Waiting
+from trainshed.store.records import (
+    CommandKind,
+    Holding,
+    JobRecord,
+    Kind,
+    StoredCommand,
+    Waiting,
+)
 from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
+from trainshed.store.times import NS_PER_S
 
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
+_NONE: Final = Restarts()
 
 #: A job with its spec, for ``job_record``.
 JOB: Select[Any] = select(JOBS, SPECS.c.spec).join(SPECS, SPECS.c.uid == JOBS.c.uid)
@@ -51,8 +61,8 @@ HOLDING: Select[Any] = (
 )
 
 
-def job_record(row: Row[Any]) -> JobRecord:
-    """A row of ``JOB``."""
+def job_record(row: Row[Any], now_ns: int) -> JobRecord:
+    """A row of ``JOB``; what runs has run up to ``now_ns``."""
     return JobRecord(
         uid=row.uid,
         kind=Kind(row.kind),
@@ -70,7 +80,20 @@ def job_record(row: Row[Any]) -> JobRecord:
         attempt=row.attempt,
         creator=row.creator,
         owner=row.owner if row.held_ns is not None else None,
+        restarts=restarts(row.restarts),
+        ran_s=_ran_ns(row, now_ns) / NS_PER_S,
     )
+
+
+def restarts(text: str | None) -> Restarts:
+    """A column ``restarts``."""
+    return codec.RESTARTS.decode(text) if text else _NONE
+
+
+def _ran_ns(row: Row[Any], now_ns: int) -> int:
+    since_ns = row.running_since_ns
+    ran_ns: int = row.ran_ns
+    return ran_ns if since_ns is None else ran_ns + max(0, now_ns - since_ns)
 
 
 def _status(row: Row[Any]) -> JobStatus:
@@ -112,6 +135,17 @@ def holding(row: Row[Any]) -> Holding:
         running_s_max=row.running_s_max,
         name=_resource_name(row),
         kind=Kind(row.kind),
+    )
+
+
+def command(row: Row[Any]) -> StoredCommand:
+    """A row of ``commands``."""
+    return StoredCommand(
+        seq=row.seq,
+        uid=row.uid,
+        attempt=row.attempt,
+        kind=CommandKind(row.kind),
+        stop=codec.STOP.decode(row.stop) if row.stop else None,
     )
 
 

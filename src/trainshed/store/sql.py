@@ -4,17 +4,19 @@ import contextlib
 
 from trainshed.store.database import Database
 from trainshed.store.fleet import Fleet
+from trainshed.store.forgetting import Forgetting
 from trainshed.store.grants import Grants
 from trainshed.store.jobs import Jobs
 from trainshed.store.leases import Leases
 from trainshed.store.pipelines import Pipelines
 from trainshed.store.places import Places
+from trainshed.store.steady_clock import SteadyClock
 from trainshed.store.steps import Steps
 from trainshed.store.story import Story
 from trainshed.store.work import Work
 
 
-class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Pipelines, Places, Grants):
+class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants):
     """All of ``store.base.StoreBase``."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
@@ -22,6 +24,11 @@ class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Pipelines, Places, Grant
         self._db = db
         self._held = held
         self._known_buckets = {}
+
+    def clock_skew_s(self) -> float:
+        """How far the wall clock is ahead of the store's time, in seconds."""
+        clock = self._db.clock
+        return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
 
     def close(self) -> None:
         """Finish what was begun, then let go of the database."""

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     ColumnElement,
+    Row,
     bindparam,
     case,
     func,
@@ -74,6 +75,32 @@ def event_rows(
     ]
 
 
+def stored_event(row: Row[Any]) -> StoredEvent:
+    """A row of ``events``."""
+    return StoredEvent(
+        seq=row.seq,
+        uid=row.uid,
+        attempt=row.attempt,
+        stamp_ns=row.stamp_ns,
+        kind=row.kind,
+        message=row.message,
+        data=codec.DATA.decode(row.data),
+    )
+
+
+def replica_row(row: Row[Any]) -> ReplicaRow:
+    """A row of ``replicas``."""
+    return ReplicaRow(
+        role=row.role,
+        index=row.number,
+        task_name=row.task_name,
+        node=row.node,
+        state=row.state,
+        exit_code=row.exit_code,
+        signal=row.signal,
+    )
+
+
 class Story:
     """Events and replicas."""
 
@@ -95,31 +122,12 @@ class Story:
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """The job's story in order, from behind ``after`` (a seq)."""
         known = {"of_uid": uid, "after": after, "most": limit}
-        return [
-            StoredEvent(
-                seq=row.seq,
-                uid=row.uid,
-                attempt=row.attempt,
-                stamp_ns=row.stamp_ns,
-                kind=row.kind,
-                message=row.message,
-                data=json.loads(row.data),
-            )
-            for row in self._db.read(lambda c: c.execute(EVENTS_OF_JOB, known).all())
-        ]
+        found = self._db.read(lambda c: c.execute(EVENTS_OF_JOB, known).all())
+        return [stored_event(row) for row in found]
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
         """The replicas of an attempt, by default the newest one's."""
         known = {"of_uid": uid, "of_attempt": attempt}
         return [
-            ReplicaRow(
-                role=row.role,
-                index=row.number,
-                task_name=row.task_name,
-                node=row.node,
-                state=row.state,
-                exit_code=row.exit_code,
-                signal=row.signal,
-            )
-            for row in self._db.read(lambda c: c.execute(_REPLICAS, known).all())
+            replica_row(row) for row in self._db.read(lambda c: c.execute(_REPLICAS, known).all())
         ]

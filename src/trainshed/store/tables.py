@@ -22,6 +22,8 @@ NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 METADATA = MetaData()
 
+_WAITS = "state = 'QUEUED'"
+
 
 def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     only = text(where)
@@ -34,6 +36,10 @@ def _number(name: str, *, null: bool = False) -> Column[int]:
 
 def _text(name: str, *, null: bool = False) -> Column[str]:
     return Column(name, Text, nullable=null)
+
+
+def _key(name: str) -> Column[str]:
+    return Column(name, Text, primary_key=True)
 
 
 def _job(name: str = "uid", *, key: bool = True) -> Column[int]:
@@ -68,18 +74,20 @@ JOBS = Table(
     _number("held_ns", null=True),  # since when the newest attempt holds places; null: it does not
     _number("changed", null=True),  # the mark under which it last took or left places, or ended
     _number("last_stamp_ns"),
+    Column("waiting_s_max", Float),
+    _number("deadline_ns", null=True),  # when its time to wait, or to run, is over
+    Column("ran_ns", BigInteger, nullable=False, server_default=text("0")),  # to its last stop
+    _number("running_since_ns", null=True),  # null: it does not run
+    _text("restarts", null=True),  # null: none
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
     _partial("jobs_by_state", "project", "state", where="deleted_ns IS NULL"),
-    _partial("jobs_queued", "rank", "create_ns", "uid", where="state = 'QUEUED'"),
-    _partial(
-        "jobs_unexplained",
-        "create_ns",
-        "uid",
-        where="state = 'QUEUED' AND explanation IS NULL",
-    ),
+    _partial("jobs_queued", "rank", "create_ns", "uid", where=_WAITS),
+    _partial("jobs_unexplained", "create_ns", "uid", where=f"{_WAITS} AND explanation IS NULL"),
     _partial("jobs_held", "owner", where="held_ns IS NOT NULL"),
     _partial("jobs_changed", "changed", where="changed IS NOT NULL"),
+    _partial("jobs_by_deadline", "deadline_ns", where="deadline_ns IS NOT NULL"),
+    _partial("jobs_by_end", "end_ns", "uid", where="end_ns IS NOT NULL"),
 )
 
 #: What was asked for; written once, so that an update of a job need not carry it along.
@@ -90,7 +98,7 @@ LABELS = Table(
     "labels",
     METADATA,
     Column("uid", NUMBER, primary_key=True, autoincrement=False),
-    Column("key", Text, primary_key=True),
+    _key("key"),
     _text("value"),
 )
 
@@ -108,7 +116,7 @@ REPLICAS = Table(
     METADATA,
     Column("uid", NUMBER, primary_key=True, autoincrement=False),
     Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("role", Text, primary_key=True),
+    _key("role"),
     Column("number", Integer, primary_key=True, autoincrement=False),
     _text("task_name"),
     _text("node"),
@@ -139,25 +147,26 @@ COMMANDS = Table(
     _job(key=False),
     Column("attempt", Integer, nullable=False),
     _text("kind"),
+    _text("stop", null=True),  # how a STOP is to be performed
     Index("commands_of_job", "uid"),
     sqlite_autoincrement=True,
 )
 
 #: ``server:NAME`` for each live server, and ``scheduler``.
-LEASES = Table(
-    "leases", METADATA, Column("name", Text, primary_key=True), _text("holder"), _number("until_ns")
-)
+LEASES = Table("leases", METADATA, _key("name"), _text("holder"), _number("until_ns"))
 
 #: Marks that ascend in the order of commits: whoever takes one holds its row until it commits.
-MARKS = Table("marks", METADATA, Column("name", Text, primary_key=True), _number("value"))
+#: Beside them, how the clock of this machine's servers stands (``store.shared_time``).
+MARKS = Table("marks", METADATA, _key("name"), _number("value"))
 
 RETRY_KEYS = Table(
     "retry_keys",
     METADATA,
-    Column("key", Text, primary_key=True),
+    _key("key"),
     _number("uid"),
     _number("create_ns"),
     Index("retry_keys_by_age", "create_ns"),
+    Index("retry_keys_of_job", "uid"),
 )
 
 PIPELINES = Table(
@@ -179,7 +188,7 @@ PIPELINES = Table(
 OPERATIONS = Table(
     "operations",
     METADATA,
-    Column("name", Text, primary_key=True),
+    _key("name"),
     _text("project"),
     Column("done", Integer, nullable=False),
     _number("create_ns"),
@@ -188,17 +197,13 @@ OPERATIONS = Table(
 )
 
 PROJECTS = Table(
-    "projects",
-    METADATA,
-    Column("id", Text, primary_key=True),
-    _text("number"),
-    Index("projects_by_number", "number"),
+    "projects", METADATA, _key("id"), _text("number"), Index("projects_by_number", "number")
 )
 
 BUCKETS = Table(
     "buckets",
     METADATA,
-    Column("name", Text, primary_key=True),
+    _key("name"),
     _text("project"),
     _number("create_ns"),
     Index("buckets_of_project", "project"),
@@ -207,7 +212,7 @@ BUCKETS = Table(
 TOKENS = Table(
     "tokens",
     METADATA,
-    Column("token_id", Text, primary_key=True),
+    _key("token_id"),
     Column("digest", Text, nullable=False, unique=True),
     _text("name"),
     _text("project"),
@@ -219,7 +224,7 @@ TOKENS = Table(
 KEYS = Table(
     "keys",
     METADATA,
-    Column("key_id", Text, primary_key=True),
+    _key("key_id"),
     _text("email"),
     _text("public_key"),
     _text("project"),
@@ -231,11 +236,13 @@ KEYS = Table(
 NODES = Table(
     "nodes",
     METADATA,
-    Column("engine", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
+    _key("engine"),
+    _key("name"),
     _text("node"),
     _number("seen_ns"),
 )
 
 #: States that an administrator gave; they outlive what engines report.
-NODE_STATES = Table("node_states", METADATA, Column("name", Text, primary_key=True), _text("state"))
+NODE_STATES = Table(
+    "node_states", METADATA, _key("name"), _text("state"), Column("notice_s", Float)
+)

@@ -25,7 +25,7 @@ from trainshed.store import codec, rows
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.leases import ALIVE, has_lease
-from trainshed.store.records import Active, CommandKind, Holding, StoredCommand, Waiting
+from trainshed.store.records import Active, Due, Holding, StoredCommand, Waiting
 from trainshed.store.tables import COMMANDS, JOBS, MARKS
 from trainshed.store.writer import HOLDING_MARK, Transaction
 
@@ -51,8 +51,20 @@ WAITING_COUNT = select(func.count()).select_from(JOBS).where(QUEUED)
 CHANGED = select(JOBS.c.uid).where(JOBS.c.changed > bindparam("after"), JOBS.c.held_ns.is_(None))
 CAME = rows.HOLDING.where(JOBS.c.changed > bindparam("after"))
 _MARK = select(MARKS.c.value).where(MARKS.c.name == HOLDING_MARK)
-ACTIVE = select(JOBS.c.uid, JOBS.c.state, JOBS.c.version, JOBS.c.attempt).where(
+ACTIVE = select(JOBS.c.uid, JOBS.c.state, JOBS.c.version, JOBS.c.attempt, JOBS.c.restarts).where(
     JOBS.c.held_ns.is_not(None), JOBS.c.owner == bindparam("server")
+)
+DUE = (
+    select(
+        JOBS.c.uid,
+        JOBS.c.state,
+        JOBS.c.version,
+        JOBS.c.attempt,
+        JOBS.c.start_ns.is_not(None).label("has_run"),
+    )
+    .where(JOBS.c.deadline_ns.is_not(None), JOBS.c.deadline_ns <= bindparam("now_ns"))
+    .order_by(JOBS.c.deadline_ns)
+    .limit(bindparam("most"))
 )
 _OWNERLESS = or_(JOBS.c.owner.is_(None), JOBS.c.owner.not_in(ALIVE))
 _OWN = {"owner": bindparam("server"), "version": JOBS.c.version + 1}
@@ -135,10 +147,30 @@ class Work:
         query, known = _of(ACTIVE, uids)
         known["server"] = server
         return [
-            Active(uid=uid, state=JobState(state), version=version, attempt=attempt)
-            for uid, state, version, attempt in self._db.read(
+            Active(
+                uid=uid,
+                state=JobState(state),
+                version=version,
+                attempt=attempt,
+                restarts=rows.restarts(restarts),
+            )
+            for uid, state, version, attempt, restarts in self._db.read(
                 lambda c: c.execute(query, known).all()
             )
+        ]
+
+    def due(self, *, limit: int) -> Sequence[Due]:
+        """Jobs whose time to wait or to run is over, the longest first."""
+        known = {"now_ns": self._db.clock(), "most": limit}
+        return [
+            Due(
+                uid=row.uid,
+                state=JobState(row.state),
+                version=row.version,
+                attempt=row.attempt,
+                has_run=bool(row.has_run),
+            )
+            for row in self._db.read(lambda c: c.execute(DUE, known).all())
         ]
 
     def commands(
@@ -147,10 +179,7 @@ class Work:
         """Unconfirmed commands of the jobs this server owns, oldest first; also of named ones."""
         query, known = _of(COMMANDS_OF_SERVER, uids)
         known |= {"server": server, "most": limit}
-        return [
-            StoredCommand(seq=r.seq, uid=r.uid, attempt=r.attempt, kind=CommandKind(r.kind))
-            for r in self._db.read(lambda c: c.execute(query, known).all())
-        ]
+        return [rows.command(r) for r in self._db.read(lambda c: c.execute(query, known).all())]
 
     def confirm(self, seqs: Collection[int]) -> None:
         """Mark commands as performed."""
@@ -160,12 +189,12 @@ class Work:
 
     def explain(self, found: Mapping[int, Explanation]) -> None:
         """Remember why jobs wait; does not change their versions or etags."""
-        rows = [
+        given_rows = [
             (uid, codec.EXPLANATION.encode(explanation), JobState.QUEUED.value)
             for uid, explanation in found.items()
         ]
-        if rows:
-            known = {"found": json.dumps(rows)}
+        if given_rows:
+            known = {"found": json.dumps(given_rows)}
             self._db.write(lambda tx: tx.connection.execute(EXPLAIN, known) and None)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, bindparam, update
 from sqlalchemy.exc import DBAPIError
 
 from trainshed.store.base import AlreadyThere, StaleEtag, StoreFault
+from trainshed.store.faults import fault_of, is_of_database
 from trainshed.store.tables import MARKS
 
 A = TypeVar("A")
@@ -68,9 +69,10 @@ class _Write:
 class Writer:
     """The queue and its thread."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], int]) -> None:
-        """Start the thread; ``close`` ends it."""
+    def __init__(self, engine: Engine, clock: Callable[[], int], place: str) -> None:
+        """Start the thread; ``close`` ends it.  ``place`` names the database in faults."""
         self._engine = engine
+        self._place = place
         self._clock = clock
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._open = True
@@ -138,16 +140,31 @@ class Writer:
 
     def _commit(self, batch: Sequence[_Write]) -> None:
         try:
-            outcomes = self._perform(batch)
+            outcomes = self._perform_again(batch)
         except StoreFault as fault:
             outcomes = [fault] * len(batch)
-        except Exception:  # noqa: BLE001 - whoever raised it meets it again below, alone
-            outcomes = [self._alone(item) for item in batch]
+        except Exception as error:  # noqa: BLE001 - told to whom it belongs
+            outcomes = self._one_by_one(batch, error)
         for item, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 item.done.set_exception(outcome)
             else:
                 item.done.set_result(outcome)
+
+    def _perform_again(self, batch: Sequence[_Write]) -> list[Any]:
+        """Perform; once more on a new connection where the old one turns out to be dead."""
+        try:
+            return self._perform(batch)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return self._perform(batch)
+
+    def _one_by_one(self, batch: Sequence[_Write], error: Exception) -> list[Any]:
+        """Whoever raised it meets it again, alone; but what ails the database ails them all."""
+        if is_of_database(error):
+            return [fault_of(error, self._place)] * len(batch)
+        return [self._alone(item) for item in batch]
 
     def _perform(self, batch: Sequence[_Write]) -> list[Any]:
         with self._engine.connect() as connection:
@@ -160,7 +177,8 @@ class Writer:
                 connection.commit()
             except DBAPIError as error:
                 # It may have been stored all the same: a second try might store it twice.
-                raise StoreFault(f"the database did not confirm a write: {error.orig}") from error
+                fault = fault_of(error, self._place)
+                raise StoreFault(f"a write was not confirmed: {fault}") from error
         return outcomes
 
     def _alone(self, item: _Write) -> Any:
@@ -169,7 +187,9 @@ class Writer:
                 return self._perform([item])[0]
             except DBAPIError as error:
                 if not (left and _may_pass(error)):
-                    return as_fault(error)
+                    return fault_of(error, self._place)
+            except self._engine.dialect.loaded_dbapi.Error as error:  # of a new connection
+                return fault_of(error, self._place)
             except Exception as error:  # noqa: BLE001 - it is the caller's
                 return error
         raise AssertionError("the last try returns")
@@ -189,10 +209,3 @@ def _in_groups(tx: Transaction, batch: Sequence[_Write]) -> list[Any]:
 
 def _may_pass(error: DBAPIError) -> bool:
     return error.connection_invalidated or getattr(error.orig, "sqlstate", "") in _PASSING
-
-
-def as_fault(error: DBAPIError) -> StoreFault:
-    """What callers of the store see of a database's failure."""
-    fault = StoreFault(f"the database cannot be used: {error.orig}")
-    fault.__cause__ = error
-    return fault

@@ -2,57 +2,34 @@
 
 It stands for the outside world, so it outlives the controllers of a test, remembers every call,
 and knows what must never happen: an attempt started twice, two attempts of one job at once, a node
-with more replicas than it holds.  Thousands of attempts are cheap: time is read, not waited for.
+with more replicas than it holds.  Thousands of attempts are cheap: time is read, not waited for,
+also that between a notice and the end.
 """
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from trainshed.engines.base import (
-    SIGNAL_BASE,
-    AttemptKey,
-    Observation,
-    Outcome,
-    Phase,
-    ReplicaExit,
-)
+from trainshed.engines.base import AttemptKey, Hang, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Node, Seat
+from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.testing.fake_attempt import FakeAttempt, Script, never_started
 
-_SIGTERM = 15
+__all__ = ["FakeEngine", "Script"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """What becomes of an attempt.  Times are seconds from its launch; None is never."""
-
-    ready_s: float = 0.0
-    runs_s: float | None = 0.0
-    """From ready to the end."""
-    exit_code: int = 0
-    fault: str | None = None
-    """Why ``launch`` refuses it."""
-    message: str = ""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    script: Script
-    replicas: tuple[tuple[Seat, str], ...]
-    began: float
-    ended: Observation | None = None
-    ready: Observation | None = None
+_ALIVE = frozenset({Phase.STARTING, Phase.READY})
 
 
 @dataclass(slots=True)
 class _World:
     """What was asked, and what is."""
 
-    attempts: dict[AttemptKey, _Attempt] = field(default_factory=dict)
+    attempts: dict[AttemptKey, FakeAttempt] = field(default_factory=dict)
     live: dict[int, AttemptKey] = field(default_factory=dict)
     stopped: set[AttemptKey] = field(default_factory=set)
     load: Counter[str] = field(default_factory=Counter)
@@ -86,6 +63,8 @@ class FakeEngine:
         self.launches: Counter[AttemptKey] = Counter()
         """Calls of ``launch``, also repeated ones."""
         self.stops: Counter[AttemptKey] = Counter()
+        self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
+        """What ``stop`` was told, in order."""
         self.violations: list[str] = []
         """What must never happen, and did."""
         self.unreachable = False
@@ -111,19 +90,18 @@ class FakeEngine:
             script = self._script(key, plan)
             if script.fault is not None:
                 raise EngineFault(script.fault)
-            self._start(key, script, _named(plan, seats))
+            self._start(FakeAttempt(key, script, _named(plan, seats), self._monotonic()))
 
-    def stop(self, key: AttemptKey, grace_s: float) -> None:  # noqa: ARG002 - nothing takes time
-        """End an attempt; one that never started will not."""
+    def stop(self, key: AttemptKey, order: StopOrder) -> None:
+        """Give an attempt notice of its end; one that never started will not."""
         self._reach()
         with self._lock:
             self.stops[key] += 1
+            self.orders[key].append(order)
             self._world.stopped.add(key)
-            attempt = self._world.attempts.get(key)
-            if attempt is not None:
+            if self._observe_one(key).phase in _ALIVE:
+                self._world.attempts[key].stop(self._monotonic(), order)
                 self._observe_one(key)
-                if attempt.ended is None:
-                    self._end(key, attempt, SIGNAL_BASE + _SIGTERM, stopped=True)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What has become of these attempts."""
@@ -134,39 +112,52 @@ class FakeEngine:
 
     # what a test does to the world
 
-    def end(self, key: AttemptKey, exit_code: int = 0) -> None:
-        """Let all replicas of a running attempt end now."""
+    def end(self, key: AttemptKey, exit_code: int = 0, **how: Any) -> None:
+        """Let all replicas of a running attempt end now, of themselves.
+
+        ``how`` are fields of the primary's exit, such as ``signal`` and ``oom``.
+        """
         with self._lock:
-            self._end(key, self._world.attempts[key], exit_code, stopped=False)
+            self._world.attempts[key].end(self._monotonic(), exit_code, **how)
+            self._free(self._world.attempts[key])
 
     def lose(self, key: AttemptKey) -> None:
         """Let an attempt vanish without a record, as a machine does that loses its power."""
         with self._lock:
-            attempt = self._world.attempts[key]
-            attempt.ended = Observation(key=key, phase=Phase.LOST, fault="the machine was lost")
-            self._free(key, attempt)
+            self._world.attempts[key].lose()
+            self._free(self._world.attempts[key])
+
+    def interrupt(self, key: AttemptKey) -> None:
+        """Let a running attempt be stopped by somebody, and not by a controller."""
+        with self._lock:
+            order = StopOrder(grace_s=0.0, reason=StopReason.END)
+            self._world.attempts[key].stop(self._monotonic(), order)
+            self._observe_one(key)
+
+    def hang(self, key: AttemptKey, *hung: Hang) -> None:
+        """Let replicas of a running attempt hang from now on; without any they all go on."""
+        with self._lock:
+            self._world.attempts[key].hang(hung)
 
     @property
     def running(self) -> Collection[AttemptKey]:
         """The attempts that live now."""
         with self._lock:
-            for key in tuple(self._world.live.values()):
-                self._observe_one(key)
+            self._settle()
             return tuple(self._world.live.values())
 
     def _reach(self) -> None:
         if self.unreachable:
             raise ConnectionError("the engine does not answer")
 
-    def _start(
-        self, key: AttemptKey, script: Script, replicas: tuple[tuple[Seat, str], ...]
-    ) -> None:
+    def _start(self, attempt: FakeAttempt) -> None:
+        key = attempt.key
         before = self._world.live.get(key.uid)
         if before is not None and self._observe_one(before).phase in _ALIVE:
             self.violations.append(f"{key} was started while {before} ran")
-        self._world.attempts[key] = _Attempt(script, replicas, self._monotonic())
+        self._world.attempts[key] = attempt
         self._world.live[key.uid] = key
-        for seat, _ in replicas:
+        for seat, _ in attempt.replicas:
             self._world.load[seat.node] += 1
             if self._world.load[seat.node] > self._slots.get(seat.node, 0):
                 self._settle()
@@ -181,57 +172,21 @@ class FakeEngine:
     def _observe_one(self, key: AttemptKey) -> Observation:
         attempt = self._world.attempts.get(key)
         if attempt is None:
-            return self._never_started(key)
+            if key in self._world.stopped:
+                return never_started(key)
+            return Observation(key=key, phase=self._stranger)
         if attempt.ended is not None:
             return attempt.ended
-        if attempt.ready is not None and attempt.script.runs_s is None:
-            return attempt.ready
-        script, age = attempt.script, self._monotonic() - attempt.began
-        if age < script.ready_s:
-            return Observation(key=key, phase=Phase.STARTING)
-        if script.runs_s is not None and age >= script.ready_s + script.runs_s:
-            return self._end(key, attempt, script.exit_code, stopped=False)
-        if attempt.ready is None:
-            names = tuple(name for _, name in attempt.replicas)
-            attempt.ready = Observation(key=key, phase=Phase.READY, task_names=names)
-        return attempt.ready
+        seen = attempt.look(self._monotonic())
+        if attempt.ended is not None:
+            self._free(attempt)
+        return seen
 
-    def _never_started(self, key: AttemptKey) -> Observation:
-        if key not in self._world.stopped:
-            return Observation(key=key, phase=self._stranger)
-        outcome = Outcome(exit_code=SIGNAL_BASE + _SIGTERM, replicas=(), message="stopped early")
-        return Observation(key=key, phase=Phase.ENDED, outcome=outcome)
-
-    def _end(
-        self, key: AttemptKey, attempt: _Attempt, exit_code: int, *, stopped: bool
-    ) -> Observation:
-        seconds = self._monotonic() - attempt.began
-        exits = tuple(
-            ReplicaExit(
-                role=seat.role,
-                index=seat.index,
-                task_name=name,
-                exit_code=None if stopped else exit_code if at == 0 else 0,
-                signal=_SIGTERM if stopped else None,
-                seconds=seconds,
-                stopped_by_us=stopped,
-            )
-            for at, (seat, name) in enumerate(attempt.replicas)
-        )
-        text = attempt.script.message or f"the job ended with {exit_code}"
-        outcome = Outcome(exit_code=exit_code, replicas=exits, message=text, last_words=text)
-        attempt.ended = Observation(key=key, phase=Phase.ENDED, outcome=outcome)
-        self._free(key, attempt)
-        return attempt.ended
-
-    def _free(self, key: AttemptKey, attempt: _Attempt) -> None:
-        if self._world.live.get(key.uid) == key:
-            del self._world.live[key.uid]
+    def _free(self, attempt: FakeAttempt) -> None:
+        if self._world.live.get(attempt.key.uid) == attempt.key:
+            del self._world.live[attempt.key.uid]
         for seat, _ in attempt.replicas:
             self._world.load[seat.node] -= 1
-
-
-_ALIVE = frozenset({Phase.STARTING, Phase.READY})
 
 
 def _named(plan: LaunchPlan, seats: Sequence[Seat]) -> tuple[tuple[Seat, str], ...]:

@@ -105,6 +105,20 @@ class ListsContract:
         assert _ids(store, _is("labels.team", "red")) == set()
         assert _ids(store, _is("labels.x", "*")) == set()
 
+    def test_a_job_that_is_restarted_runs_for_whoever_asks(self, store: StoreBase) -> None:
+        for name, state in (("run", JobState.RUNNING), ("again", JobState.RESTARTING)):
+            uid = add(store, kind=Kind.ML_JOB, job_id=name).uid
+            place(store, uid)
+            go(store, uid, state)
+        add(store, kind=Kind.ML_JOB, job_id="wait")
+        for word in ("RUNNING", "RESTARTING"):
+            assert _ids(store, _is("state", word)) == {"run", "again"}
+            assert _ids(store, _differs("state", word)) == {"wait"}
+            assert _ids(store, Not(_is("state", word))) == {"wait"}
+        assert _ids(store, _is("state", "QUEUED")) == {"wait"}
+        counted = store.counts()
+        assert counted[PROJECT, "RESTARTING"] == counted[PROJECT, "RUNNING"] == 1
+
     def test_filters_combine(self, store: StoreBase) -> None:
         for name in ("a1", "a2", "b1"):
             add(store, kind=Kind.ML_JOB, job_id=name, labels={"n": name[1]})

@@ -10,7 +10,7 @@ from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobQuery, Kind, Operation, SigningKey, Token
-from trainshed.testing.store_builders import PROJECT, HandClock, go, new_job, read
+from trainshed.testing.store_builders import PROJECT, HandClock, go, new_job, place, read
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
@@ -48,6 +48,8 @@ class RestContract:
             added.append(store.add_pipeline(new_job(), document, TASK))
             clock.forward(1)
         go(store, added[0].child_uid, JobState.FAILED)
+        place(store, added[2].child_uid)
+        go(store, added[2].child_uid, JobState.RESTARTING)
 
         def found(field: str, value: str, operator: str = "=") -> list[int]:
             compare = Compare(field=field, operator=operator, value=value)  # type: ignore[arg-type]
@@ -58,6 +60,7 @@ class RestContract:
         assert found("display_name", "tr*") == [uids[2], uids[0]]
         assert found("state", "FAILED") == [uids[0]]
         assert found("state", "FAILED", "!=") == [uids[2], uids[1]]
+        assert found("state", "RUNNING") == [uids[2]]
         assert found("labels.of", "tune") == [uids[1]]
         assert found("training_task_definition", "*custom_task*") == uids[::-1]
         page = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, page_size=2)

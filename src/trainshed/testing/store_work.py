@@ -1,5 +1,5 @@
 """The store's contract: leases, what holds places, and the fleet."""
-# ruff: noqa: D102, S101 - tests by name, made of asserts and expected numbers
+# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 from dataclasses import replace
 
@@ -95,9 +95,9 @@ class WorkContract:
         assert (held.uid, held.attempt, held.seats) == (uid, 1, SEATS)
         assert (held.demand, held.project, held.name) == (DEMAND, PROJECT, waiting.name)
         assert held.since == placed.job.status.update_time
-        go(store, uid, JobState.RUNNING)
-        go(store, uid, JobState.CANCELLING)
-        assert list(store.holding()) == [held]
+        for state in (JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING):
+            go(store, uid, state)
+            assert list(store.holding()) == [held]
         [active] = store.active(SERVER)
         assert (active.state, active.version) == (JobState.CANCELLING, read(store, uid).version)
 
@@ -169,3 +169,21 @@ class WorkContract:
         assert [node.state for node in store.fleet()] == [NodeState.DRAINED]
         assert store.set_node_state("n1", NodeState.READY)
         assert [row.node.state for row in store.nodes()] == [NodeState.READY]
+
+    def test_orders_about_nodes_stand_until_they_are_taken_back(self, store: StoreBase) -> None:
+        store.see_nodes("local", [Node(name=f"n{number}") for number in (1, 2, 3)])
+        assert not store.node_orders()
+        store.set_node_state("n2", NodeState.DRAINED, notice_s=5.0)
+        store.set_node_state("n1", NodeState.MAINTENANCE, notice_s=120.0)
+        assert [(o.name, o.state, o.notice_s) for o in store.node_orders()] == [
+            ("n1", NodeState.MAINTENANCE, 120.0),
+            ("n2", NodeState.DRAINED, None),
+        ]
+        assert [row.notice_s for row in store.nodes()] == [120.0, None, None]
+        assert store.fleet()[0].state is NodeState.MAINTENANCE
+        store.see_nodes("local", [])
+        assert len(store.node_orders()) == 2, "a node that is away comes back under its orders"
+        store.see_nodes("local", [Node(name="n1"), Node(name="n2")])
+        for name in ("n1", "n2"):
+            assert store.set_node_state(name, NodeState.READY)
+        assert not store.node_orders()

@@ -1,0 +1,106 @@
+"""What is wrong with a database, in a sentence that names it and says where it is.
+
+Two questions are asked of a driver's error: what to tell, and whether the error is one of the
+database as a whole.  Such a one would meet every write of a batch alike, so trying each of them
+alone would only make all of them wait for it, one after the other.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
+
+from trainshed.store.base import StoreFault
+
+#: By the error's primary code, the lowest byte (sqlite.org/rescode.html).
+_OF_FILES: Final[Mapping[int, str]] = {
+    sqlite3.SQLITE_BUSY: "is locked by another program",
+    sqlite3.SQLITE_LOCKED: "is locked by another program",
+    sqlite3.SQLITE_FULL: "cannot grow: no space is left on its disk",
+    sqlite3.SQLITE_READONLY: "is read-only, or so is its folder or its disk",
+    sqlite3.SQLITE_PERM: "may not be used by this user",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened",
+    sqlite3.SQLITE_IOERR: "cannot be read or written",
+    sqlite3.SQLITE_CORRUPT: "is damaged; stop the server and put back a copy of it",
+    sqlite3.SQLITE_NOTADB: "is damaged, or is not a database of SQLite",
+}
+#: After these a connection may remember what the file held while it was broken.
+_SPOILS: Final = frozenset(
+    {
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+#: PostgreSQL, by class or whole code (its manual, appendix A).
+_OF_SERVERS: Final[Mapping[str, str]] = {
+    "25006": "takes no writes: it is read-only",
+    "53100": "cannot grow: no space is left on its disk",
+    "53": "has no room for more",
+    "55P03": "is locked by another program",
+    "57P": "is being stopped or started",
+    "58": "cannot read or write its files",
+    "XX001": "is damaged",
+    "XX002": "is damaged",
+    "28": "does not let this user in",
+    "3D": "does not exist",
+    "08": "does not answer",
+}
+
+
+def place_of(url: URL) -> str:
+    """How a database is called in a sentence; without user and password."""
+    if url.get_backend_name() == "sqlite":
+        return f"the database {url.database}"
+    host = url.host or url.query.get("host") or "this machine"
+    return f"the database {url.database} on {host}"
+
+
+def fault_of(error: Exception, place: str) -> StoreFault:
+    """What callers of the store see of a driver's error."""
+    raw = _raw(error)
+    told = _told(raw)
+    reason = str(raw).strip().partition("\n")[0]
+    text = f"{place} {told} ({reason})" if told else f"{place} cannot be used: {reason}"
+    fault = StoreFault(text)
+    fault.__cause__ = error
+    return fault
+
+
+def is_of_database(error: Exception) -> bool:
+    """Whether the database as a whole is at fault, and not one write."""
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return True
+    return bool(_told(_raw(error)))
+
+
+def spoils_connection(error: BaseException) -> bool:
+    """Whether the connection that met it is to be replaced."""
+    return isinstance(error, sqlite3.Error) and _primary(error) in _SPOILS
+
+
+def _raw(error: Exception) -> BaseException:
+    return error.orig or error if isinstance(error, DBAPIError) else error
+
+
+def _told(raw: BaseException) -> str:
+    if isinstance(raw, sqlite3.Error):
+        return _OF_FILES.get(_primary(raw), "")
+    state = getattr(raw, "sqlstate", None) or ""
+    if not state:
+        return _without_state(raw)
+    return next((_OF_SERVERS[state[:n]] for n in (5, 3, 2) if state[:n] in _OF_SERVERS), "")
+
+
+def _without_state(raw: BaseException) -> str:
+    """Where there is no server, nobody gives a code."""
+    return _OF_SERVERS["08"] if type(raw).__name__ == "OperationalError" else ""
+
+
+def _primary(raw: sqlite3.Error) -> int:
+    code: int = getattr(raw, "sqlite_errorcode", 0)
+    return code & 0xFF

@@ -1,0 +1,119 @@
+"""What the steps of one write add to the tables beside jobs, table by table."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import BigInteger, Integer, Row, delete, select, tuple_
+
+from trainshed.model.resources import Seat
+from trainshed.model.status import JobState
+from trainshed.store import codec
+from trainshed.store.bulk import add_rows, given
+from trainshed.store.records import CommandKind, ReplicaRow, Step
+from trainshed.store.story import event_rows
+from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, REPLICAS
+from trainshed.store.writer import Transaction
+
+_GONE = given("gone", uid=BigInteger, attempt=Integer)
+DROP_LAUNCHES = delete(COMMANDS).where(
+    COMMANDS.c.uid.in_(select(_GONE.c.uid)), COMMANDS.c.kind == CommandKind.LAUNCH.value
+)
+DROP_REPLICAS = delete(REPLICAS).where(
+    tuple_(REPLICAS.c.uid, REPLICAS.c.attempt).in_(select(_GONE.c.uid, _GONE.c.attempt))
+)
+
+#: States in which a launch that was asked for is still wanted.
+_WANTS_LAUNCH = frozenset({JobState.PREPARING, JobState.RUNNING})
+
+
+@dataclass(slots=True)
+class Additions:
+    """What the steps of one write add to the tables beside jobs."""
+
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    replicas: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    commands: list[dict[str, Any]] = field(default_factory=list)
+    drop_launches: list[tuple[int, None]] = field(default_factory=list)
+    drop_replicas: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, step: Step, row: Row[Any], now_ns: int) -> None:
+        """Collect what a step adds that has fitted; ``row`` is what its update returned."""
+        opens = opens_attempt(step)
+        self._add_replicas(step, row.attempt, opens=opens)
+        if opens:
+            seats = codec.SEATS.encode(step.seats)
+            key = {"uid": step.uid, "attempt": row.attempt}
+            self.attempts.append({**key, "seats": seats, "create_ns": now_ns})
+        self.events.extend(event_rows(step.uid, row.attempt, row.last_stamp_ns, step.events))
+        if step.state not in _WANTS_LAUNCH:
+            self._drop_launches(step.uid)
+        if row.attempt:  # what was never opened needs no stopping
+            self.commands.extend(_command_row(step, row.attempt, kind) for kind in step.commands)
+
+    def write(self, tx: Transaction) -> None:
+        """Write all of it."""
+        for statement, rows in (
+            (DROP_LAUNCHES, self.drop_launches),
+            (DROP_REPLICAS, self.drop_replicas),
+        ):
+            if rows:
+                tx.connection.execute(statement, {"gone": json.dumps(rows)})
+        add_rows(tx, ATTEMPTS, self.attempts)
+        add_rows(tx, REPLICAS, self.replicas)
+        add_rows(tx, EVENTS, self.events)
+        add_rows(tx, COMMANDS, self.commands)
+
+    def _add_replicas(self, step: Step, attempt: int, *, opens: bool) -> None:
+        replicas = step.replicas
+        if replicas is not None and not opens:
+            self._drop_replicas(step.uid, attempt)
+        if replicas is None:
+            replicas = tuple(_placed(seat) for seat in step.seats) if opens else ()
+        self.replicas.extend(_replica_row(step.uid, attempt, replica) for replica in replicas)
+
+    def _drop_launches(self, uid: int) -> None:
+        self.drop_launches.append((uid, None))
+        launch = CommandKind.LAUNCH.value
+        self.commands = [c for c in self.commands if c["uid"] != uid or c["kind"] != launch]
+
+    def _drop_replicas(self, uid: int, attempt: int) -> None:
+        self.drop_replicas.append((uid, attempt))
+        key = (uid, attempt)
+        self.replicas = [r for r in self.replicas if (r["uid"], r["attempt"]) != key]
+
+
+def opens_attempt(step: Step) -> bool:
+    """Whether a step gives its job places, and so begins the next attempt."""
+    return step.state is JobState.PREPARING and bool(step.seats)
+
+
+def _command_row(step: Step, attempt: int, kind: CommandKind) -> dict[str, Any]:
+    order = step.stop if kind is CommandKind.STOP else None
+    stop = None if order is None else codec.STOP.encode(order)
+    return {"uid": step.uid, "attempt": attempt, "kind": kind.value, "stop": stop}
+
+
+def _placed(seat: Seat) -> ReplicaRow:
+    return ReplicaRow(
+        role=seat.role.value,
+        index=seat.index,
+        task_name=f"{seat.role.value}-{seat.index}",
+        node=seat.node,
+        state="PLACED",
+    )
+
+
+def _replica_row(uid: int, attempt: int, replica: ReplicaRow) -> dict[str, Any]:
+    return {
+        "uid": uid,
+        "attempt": attempt,
+        "role": replica.role,
+        "number": replica.index,
+        "task_name": replica.task_name,
+        "node": replica.node,
+        "state": replica.state,
+        "exit_code": replica.exit_code,
+        "signal": replica.signal,
+    }

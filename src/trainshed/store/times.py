@@ -1,0 +1,60 @@
+"""What a step does to the time of a job: how long it has run, and when its time will be over.
+
+Running time is counted in RUNNING only, over all attempts.  A job that has not run yet has a
+deadline for its wait, which outlives every attempt that never came to run; the first RUNNING takes
+it away for good, and while a restarted job waits it has none (``lifecycle.deadlines`` says why).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, ColumnElement, bindparam, case, cast, func, null
+
+from trainshed.model.status import FINAL, JobState
+from trainshed.store.tables import JOBS
+
+NS_PER_S: Final = 1_000_000_000
+#: A century: a limit beyond it is none, and its nanoseconds need not fit a number.
+FOREVER_S: Final = 100 * 366 * 86_400.0
+
+_NOW: Final = bindparam("now_ns", type_=BigInteger)
+_SINCE: Final = JOBS.c.running_since_ns
+_RUNNING_NS_MAX: Final = cast(JOBS.c.running_s_max * NS_PER_S, BigInteger)
+
+
+def _on_running() -> Mapping[str, Any]:
+    """A step from RUNNING to RUNNING changes none of it."""
+    fresh = case(
+        (JOBS.c.running_s_max < FOREVER_S, _NOW + _RUNNING_NS_MAX - JOBS.c.ran_ns), else_=null()
+    )
+    return {
+        "running_since_ns": func.coalesce(_SINCE, _NOW),
+        "deadline_ns": case((_SINCE.is_(None), fresh), else_=JOBS.c.deadline_ns),
+    }
+
+
+def _on_leaving(*, ends: bool) -> Mapping[str, Any]:
+    kept = case((_SINCE.is_(None), JOBS.c.deadline_ns), else_=null())
+    return {"running_since_ns": null(), "ran_ns": ran_ns(), "deadline_ns": null() if ends else kept}
+
+
+def ran_ns() -> ColumnElement[int]:
+    """How long a job has run up to ``:now_ns``; a clock that went back takes nothing away."""
+    runs = _SINCE < _NOW
+    return case((runs, JOBS.c.ran_ns + _NOW - _SINCE), else_=JOBS.c.ran_ns)
+
+
+#: What entering a state means for the times of its row.
+ON_ENTER: Final[Mapping[JobState, Mapping[str, Any]]] = {
+    state: _on_running()
+    if state is JobState.RUNNING
+    else _on_leaving(ends=state in FINAL or state is JobState.CANCELLING)
+    for state in JobState
+}
+
+
+def deadline_ns(create_ns: int, waiting_s_max: float | None) -> int | None:
+    """When a new job has waited for as long as it may; None is never."""
+    if waiting_s_max is None or waiting_s_max >= FOREVER_S:
+        return None
+    return create_ns + int(waiting_s_max * NS_PER_S)

@@ -1,0 +1,159 @@
+"""One attempt of the fake engine: what its script makes of it, as time goes by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from trainshed.engines.base import (
+    SIGNAL_BASE,
+    AttemptKey,
+    Hang,
+    Observation,
+    Outcome,
+    Phase,
+    ReplicaExit,
+)
+from trainshed.model.resources import Seat
+from trainshed.model.stopping import StopOrder
+
+_SIGKILL: Final = 9
+_SIGTERM: Final = 15
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What becomes of an attempt.  Times are seconds from its launch; None is never."""
+
+    ready_s: float = 0.0
+    runs_s: float | None = 0.0
+    """From ready to the end."""
+    exit_code: int = 0
+    fault: str | None = None
+    """Why ``launch`` refuses it."""
+    message: str = ""
+    notice_s: float | None = 0.0
+    """From a notice to the end of all replicas; None: they have to be killed."""
+
+
+@dataclass(slots=True)
+class FakeAttempt:
+    """A started attempt.  ``now`` is always the engine's clock; nothing is waited for."""
+
+    key: AttemptKey
+    script: Script
+    replicas: Sequence[tuple[Seat, str]]
+    """With their names; the first one decides."""
+    began: float
+    ended: Observation | None = None
+    _ready: Observation | None = None
+    _hung: tuple[Hang, ...] = ()
+    _noticed_at: float | None = None
+    _kill_at: float = field(default=_NEVER)
+
+    def look(self, now: float) -> Observation:
+        """What is known of it."""
+        if self.ended is not None:
+            return self.ended
+        if self._ready is not None and self.script.runs_s is None and self._noticed_at is None:
+            return self._ready
+        if now >= min(self._own_end, self._ordered_end):
+            if self._own_end < self._ordered_end:
+                return self.end(now, self.script.exit_code)
+            return self._stopped(now)
+        if now - self.began < self.script.ready_s:
+            return Observation(key=self.key, phase=Phase.STARTING)
+        if self._ready is None:
+            names = tuple(name for _, name in self.replicas)
+            self._ready = Observation(
+                key=self.key, phase=Phase.READY, task_names=names, hung=self._hung
+            )
+        return self._ready
+
+    def stop(self, now: float, order: StopOrder) -> None:
+        """Give it notice; a second order never gives it more time."""
+        if self._noticed_at is None:
+            self._noticed_at = now
+        self._kill_at = min(self._kill_at, now + order.grace_s)
+
+    def hang(self, hung: tuple[Hang, ...]) -> None:
+        """Let these replicas hang, and no others."""
+        self._hung, self._ready = hung, None
+
+    def end(self, now: float, exit_code: int, **how: Any) -> Observation:
+        """End of itself; ``how`` are fields of the primary's exit."""
+        first, *others = self._exits(now)
+        code = None if how.get("signal") else exit_code
+        exits = (replace(first, exit_code=code, **how), *others)
+        return self._over(exit_code, exits)
+
+    def lose(self) -> Observation:
+        """Vanish without a record, as a machine does that loses its power."""
+        self.ended = Observation(key=self.key, phase=Phase.LOST, fault="the machine was lost")
+        return self.ended
+
+    @property
+    def _own_end(self) -> float:
+        runs_s = self.script.runs_s
+        return _NEVER if runs_s is None else self.began + self.script.ready_s + runs_s
+
+    @property
+    def _ordered_end(self) -> float:
+        if self._noticed_at is None:
+            return _NEVER
+        notice_s = self.script.notice_s
+        return (
+            self._kill_at if notice_s is None else min(self._kill_at, self._noticed_at + notice_s)
+        )
+
+    def _stopped(self, now: float) -> Observation:
+        """Its end by order; those that have not honoured the notice were killed."""
+        since = now if self._noticed_at is None else self._noticed_at
+        notice_s = self.script.notice_s
+        killed = notice_s is None or since + notice_s > self._ordered_end
+        signum = _SIGKILL if killed else _SIGTERM
+        how: dict[str, Any] = {
+            "exit_code": None,
+            "signal": signum,
+            "stopped_by_us": True,
+            "killed": killed,
+            "notice_s": self._ordered_end - since,
+        }
+        exits = tuple(replace(found, **how) for found in self._exits(now))
+        return self._over(SIGNAL_BASE + signum, exits, interrupted=True)
+
+    def _exits(self, now: float) -> tuple[ReplicaExit, ...]:
+        return tuple(
+            ReplicaExit(
+                role=seat.role,
+                index=seat.index,
+                task_name=name,
+                exit_code=0,
+                signal=None,
+                seconds=now - self.began,
+                stopped_by_us=False,
+            )
+            for seat, name in self.replicas
+        )
+
+    def _over(
+        self, exit_code: int, exits: tuple[ReplicaExit, ...], *, interrupted: bool = False
+    ) -> Observation:
+        text = self.script.message or f"the job ended with {exit_code}"
+        outcome = Outcome(
+            exit_code=exit_code,
+            replicas=exits,
+            message=text,
+            last_words=text,
+            interrupted=interrupted,
+        )
+        self.ended = Observation(key=self.key, phase=Phase.ENDED, outcome=outcome)
+        return self.ended
+
+
+def never_started(key: AttemptKey) -> Observation:
+    """What is known of an attempt that was stopped before it was launched."""
+    outcome = Outcome(
+        exit_code=SIGNAL_BASE + _SIGTERM, replicas=(), message="stopped early", interrupted=True
+    )
+    return Observation(key=key, phase=Phase.ENDED, outcome=outcome)

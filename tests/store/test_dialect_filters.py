@@ -1,0 +1,47 @@
+"""A job that is restarted is found by whoever lists what runs, in the words of either dialect."""
+
+import pytest
+
+from trainshed.model.status import JobState
+from trainshed.store.records import JobQuery, Kind
+from trainshed.testing.store_builders import PROJECT, go, new_job, place
+from trainshed.wire.aiplatform_v1.listing import jobs_filter, pipelines_filter
+from trainshed.wire.ml_v1.listing import jobs_filter as ml_jobs_filter
+
+STATES = (JobState.QUEUED, JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING)
+RUN = {JobState.RUNNING, JobState.RESTARTING}
+
+
+@pytest.fixture
+def listed(store):
+    """Lists pipelines, whose children are in every state, or the children; the states found."""
+    pipelines = [store.add_pipeline(new_job(), "{}", "task") for _ in STATES]
+    for pipeline, state in zip(pipelines, STATES, strict=True):
+        if state is not JobState.QUEUED:
+            place(store, pipeline.child_uid)
+            go(store, pipeline.child_uid, state)
+
+    def ask(item, *, of_pipelines=False):
+        query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, filter=item)
+        if of_pipelines:
+            records = [child for _, child in store.list_pipelines(query)]
+        else:
+            records = store.list_jobs(query)
+        return {record.job.status.state for record in records}
+
+    return ask
+
+
+def test_what_runs_is_found_with_what_is_restarted(listed):
+    assert listed(jobs_filter('state="JOB_STATE_RUNNING"')) == RUN
+    assert listed(ml_jobs_filter("state:RUNNING")) == RUN
+    running = pipelines_filter('state="PIPELINE_STATE_RUNNING"')
+    assert listed(running, of_pipelines=True) == RUN
+
+
+def test_neither_is_found_among_the_others(listed):
+    rest = set(STATES) - RUN
+    assert listed(jobs_filter('state!="JOB_STATE_RUNNING"')) == rest
+    assert listed(jobs_filter('NOT state="JOB_STATE_RUNNING"')) == rest
+    assert listed(ml_jobs_filter("state!=RUNNING")) == rest
+    assert listed(ml_jobs_filter("state=CANCELLING")) == {JobState.CANCELLING}

@@ -1,0 +1,129 @@
+"""A database of the first release goes on with every job that is in it."""
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import MetaData, Table, create_engine, make_url, select
+
+from trainshed.model.resources import Node, NodeState
+from trainshed.model.restarts import Restarts
+from trainshed.model.status import JobState
+from trainshed.store import audit, codec, migrate
+from trainshed.store.base import StoreFault
+from trainshed.store.database import write_engine
+from trainshed.store.opening import open_store
+from trainshed.store.records import CommandKind
+from trainshed.store.tables import METADATA
+from trainshed.testing.store_builders import LEASE_S, SERVER, add, go, new_job, place
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def first_url(request, tmp_path):
+    """A database as the first release made it."""
+    if request.param == "sqlite":
+        (tmp_path / "first.db").touch()
+        url = f"sqlite:///{tmp_path}/first.db"
+    else:
+        url = request.getfixturevalue("postgres").new_database()
+    engine = write_engine(make_url(url))
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(migrate._FOLDER))
+        command.upgrade(config, "0001")
+    engine.dispose()
+    return url
+
+
+@pytest.fixture
+def old(first_url, tmp_path, clock):
+    """Its jobs by what they were doing when the last server of that release ended."""
+    filled = f"sqlite:///{tmp_path}/filled.db"
+    store = open_store(filled, clock)
+    limits = {"running_s_max": 60.0, "waiting_s_max": 60.0}
+    names = ("waits", "runs", "runs again", "ended")
+    uids = {name: add(store, job_id=name, retry_key=name, **limits).uid for name in names}
+    store.see_nodes("local", [Node(name="n1")])
+    store.set_node_state("n1", NodeState.DRAINED)
+    for name in names[1:]:
+        place(store, uids[name])
+        go(store, uids[name], JobState.RUNNING)
+    clock.forward(10)
+    go(store, uids["runs again"], JobState.QUEUED)
+    go(store, uids["ended"], JobState.SUCCEEDED, commands=(CommandKind.STOP,))
+    clock.forward(10)
+    place(store, uids["runs again"])
+    go(store, uids["runs again"], JobState.RUNNING)
+    clock.forward(10)
+    store.close()
+    copy(filled, first_url)
+    return uids
+
+
+def copy(source, target):
+    """Copy the columns that the target knows; it numbers events and commands itself."""
+    there, here = create_engine(source), create_engine(target)
+    with there.connect() as reading, here.begin() as writing:
+        for known in METADATA.sorted_tables:
+            table = Table(known.name, MetaData(), autoload_with=writing)
+            names = [column.name for column in table.columns if column.name != "seq"]
+            rows = reading.execute(select(*(known.c[name] for name in names)))
+            found = [dict(row._mapping) for row in rows]
+            if found:
+                writing.execute(table.insert(), found)
+    there.dispose()
+    here.dispose()
+
+
+def test_every_job_goes_on_as_it_was(first_url, old, clock):
+    store = open_store(first_url, clock)
+    found = {name: store.job_by_uid(uid) for name, uid in old.items()}
+    assert {name: record.job.status.state for name, record in found.items()} == {
+        "waits": JobState.QUEUED,
+        "runs": JobState.RUNNING,
+        "runs again": JobState.RUNNING,
+        "ended": JobState.SUCCEEDED,
+    }
+    ran_s = {name: record.ran_s for name, record in found.items()}
+    assert ran_s == {"waits": 0, "runs": 30, "runs again": 10, "ended": 0}
+    assert {record.restarts for record in found.values()} == {Restarts()}
+    store.join(SERVER, LEASE_S)
+    store.take_over(SERVER)
+    commands = [(c.uid, c.kind, c.stop) for c in store.commands(SERVER)]
+    assert (old["ended"], CommandKind.STOP, None) in commands
+    assert store.add_job(new_job(retry_key="waits")) == (found["waits"], False)
+    [order] = store.node_orders()
+    assert (order.name, order.state, order.notice_s) == ("n1", NodeState.DRAINED, None)
+    store.close()
+
+
+def test_nothing_is_ended_for_a_time_that_nobody_counted(first_url, old, clock):
+    store = open_store(first_url, clock)
+    clock.forward(10_000)
+    assert not store.due(limit=9)
+    place(store, old["waits"])
+    for name in ("runs", "waits"):
+        go(store, old[name], JobState.RUNNING)
+    clock.forward(60)
+    assert [due.uid for due in store.due(limit=9)] == [old["waits"]], "it began under this release"
+    go(store, old["runs"], JobState.QUEUED)
+    place(store, old["runs"])
+    go(store, old["runs"], JobState.RUNNING)
+    assert {due.uid for due in store.due(limit=9)} == {old["waits"], old["runs"]}
+    store.close()
+
+
+def test_what_had_ended_can_be_forgotten(first_url, old, clock):
+    store = open_store(first_url, clock)
+    store.join(SERVER, LEASE_S)
+    store.take_over(SERVER)
+    store.confirm([c.seq for c in store.commands(SERVER)])
+    assert list(store.expired(ended_before=codec.to_time(clock()), limit=9)) == [old["ended"]]
+    store.forget([old["ended"]])
+    assert store.job_by_uid(old["ended"]) is None
+    store.close()
+
+
+def test_an_older_database_is_not_audited_but_named(first_url, old):
+    assert old
+    with pytest.raises(StoreFault, match=r"older release.*0001.*0002"):
+        audit.rows(first_url)

@@ -1,0 +1,70 @@
+"""A server of PostgreSQL that fails is named with what is wrong, and used again when it is well."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import make_url, text
+
+from postgres_server import running_postgres
+from store.faulty_store import check_whole, writes
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import open_store
+from trainshed.store.records import Kind
+from trainshed.testing.store_builders import add
+
+
+def test_a_read_only_server_is_named_and_used_again(postgres_url, clock):
+    store = open_store(postgres_url, clock)
+    uid = add(store).uid
+    for state, refuses in (("on", True), ("off", False)):
+        setting = text(f"ALTER ROLE postgres SET default_transaction_read_only = {state}")
+        allow = text("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+        with store._db._read_engine.connect() as connection:
+            connection.execute(allow)
+            connection.execute(setting)
+        store._db._write_engine.dispose()
+        for write in writes(store, uid) if refuses else ():
+            with pytest.raises(StoreFault, match="takes no writes: it is read-only"):
+                write()
+        assert store.job_by_uid(uid).uid == uid
+    store.close()
+
+
+@pytest.fixture
+def own_postgres(postgres):
+    """One that may be stopped: nobody else uses it."""
+    assert postgres
+    with running_postgres() as server:
+        yield server
+
+
+def test_a_server_that_goes_and_comes_back_loses_nothing(own_postgres, clock):
+    url = own_postgres.new_database()
+    store = open_store(url, clock)
+    uid = add(store).uid
+    accepted, told = [], []
+
+    def submit(number):
+        try:
+            accepted.append(add(store, kind=Kind.ML_JOB, job_id=f"j{number}").uid)
+        except StoreFault as fault:
+            told.append(str(fault))
+
+    with ThreadPoolExecutor(8) as pool:
+        working = [pool.submit(submit, number) for number in range(400)]
+        while len(accepted) < 50:
+            working[0].result()
+        own_postgres.stop()
+    assert told, "it was stopped in the middle"
+    place_there = make_url(url).query["host"]
+    for call in (*writes(store, uid), lambda: store.job_by_uid(uid), store.holding, store.servers):
+        with pytest.raises(
+            StoreFault, match=f"on {place_there} (does not answer|is being stopped)"
+        ):
+            call()
+    assert all(place_there in fault for fault in told)
+    own_postgres.start()
+    check_whole(store, [uid, *accepted])
+    for write in writes(store, uid):
+        write()
+    store.close()
