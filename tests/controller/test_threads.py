@@ -7,6 +7,8 @@ import pytest
 
 from controller.world import World, compose, nodes
 from trainshed.controller import Controller, Pace
+from trainshed.model.job import Scheduling
+from trainshed.model.resources import NodeState
 from trainshed.model.status import JobState
 from trainshed.store.opening import open_store
 from trainshed.testing.fake_engine import FakeEngine, Script
@@ -116,3 +118,16 @@ def test_a_stopped_controller_leaves_jobs_and_leases_as_they_should_be(world, ru
     first.stop()
     assert world.state(uid) is JobState.RUNNING
     assert world.store.servers() == ["server-a"]
+
+
+def test_maintenance_and_deadlines_need_nobody_to_ask(world, run):
+    world.engine._script = lambda _key, _plan: Script(runs_s=None)
+    stays, ends = world.submit(), world.submit(scheduling=Scheduling(running_s_max=0.5))
+    run()
+    wait_for(lambda: world.state(stays) is JobState.RUNNING)
+    node = world.node(stays)
+    world.store.set_node_state(node, NodeState.MAINTENANCE, 0.0)
+    wait_for(lambda: world.job(stays).attempt == 2 and world.state(stays) is JobState.RUNNING)
+    assert world.node(stays) != node
+    wait_for(lambda: world.state(ends) is JobState.CANCELLED)
+    assert world.error(ends).code == 4

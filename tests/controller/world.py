@@ -9,9 +9,10 @@ from pathlib import Path
 from trainshed.controller import Controller, Pace
 from trainshed.engines.base import AttemptKey, Phase
 from trainshed.launch.names import task_name
+from trainshed.lifecycle.deadlines import limits_of
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup, Scheduling
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
+from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, NodeState
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase
@@ -123,7 +124,10 @@ class World:
     def submit(  # noqa: PLR0913 - what jobs of tests differ in
         self, *, replicas=1, gpus=0, priority=0, project="demo", scheduling=None, kind=None
     ) -> int:
-        """A job's uid; ``replicas`` are one primary and workers, each with ``gpus``."""
+        """A job's uid; ``replicas`` are one primary and workers, each with ``gpus``.
+
+        Its limits are what ``scheduling`` says, as submitting would have it.
+        """
         self.submitted += 1
         each = Demand(vcpus=4, memory_gb=15.0, gpu_type=T4 if gpus else None, gpu_count=gpus)
         counts = {Role.PRIMARY: 1, Role.WORKER: replicas - 1}
@@ -142,6 +146,7 @@ class World:
             ),
             scheduling=scheduling or Scheduling(priority=priority),
         )
+        limits = limits_of(spec.scheduling)
         demand = JobDemand(
             region="us-central1",
             groups=tuple(
@@ -156,6 +161,8 @@ class World:
             expanded=spec,
             demand=demand,
             creator="tester",
+            running_s_max=limits.running_s_max,
+            waiting_s_max=limits.waiting_s_max,
         )
         return self.store.add_job(new)[0].uid
 
@@ -186,6 +193,16 @@ class World:
     def told(self, uid: int) -> str:
         return "\n".join(event.message for event in self.store.events(uid))
 
+    def maintain(self, name: str, notice_s: float = 120.0) -> None:
+        assert self.store.set_node_state(name, NodeState.MAINTENANCE, notice_s)
+
+    def resume(self, name: str) -> None:
+        assert self.store.set_node_state(name, NodeState.READY)
+
+    def node(self, uid: int) -> str:
+        """The node of a job's first replica."""
+        return self.store.replicas(uid)[0].node
+
     def key(self, uid: int) -> AttemptKey:
         return AttemptKey(uid, self.job(uid).attempt)
 
@@ -199,6 +216,8 @@ def go(controller: Controller, rounds: int = 1) -> None:
 
 def work(controller: Controller) -> None:
     """The same while its leases are young."""
+    controller.deadlines_once()
+    controller.maintain_once()
     controller.schedule_once()
     controller.perform_once()
     controller.observe_once()

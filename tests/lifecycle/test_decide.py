@@ -16,6 +16,7 @@ from trainshed.lifecycle.events import (
     Placed,
     PrimarySucceeded,
     RestartGranted,
+    RestartOrdered,
 )
 from trainshed.model.status import FINAL, JobState
 
@@ -24,6 +25,7 @@ SAMPLES = (
     AllReady(),
     PrimarySucceeded(),
     RestartGranted(),
+    RestartOrdered(),
     GaveUp(message="no"),
     CancelRequested(),
     Drained(),
@@ -66,6 +68,7 @@ def test_the_bugs_are_exactly_these():
         ("PREPARING", "Drained"),
         ("RUNNING", "Placed"),
         ("RUNNING", "Drained"),
+        ("RESTARTING", "Placed"),
         ("CANCELLING", "Placed"),
     }
 
@@ -101,3 +104,16 @@ def test_nothing_is_launched_twice_without_a_stop_between(events):
             assert not (command is Command.LAUNCH and running)
             running = command is Command.LAUNCH
         state = decision.state
+
+
+@given(st.lists(st.sampled_from(SAMPLES), max_size=30))
+def test_an_attempt_that_is_being_ended_never_runs_again(events):
+    """Whoever has ordered a restart need not look again: only another attempt can be RUNNING."""
+    state, ordered = JobState.QUEUED, False
+    for event in events:
+        try:
+            state = decide(state, event).state
+        except IllegalTransition:
+            continue
+        ordered = state is JobState.RESTARTING or (ordered and state is not JobState.QUEUED)
+        assert not (ordered and state in {JobState.PREPARING, JobState.RUNNING})

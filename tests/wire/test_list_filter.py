@@ -16,6 +16,9 @@ from trainshed.wire.list_filter import DEPTH_MAX, LENGTH_MAX
 from trainshed.wire.list_filter_words import NOTHING
 from trainshed.wire.ml_v1.listing import jobs_filter as ml_filter
 
+#: States that a filter can name; clients take a job that is being restarted for a running one.
+ASKED = [state for state in JobState if state is not JobState.RESTARTING]
+
 
 def compare(field, operator, value):
     return Compare(field=field, operator=operator, value=value)
@@ -97,7 +100,7 @@ def test_pipelines_have_states_and_a_field_of_their_own():
         pipelines_filter("jobId=1")
 
 
-@pytest.mark.parametrize("state", JobState)
+@pytest.mark.parametrize("state", ASKED)
 def test_every_state_can_be_asked_for_in_the_dialect_s_word(state):
     assert jobs_filter(f"state=JOB_STATE_{STATE[state]}") == compare("state", "=", state.value)
     assert ml_filter(f'state="{state.value}"') == compare("state", "=", state.value)
@@ -150,7 +153,7 @@ COMPARISON = st.one_of(
         compare,
         st.just("state"),
         st.sampled_from(["=", "!="]),
-        st.sampled_from([state.value for state in JobState]),
+        st.sampled_from([state.value for state in ASKED]),
     ),
     st.builds(compare, st.just("create_time"), st.sampled_from(["<", ">=", "!="]), TIME),
     st.builds(compare, KEY.map("labels.{}".format), st.sampled_from(["=", "!=", ":"]), TEXT),

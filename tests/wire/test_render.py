@@ -188,8 +188,9 @@ def test_every_state_has_a_word_in_both_dialects(state):
     ml = ml_v1.job(job_of({"trainingInput": {}}, status))
     custom = aiplatform_v1.custom_job(job_of({"jobSpec": {}}, status))
     pipeline = aiplatform_v1.training_pipeline(job_of({"trainingTaskInputs": {}}, status))
-    assert ml["state"] == state.value
-    word = "PENDING" if state is JobState.PREPARING else state.value
+    shown = "RUNNING" if state is JobState.RESTARTING else state.value
+    assert ml["state"] == shown
+    word = "PENDING" if state is JobState.PREPARING else shown
     assert custom["state"] == f"JOB_STATE_{word}"
     assert pipeline["state"] == f"PIPELINE_STATE_{word}"
 

@@ -1,4 +1,4 @@
-"""The controller: four threads that make true what the store says.
+"""The controller: threads that make true what the store says.
 
 Each step can be taken alone and from any state of the store: what a step needs is read anew, what
 it has found is written guarded by version and lease, and what it has done may be done again.  So a
@@ -10,15 +10,19 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from trainshed.controller.deadlines import Deadlines
 from trainshed.controller.fleet import Fleet
+from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
+from trainshed.controller.maintenance import Maintenance
 from trainshed.controller.observe import Observer
 from trainshed.controller.pace import Pace
 from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
 from trainshed.controller.schedule import Scheduler
 from trainshed.controller.worker import Worker
 from trainshed.engines.base import Engine
+from trainshed.model.restarts import Budgets
 from trainshed.placement.request import QuotaRule
 from trainshed.store.base import StoreBase, StoreFault
 
@@ -53,12 +57,19 @@ class Controller:
         server: str,
         compose: Compose,
         quotas: Sequence[QuotaRule] = (),
+        budgets: Budgets | None = None,
+        hang_restart: bool = False,
         pace: Pace | None = None,
         clock: Callable[[], datetime] = _utc_now,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is read or started before ``start`` or a step."""
+        """Nothing is read or started before ``start`` or a step.
+
+        ``budgets`` say how often a job may start again.  ``hang_restart``: one that hangs does,
+        and is not only reported.
+        """
         pace = pace or Pace()
+        budgets = budgets or Budgets()
         self._store = store
         self._monotonic = monotonic
         self._observe_s = pace.observe_s
@@ -75,7 +86,25 @@ class Controller:
             monotonic=monotonic,
             pace=pace,
         )
-        self._observer = Observer(store, engine, self._leases, holdings, batch=pace.batch)
+        self._deadlines = Deadlines(store, self._leases, grace_s=pace.grace_s, batch=pace.batch)
+        self._maintenance = Maintenance(
+            store,
+            self._leases,
+            holdings,
+            budgets=budgets,
+            grace_s=pace.grace_s,
+            batch=pace.batch,
+            found=self._scheduler.look_at_nodes,
+        )
+        self._observer = Observer(
+            store,
+            engine,
+            self._leases,
+            holdings,
+            hangs=Hangs(store, restart=hang_restart, grace_s=pace.grace_s),
+            budgets=budgets,
+            batch=pace.batch,
+        )
         self._performer = Performer(
             store,
             engine,
@@ -95,6 +124,9 @@ class Controller:
         self._observe_worker = Worker(
             "observe", self._observe_if_due, tick_s=pace.observe_s, rest=_OBSERVE_REST
         )
+
+        self._deadlines_worker = Worker("deadlines", self.deadlines_once, tick_s=pace.deadlines_s)
+        self._maintain_worker = Worker("maintain", self.maintain_once, tick_s=pace.maintain_s)
 
     # the whole
 
@@ -121,6 +153,12 @@ class Controller:
         """Something was cancelled, or has ended; cheap, for any thread."""
         self._schedule_worker.wake()
         self._perform_worker.wake()
+
+    def look_at_nodes(self) -> None:
+        """A node was drained, or taken back; cheap, for any thread."""
+        self._scheduler.look_at_nodes()
+        self._schedule_worker.wake()
+        self._maintain_worker.wake()
 
     @property
     def leading(self) -> bool:
@@ -169,6 +207,20 @@ class Controller:
         self._observed_at = self._monotonic()
         return self._observe(only_new=False)
 
+    def deadlines_once(self) -> int:
+        """Cancel jobs whose time is over; how many there were."""
+        ended = self._deadlines.once()
+        if ended:
+            self.wake()
+        return ended
+
+    def maintain_once(self) -> int:
+        """Give jobs on nodes in maintenance their notice; how many there were."""
+        ordered = self._maintenance.once()
+        if ordered:
+            self._perform_worker.wake()
+        return ordered
+
     @property
     def _workers(self) -> Sequence[Worker]:
         return (
@@ -177,6 +229,8 @@ class Controller:
             self._schedule_worker,
             self._perform_worker,
             self._observe_worker,
+            self._deadlines_worker,
+            self._maintain_worker,
         )
 
     def _schedule_if_due(self) -> None:

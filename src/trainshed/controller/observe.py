@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainshed.controller.applying import apply_all, log_with_story
+from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.verdicts import judge, matters, step_of
+from trainshed.controller.verdicts import Terms, judge, matters, needs_terms, step_of
 from trainshed.engines.base import AttemptKey, Engine, Observation, Phase
-from trainshed.lifecycle.restart import INFRA_RESTARTS_MAX
+from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.records import Active, Step
@@ -37,13 +38,15 @@ class _Judged:
 class Observer:
     """Looks at the attempts of this server's jobs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that an observation touches
         self,
         store: StoreBase,
         engine: Engine,
         leases: Leases,
         holdings: Holdings,
         *,
+        hangs: Hangs,
+        budgets: Budgets,
         batch: int,
     ) -> None:
         """Nothing is read before the first ``once``."""
@@ -51,6 +54,8 @@ class Observer:
         self._engine = engine
         self._leases = leases
         self._holdings = holdings
+        self._hangs = hangs
+        self._budgets = budgets
         self._batch = batch
         self._watched: dict[AttemptKey, Active] = {}
         self._changed: deque[AttemptKey] = deque()
@@ -81,9 +86,13 @@ class Observer:
         while seen:
             moved = self._write(self._judge_all(seen, server))
             steps += len(moved)
-            self.has_freed |= any(observation.phase is not Phase.READY for observation in moved)
+            self.has_freed |= any(found.step.state is not JobState.RUNNING for found in moved)
             # what ended before it was seen ready takes two steps
-            seen = [o for o in moved if o.phase is Phase.ENDED and o.key in self._watched]
+            seen = [
+                found.seen
+                for found in moved
+                if found.seen.phase is Phase.ENDED and found.seen.key in self._watched
+            ]
         return steps
 
     def _refresh(self, server: str) -> Collection[AttemptKey]:
@@ -122,27 +131,43 @@ class Observer:
         found, watched = [], self._watched
         for observation in seen:
             active = watched.get(observation.key)
-            if active is None or not matters(active.state, observation):
+            if active is None:
                 continue
             try:
-                found.append(_Judged(active, observation, self._judge(active, observation, server)))
+                if step := self._judge(active, observation, server):
+                    found.append(_Judged(active, observation, step))
+            except StoreFault:
+                raise
             except Exception:  # noqa: BLE001 - logged with the story; the other jobs go on
                 self._watched.pop(observation.key)
                 log_with_story(self._store, active.uid, f"cannot judge {observation.phase.name} of")
         return found
 
-    def _judge(self, active: Active, seen: Observation, server: str) -> Step:
-        restarts_max = self._restarts_max(active.uid) if seen.phase is Phase.LOST else 0
-        verdict = judge(active, seen, restarts_max)
-        return step_of(active, seen, verdict, self._holdings.of(seen.key), server)
+    def _judge(self, active: Active, seen: Observation, server: str) -> Step | None:
+        """What an observation changes; None for nothing, which is nearly always so."""
+        if active.state is JobState.RUNNING:
+            self._hangs.look(seen)
+        if matters(active.state, seen):
+            terms = self._terms(active.uid) if needs_terms(active.state, seen) else Terms()
+            verdict = judge(active, seen, terms)
+            return step_of(active, verdict, server, seen=seen, held=self._holdings.of(seen.key))
+        if self._hangs.matters(active.state, seen):
+            order = self._hangs.verdict(active, seen, self._terms(active.uid))
+            return step_of(active, order, server) if order else None
+        return None
 
-    def _restarts_max(self, uid: int) -> int:
+    def _terms(self, uid: int) -> Terms:
         record = self._store.job_by_uid(uid)
-        retries = record is None or not record.job.spec.scheduling.disable_retries
-        return INFRA_RESTARTS_MAX if retries else 0
+        if record is None:
+            return Terms(budgets=self._budgets)
+        return Terms(
+            scheduling=record.job.spec.scheduling,
+            budgets=self._budgets,
+            doom=record.job.status.error,
+        )
 
-    def _write(self, judged: Sequence[_Judged]) -> list[Observation]:
-        """Write what was judged; the observations of the jobs that have moved."""
+    def _write(self, judged: Sequence[_Judged]) -> Sequence[_Judged]:
+        """Write what was judged; those of the jobs that have moved."""
         applied = apply_all(self._store, [found.step for found in judged], self._batch)
         fates: Mapping[bool, list[_Judged]] = {True: [], False: []}
         for found, was_applied in zip(judged, applied, strict=True):
@@ -151,7 +176,7 @@ class Observer:
             self._stale = True
         for found in fates[True]:
             self._moved(found)
-        return [found.seen for found in fates[True]]
+        return fates[True]
 
     def _moved(self, found: _Judged) -> None:
         if found.step.state is JobState.RUNNING:
@@ -160,3 +185,4 @@ class Observer:
             )
         else:
             self._watched.pop(found.seen.key, None)
+            self._hangs.forget(found.seen.key)

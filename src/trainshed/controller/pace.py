@@ -15,6 +15,10 @@ class Pace:
     """How long a server that says nothing is taken for alive."""
     fleet_s: float = 5.0
     """How often the engine is asked for its nodes."""
+    deadlines_s: float = 1.0
+    """How much longer than it may a job may wait or run."""
+    maintain_s: float = 0.5
+    """How long jobs on a node that goes into maintenance may wait for their notice."""
     slow_s: float = 5.0
     """How often waiting jobs are looked at though nothing has changed: time alone ends
     reservations."""

@@ -27,6 +27,7 @@ from trainshed.model.faults import EngineFault, Fault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
+from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.decisions import commands_of
 from trainshed.store.records import CommandKind, Holding, JobRecord, Step, StoredCommand
@@ -42,6 +43,9 @@ _BACKOFF_S_MAX = 60.0
 _CONFIRM_EVERY_S = 0.1
 #: Jobs that are read together; a launch takes time, and the last one should not be old news.
 _RECORDS_AT_ONCE = 32
+
+_CANCELLED = "The job was cancelled."
+_OVER = "The job is over."
 
 _ByKey = Mapping[AttemptKey, Sequence[StoredCommand]]
 
@@ -80,12 +84,14 @@ class Performer:
         self._grace_s = grace_s
         self._monotonic = monotonic
         self._delays: dict[AttemptKey, _Delay] = {}
+        self._cancelled: Collection[int] = ()
 
     def once(self) -> int:
         """Perform what is due; how many commands were confirmed."""
         server = self._leases.name
         by_key = _by_key(self._store.commands(server, limit=COMMANDS_MAX))
         self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
+        self._cancelled = self._being_cancelled(by_key, server)
         done: list[StoredCommand] = []
         confirmed, confirmed_at = 0, self._monotonic()
         for key, record in self._due(by_key):
@@ -104,6 +110,14 @@ class Performer:
         while part := list(islice(launches, _RECORDS_AT_ONCE)):
             records = self._store.jobs_by_uid([key.uid for key in part])
             yield from ((key, records.get(key.uid)) for key in part)
+
+    def _being_cancelled(self, by_key: _ByKey, server: str) -> Collection[int]:
+        """The jobs that are to be stopped in the server's own way because they are cancelled."""
+        uids = {key.uid for key, commands in by_key.items() if _stops(commands)}
+        if not uids:
+            return ()
+        active = self._store.active(server, uids=uids)
+        return {job.uid for job in active if job.state is JobState.CANCELLING}
 
     def _is_delayed(self, key: AttemptKey) -> bool:
         delay = self._delays.get(key)
@@ -129,17 +143,26 @@ class Performer:
         """Whether the commands of an attempt have been performed; else they are tried again."""
         try:
             if _stops(commands):
-                return self._stop(key)
+                return self._stop(key, commands)
             return self._launch(key, record, server)
         except StoreFault:
             raise
         except Exception as error:  # noqa: BLE001 - told in the story; the other jobs go on
             return self._later(key, error)
 
-    def _stop(self, key: AttemptKey) -> bool:
+    def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:
-            self._engine.stop(key, self._grace_s)
+            self._engine.stop(key, self._order(key, commands))
         return True
+
+    def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
+        """The newest order: what was asked before it was asked of a job in an earlier state."""
+        newest = [command for command in commands if command.kind is CommandKind.STOP][-1]
+        if newest.stop is not None:
+            return newest.stop
+        if key.uid in self._cancelled:
+            return StopOrder(grace_s=self._grace_s, reason=StopReason.CANCEL, message=_CANCELLED)
+        return StopOrder(grace_s=self._grace_s, reason=StopReason.END, message=_OVER)
 
     def _launch(self, key: AttemptKey, record: JobRecord | None, server: str) -> bool:
         if (

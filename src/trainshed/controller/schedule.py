@@ -70,6 +70,10 @@ class Scheduler:
         slow = self._front and self._monotonic() - self._passed_at >= self._pace.slow_s
         return bool(changed or new or slow or self._again)
 
+    def look_at_nodes(self) -> None:
+        """Read the nodes anew in the next pass; any thread may say so."""
+        self._nodes_at = float("-inf")
+
     def once(self) -> int:
         """One pass; how many jobs were placed.  0 while another server leads."""
         if not self._leases.leading:

@@ -5,16 +5,26 @@ engine that cannot say now is never a reason to do anything (DESIGN 5.6).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from trainshed.controller import replicas, words
+from trainshed.controller import ends, replicas, words
 from trainshed.engines.base import Observation, Phase
 from trainshed.lifecycle import decide
-from trainshed.lifecycle.events import AllReady, Drained, Event, GaveUp, PrimarySucceeded
-from trainshed.lifecycle.restart import after_loss, lost
+from trainshed.lifecycle.events import (
+    AllReady,
+    Drained,
+    Event,
+    GaveUp,
+    PrimarySucceeded,
+    RestartGranted,
+)
+from trainshed.lifecycle.restart import after_failure, after_loss, lost
+from trainshed.model.job import Scheduling
+from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
-from trainshed.store.decisions import CANCELLED, commands_of
+from trainshed.model.stopping import StopOrder
+from trainshed.store.decisions import commands_of
 from trainshed.store.records import Active, Holding, NewEvent, ReplicaRow, Step
 
 #: google.rpc.Code: the program failed; it could not be started; its machines were lost.
@@ -25,12 +35,26 @@ UNAVAILABLE: Final = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the policies know of a job beside its state."""
+
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    budgets: Budgets = field(default_factory=Budgets)
+    doom: JobError | None = None
+    """What the job will have failed of when the attempt that is being ended is gone; None: it
+    starts again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """An event for the transition table, and what a job is told with it."""
 
     event: Event
     story: tuple[NewEvent, ...]
     error: JobError | None = None
+    restarts: Restarts | None = None
+    """The counts from now on; None leaves them."""
+    stop: StopOrder | None = None
 
 
 def matters(state: JobState, seen: Observation) -> bool:
@@ -40,13 +64,25 @@ def matters(state: JobState, seen: Observation) -> bool:
     return (state, seen.phase) in _JUDGES
 
 
-def judge(active: Active, seen: Observation, restarts_max: int) -> Verdict:
+def needs_terms(state: JobState, seen: Observation) -> bool:
+    """Whether an observation that matters is for the policies to judge: mostly it is not."""
+    if state is JobState.CANCELLING or seen.phase is Phase.READY:
+        return False
+    return state is JobState.RESTARTING or not _succeeded(seen)
+
+
+def judge(active: Active, seen: Observation, terms: Terms) -> Verdict:
     """What an observation that matters means for a job."""
-    return _JUDGES[active.state, seen.phase](active, seen, restarts_max)
+    return _JUDGES[active.state, seen.phase](active, seen, terms)
 
 
 def step_of(
-    active: Active, seen: Observation, verdict: Verdict, held: Holding | None, server: str
+    active: Active,
+    verdict: Verdict,
+    server: str,
+    *,
+    seen: Observation | None = None,
+    held: Holding | None = None,
 ) -> Step:
     """The one write of a verdict.  Raises IllegalTransition, which is our mistake."""
     decision = decide(active.state, verdict.event)
@@ -57,8 +93,19 @@ def step_of(
         error=verdict.error,
         events=verdict.story,
         commands=commands_of(active.state, decision),
-        replicas=_rows(seen, decision.state, held),
+        replicas=_rows(seen, decision.state, held) if seen else None,
         server=server,
+        stop=verdict.stop,
+        restarts=verdict.restarts,
+    )
+
+
+def gave_up(message: str, code: int, told: tuple[NewEvent, ...] = ()) -> Verdict:
+    """The job has failed, with an error that says of what."""
+    return Verdict(
+        event=GaveUp(message=message),
+        story=(*told, words.failed(message)),
+        error=JobError(code=code, message=message),
     )
 
 
@@ -72,57 +119,110 @@ def _rows(
     return replicas.ended(held, seen.outcome)
 
 
-def _ready(_active: Active, _seen: Observation, _max: int) -> Verdict:
+def _ready(_active: Active, _seen: Observation, _terms: Terms) -> Verdict:
     return Verdict(event=AllReady(), story=(words.RUNNING,))
 
 
-def _ended_unseen(active: Active, seen: Observation, restarts_max: int) -> Verdict:
+def _ended_unseen(active: Active, seen: Observation, terms: Terms) -> Verdict:
     """What has run before it ended was ready, however short: its story and start time say so."""
-    return (_ready if _ran(seen) else _ended)(active, seen, restarts_max)
+    return (_ready if _ran(seen) else _ended)(active, seen, terms)
 
 
-def _ended(_active: Active, seen: Observation, _max: int) -> Verdict:
-    outcome = seen.outcome
-    told = words.replicas_ended(outcome) if outcome else ()
-    if outcome is not None and outcome.exit_code == 0 and seen.fault is None:
-        return Verdict(event=PrimarySucceeded(), story=(*told, words.SUCCEEDED))
+def _ended(active: Active, seen: Observation, terms: Terms) -> Verdict:
+    if _succeeded(seen):
+        return Verdict(event=PrimarySucceeded(), story=(*_told(seen), words.SUCCEEDED))
+    if _was_interrupted(seen):
+        return _loss(active, seen, terms, "somebody else has stopped it")
+    granted = _another_try(active, seen, terms)
+    if granted is not None:
+        story = words.restarting(ends.failure(seen), active.attempt)
+        restarts = active.restarts.plus(Cause.USER)
+        return Verdict(event=granted, story=(*_told(seen), story), restarts=restarts)
+    return _failed(seen)
+
+
+def _failed(seen: Observation) -> Verdict:
     code = INVALID_ARGUMENT if _ran(seen) else FAILED_PRECONDITION
-    return gave_up(words.failure(seen), code, told)
+    return gave_up(ends.failure(seen), code, _told(seen))
 
 
-def _lost(active: Active, seen: Observation, restarts_max: int) -> Verdict:
-    cause = seen.fault or "no process of it is left, and no record of its end"
-    event = after_loss(active.attempt, cause, restarts_max=restarts_max)
+def _another_try(active: Active, seen: Observation, terms: Terms) -> RestartGranted | None:
+    """What the program's own budget says; what could not be started at all has not used it."""
+    if seen.outcome is None or seen.fault is not None:
+        return None
+    status = seen.outcome.exit_code
+    return after_failure(status, active.restarts, terms.scheduling, terms.budgets)
+
+
+def _lost(active: Active, seen: Observation, terms: Terms) -> Verdict:
+    why = seen.fault or "no process of it is left, and no record of its end"
+    return _loss(active, seen, terms, why)
+
+
+def _loss(active: Active, seen: Observation, terms: Terms, why: str) -> Verdict:
+    event = after_loss(active.attempt, why, active.restarts, terms.scheduling, terms.budgets)
     if isinstance(event, GaveUp):
-        return gave_up(event.message, UNAVAILABLE)
-    story = words.restarting(lost(active.attempt, cause), active.attempt)
-    return Verdict(event=event, story=(story,))
+        return gave_up(event.message, UNAVAILABLE, _told(seen))
+    story = words.restarting(lost(active.attempt, why), active.attempt)
+    restarts = active.restarts.plus(Cause.INFRA)
+    return Verdict(event=event, story=(*_told(seen), story), restarts=restarts)
 
 
-def _drained(_active: Active, seen: Observation, _max: int) -> Verdict:
-    told = words.replicas_ended(seen.outcome) if seen.outcome else ()
-    return Verdict(event=Drained(), story=(*told, words.CANCELLED), error=CANCELLED)
+def _ended_restarting(active: Active, seen: Observation, terms: Terms) -> Verdict:
+    """The end that was ordered, or one of its own that came before the order."""
+    if _succeeded(seen):
+        return Verdict(event=PrimarySucceeded(), story=(*_told(seen), words.SUCCEEDED))
+    is_own = seen.fault is not None or (_ran(seen) and not _was_interrupted(seen))
+    if is_own and _another_try(active, seen, terms) is None:
+        return _failed(seen)
+    return _restarted(active, seen, terms)
+
+
+def _restarted(active: Active, seen: Observation, terms: Terms) -> Verdict:
+    """The restart was counted when it was ordered."""
+    if terms.doom is not None:
+        return gave_up(terms.doom.message, terms.doom.code, _told(seen))
+    story = words.restarting(f"Attempt {active.attempt} has ended", active.attempt)
+    return Verdict(event=Drained(), story=(*_told(seen), story))
+
+
+def _cancelled(_active: Active, seen: Observation, _terms: Terms) -> Verdict:
+    """The job's error says already who or what wanted its end."""
+    return Verdict(event=Drained(), story=(*_told(seen), words.CANCELLED))
+
+
+def _told(seen: Observation) -> tuple[NewEvent, ...]:
+    return words.replicas_ended(seen.outcome) if seen.outcome else ()
+
+
+def _succeeded(seen: Observation) -> bool:
+    outcome = seen.outcome
+    return (
+        seen.phase is Phase.ENDED
+        and outcome is not None
+        and outcome.exit_code == 0
+        and not outcome.interrupted
+        and seen.fault is None
+    )
+
+
+def _was_interrupted(seen: Observation) -> bool:
+    return seen.fault is None and seen.outcome is not None and seen.outcome.interrupted
 
 
 def _ran(seen: Observation) -> bool:
     return bool(seen.task_names or (seen.outcome and seen.outcome.replicas))
 
 
-def gave_up(message: str, code: int, told: tuple[NewEvent, ...] = ()) -> Verdict:
-    """The job has failed, with an error that says of what."""
-    return Verdict(
-        event=GaveUp(message=message),
-        story=(*told, words.failed(message)),
-        error=JobError(code=code, message=message),
-    )
-
-
-_JUDGES: Final[Mapping[tuple[JobState, Phase], Callable[[Active, Observation, int], Verdict]]] = {
+_Judge = Callable[[Active, Observation, Terms], Verdict]
+_JUDGES: Final[Mapping[tuple[JobState, Phase], _Judge]] = {
     (JobState.PREPARING, Phase.READY): _ready,
     (JobState.PREPARING, Phase.ENDED): _ended_unseen,
     (JobState.PREPARING, Phase.LOST): _lost,
     (JobState.RUNNING, Phase.ENDED): _ended,
     (JobState.RUNNING, Phase.LOST): _lost,
-    (JobState.CANCELLING, Phase.ENDED): _drained,
-    (JobState.CANCELLING, Phase.LOST): _drained,
+    (JobState.RESTARTING, Phase.ENDED): _ended_restarting,
+    (JobState.RESTARTING, Phase.LOST): _restarted,
+    (JobState.CANCELLING, Phase.ENDED): _cancelled,
+    (JobState.CANCELLING, Phase.LOST): _cancelled,
 }

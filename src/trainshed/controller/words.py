@@ -4,8 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from trainshed.engines.base import Observation, Outcome, ReplicaExit
+from trainshed.controller import ends
+from trainshed.engines.base import Hang, Outcome
 from trainshed.model.resources import Seat
+from trainshed.model.status import JobError
+from trainshed.model.stopping import StopOrder
 from trainshed.store.records import NewEvent
 
 #: A gang of hundreds is not listed replica by replica.
@@ -16,6 +19,8 @@ PREPARING: Final = NewEvent(kind="PREPARING", message="Job is preparing.")
 RUNNING: Final = NewEvent(kind="RUNNING", message="Job is running.")
 SUCCEEDED: Final = NewEvent(kind="SUCCEEDED", message="Job completed successfully.")
 CANCELLED: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
+
+_WARNING: Final = {"severity": "WARNING"}
 
 
 def placed(seats: Sequence[Seat]) -> NewEvent:
@@ -37,9 +42,43 @@ def failed(message: str) -> NewEvent:
 
 
 def restarting(message: str, attempt: int) -> NewEvent:
-    """That an attempt was lost and the job waits for the next one."""
-    text = f"{message}; the job is queued again for attempt {attempt + 1}."
+    """That an attempt is over and the job waits for the next one."""
+    text = f"{message.rstrip('.')}; the job is queued again for attempt {attempt + 1}."
     return NewEvent(kind="RESTARTING", message=text, data={"lost_attempt": attempt})
+
+
+def stopping(order: StopOrder, doom: JobError | None) -> NewEvent:
+    """That an attempt is to be ended, and what comes after it."""
+    after = "will not start again" if doom else "will start again"
+    notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
+    return NewEvent(
+        kind="RESTART_ORDERED",
+        message=f"{order.message.rstrip('.')}: {notice}.",
+        data={"reason": order.reason.value, "notice_s": order.grace_s, **_WARNING},
+    )
+
+
+def hung(hang: Hang) -> NewEvent:
+    """That a replica shows no progress; what it was doing is kept beside the sentence."""
+    return NewEvent(
+        kind="HUNG",
+        message=f"Replica {hang.task_name} has shown no progress for {hang.seconds:.0f} s.",
+        data={
+            "task_name": hang.task_name,
+            "seconds": hang.seconds,
+            "stacks": hang.stacks,
+            **_WARNING,
+        },
+    )
+
+
+def recovered(task_name: str) -> NewEvent:
+    """That a replica which had hung goes on."""
+    return NewEvent(
+        kind="RECOVERED",
+        message=f"Replica {task_name} shows progress again.",
+        data={"task_name": task_name},
+    )
 
 
 def not_taken(error: Exception) -> NewEvent:
@@ -50,44 +89,21 @@ def not_taken(error: Exception) -> NewEvent:
 
 def replicas_ended(outcome: Outcome) -> tuple[NewEvent, ...]:
     """How the replicas ended: those that failed by themselves first, and not hundreds."""
-    exits = sorted(outcome.replicas, key=lambda e: (e.stopped_by_us, e.status == 0))
+    exits = sorted(outcome.replicas, key=lambda e: (e.stopped_by_us, not e.killed, e.status == 0))
     told = [
         NewEvent(
             kind="REPLICA_ENDED",
-            message=f"Replica {e.task_name} {_how(e)} after {e.seconds:.1f} s.",
-            data={"task_name": e.task_name, "exit_code": e.exit_code, "signal": e.signal},
+            message=f"Replica {e.task_name} {ends.how(e, noticed=outcome.interrupted)}.",
+            data=ends.data_of(e),
         )
         for e in exits[:REPLICAS_MAX]
     ]
     if len(exits) > REPLICAS_MAX:
         more = _replicas(len(exits) - REPLICAS_MAX)
-        told.append(NewEvent(kind="REPLICA_ENDED", message=f"{more} more ended."))
+        killed = sum(e.killed for e in exits[REPLICAS_MAX:])
+        text = f"{more} more ended" + (f", {killed} of them killed." if killed else ".")
+        told.append(NewEvent(kind="REPLICA_ENDED", message=text))
     return tuple(told)
-
-
-def failure(seen: Observation) -> str:
-    """The error of a job whose program failed, as Vertex words it (contracts/vertex-sdk.md 4.1)."""
-    outcome = seen.outcome
-    said = seen.fault or (outcome.message if outcome else "")
-    decider = _decider(outcome) if outcome else None
-    if decider is None or said.startswith("The replica "):
-        return said or "The job could not be started."
-    text = f"The replica {decider.task_name} exited with a non-zero status of {decider.status}."
-    if outcome and decider.signal is None and not seen.fault:
-        said = outcome.last_words  # its message begins with what has just been told
-    return f"{text} {said}" if said else text
-
-
-def _decider(outcome: Outcome) -> ReplicaExit | None:
-    own = [e for e in outcome.replicas if e.status and not e.stopped_by_us]
-    deciders = [e for e in own if e.status == outcome.exit_code]
-    return next(iter(deciders or own), None)
-
-
-def _how(ended: ReplicaExit) -> str:
-    if ended.stopped_by_us:
-        return "was stopped"
-    return f"exited with status {ended.status}"
 
 
 def _replicas(count: int) -> str:

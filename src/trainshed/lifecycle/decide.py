@@ -3,7 +3,8 @@
 Policies choose the event, the table chooses the meaning; the table has no ifs.  The diagram in
 docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits (QUEUED), gets a
 place and is started (PREPARING), runs (RUNNING), and ends.  A restart is a way back to QUEUED;
-entering QUEUED asks for STOP, so a restart cleans up by construction.
+entering QUEUED asks for STOP, so a restart cleans up by construction.  One that is ordered while
+the attempt lives goes through RESTARTING, until nothing of the attempt is left.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from trainshed.lifecycle.events import (
     Placed,
     PrimarySucceeded,
     RestartGranted,
+    RestartOrdered,
 )
 from trainshed.model.status import FINAL
 from trainshed.model.status import JobState as S  # a table of S.RUNNING reads well
@@ -31,12 +33,18 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.PREPARING, AllReady): S.RUNNING,
     (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # over before it was seen ready
     (S.PREPARING, RestartGranted): S.QUEUED,
+    (S.PREPARING, RestartOrdered): S.RESTARTING,
     (S.PREPARING, GaveUp): S.FAILED,
     (S.PREPARING, CancelRequested): S.CANCELLING,
     (S.RUNNING, PrimarySucceeded): S.SUCCEEDED,
     (S.RUNNING, RestartGranted): S.QUEUED,
+    (S.RUNNING, RestartOrdered): S.RESTARTING,
     (S.RUNNING, GaveUp): S.FAILED,
     (S.RUNNING, CancelRequested): S.CANCELLING,
+    (S.RESTARTING, Drained): S.QUEUED,
+    (S.RESTARTING, PrimarySucceeded): S.SUCCEEDED,  # it was quicker than the order
+    (S.RESTARTING, GaveUp): S.FAILED,
+    (S.RESTARTING, CancelRequested): S.CANCELLING,
     (S.CANCELLING, Drained): S.CANCELLED,
 }
 
@@ -45,9 +53,17 @@ LATE: Final = frozenset(
     {(state, event) for state in FINAL for event in EVENTS}
     | {
         (S.CANCELLING, event)
-        for event in (AllReady, PrimarySucceeded, RestartGranted, GaveUp, CancelRequested)
+        for event in (
+            AllReady,
+            PrimarySucceeded,
+            RestartGranted,
+            RestartOrdered,
+            GaveUp,
+            CancelRequested,
+        )
     }
-    | {(S.QUEUED, event) for event in (AllReady, PrimarySucceeded, GaveUp, Drained)}
+    | {(S.RESTARTING, event) for event in (AllReady, RestartGranted, RestartOrdered)}
+    | {(S.QUEUED, event) for event in (AllReady, PrimarySucceeded, RestartOrdered, GaveUp, Drained)}
     | {(S.RUNNING, AllReady)}
 )
 
@@ -55,6 +71,7 @@ ON_ENTER: Final[Mapping[S, tuple[Command, ...]]] = {
     S.QUEUED: (Command.STOP,),
     S.PREPARING: (Command.LAUNCH,),
     S.RUNNING: (),
+    S.RESTARTING: (Command.STOP,),
     S.CANCELLING: (Command.STOP,),
     S.SUCCEEDED: (Command.STOP,),
     S.FAILED: (Command.STOP,),

@@ -25,6 +25,11 @@ class RestartGranted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartOrdered:
+    """The attempt is to be ended, with notice, so that the next one can begin (R20)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp:
     """A policy says that the job has failed."""
 
@@ -41,13 +46,23 @@ class Drained:
     """No process of the attempt lives any more."""
 
 
-Event = Placed | AllReady | PrimarySucceeded | RestartGranted | GaveUp | CancelRequested | Drained
+Event = (
+    Placed
+    | AllReady
+    | PrimarySucceeded
+    | RestartGranted
+    | RestartOrdered
+    | GaveUp
+    | CancelRequested
+    | Drained
+)
 
 EVENTS: tuple[type[Event], ...] = (
     Placed,
     AllReady,
     PrimarySucceeded,
     RestartGranted,
+    RestartOrdered,
     GaveUp,
     CancelRequested,
     Drained,

@@ -15,6 +15,17 @@ UNRECORDED: Final[Mapping[JobState, JobError]] = {
 }
 
 
+def states_of(words: Mapping[JobState, str]) -> dict[str, JobState]:
+    """The state that a dialect's word means in a filter; one that stands for two means the first.
+
+    Whoever evaluates the filter knows which states clients cannot tell apart.
+    """
+    found: dict[str, JobState] = {}
+    for state, word in words.items():
+        found.setdefault(word, state)
+    return found
+
+
 def ending(status: JobStatus) -> JobError | None:
     """The error of a job that failed or was cancelled; any other job has none."""
     unrecorded = UNRECORDED.get(status.state)

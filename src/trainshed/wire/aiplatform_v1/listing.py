@@ -8,6 +8,7 @@ from trainshed.model.status import JobState
 from trainshed.wire.aiplatform_v1.render import STATE
 from trainshed.wire.list_filter import read_filter
 from trainshed.wire.list_filter_words import MATCHING, ORDERED, FilterWords
+from trainshed.wire.telling import states_of
 
 #: States of the dialect that no job here is ever in; all but PAUSED are of jobs only.
 NEVER: Final = ("UNSPECIFIED", "PAUSED", "EXPIRED", "UPDATING", "PARTIALLY_SUCCEEDED")
@@ -22,8 +23,8 @@ _FIELDS: Final = {
 
 
 def _states(prefix: str, never: tuple[str, ...]) -> Mapping[str, JobState | None]:
-    found: dict[str, JobState | None] = {f"{prefix}_{word}": s for s, word in STATE.items()}
-    return found | {f"{prefix}_{word}": None for word in never}
+    found = {f"{prefix}_{word}": state for word, state in states_of(STATE).items()}
+    return {**found, **{f"{prefix}_{word}": None for word in never}}
 
 
 JOBS: Final = FilterWords(operators=_FIELDS, states=_states("JOB_STATE", NEVER))

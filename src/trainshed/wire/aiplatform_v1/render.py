@@ -17,6 +17,7 @@ STATE: Final[Mapping[JobState, str]] = {
     JobState.QUEUED: "QUEUED",
     JobState.PREPARING: "PENDING",
     JobState.RUNNING: "RUNNING",
+    JobState.RESTARTING: "RUNNING",  # neither dialect has a word for it
     JobState.CANCELLING: "CANCELLING",
     JobState.SUCCEEDED: "SUCCEEDED",
     JobState.FAILED: "FAILED",

@@ -6,6 +6,7 @@ from trainshed.model.filters import Filter
 from trainshed.wire.list_filter import read_filter
 from trainshed.wire.list_filter_words import MATCHING, ORDERED, FilterWords
 from trainshed.wire.ml_v1.render import STATE
+from trainshed.wire.telling import states_of
 
 WORDS: Final = FilterWords(
     operators={
@@ -14,7 +15,7 @@ WORDS: Final = FilterWords(
         "create_time": ORDERED,
         "labels": MATCHING,
     },
-    states={**{word: state for state, word in STATE.items()}, "STATE_UNSPECIFIED": None},
+    states={**states_of(STATE), "STATE_UNSPECIFIED": None},
 )
 
 

@@ -19,6 +19,7 @@ STATE: Final[Mapping[JobState, str]] = {
     JobState.QUEUED: "QUEUED",
     JobState.PREPARING: "PREPARING",
     JobState.RUNNING: "RUNNING",
+    JobState.RESTARTING: "RUNNING",  # neither dialect has a word for it
     JobState.CANCELLING: "CANCELLING",
     JobState.SUCCEEDED: "SUCCEEDED",
     JobState.FAILED: "FAILED",

@@ -1,0 +1,54 @@
+"""Jobs whose time to wait or to run is over are cancelled, with an error that says so (R11)."""
+
+from trainshed.controller.applying import apply_all
+from trainshed.controller.leases import Leases
+from trainshed.lifecycle.deadlines import overdue
+from trainshed.model.status import JobError
+from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.store.base import StoreBase
+from trainshed.store.decisions import ending_step
+from trainshed.store.records import Due, JobRecord, NewEvent, Step
+
+#: google.rpc.Code.
+DEADLINE_EXCEEDED = 4
+
+_AT_ONCE = 500
+
+
+class Deadlines:
+    """Ends jobs that are overdue while this server leads."""
+
+    def __init__(self, store: StoreBase, leases: Leases, *, grace_s: float, batch: int) -> None:
+        """Nothing is read before the first ``once``."""
+        self._store = store
+        self._leases = leases
+        self._grace_s = grace_s
+        self._batch = batch
+
+    def once(self) -> int:
+        """One pass; how many jobs were ended.  0 while another server leads."""
+        if not self._leases.leading:
+            return 0
+        server = self._leases.name
+        due = self._store.due(limit=_AT_ONCE)
+        if not due:
+            return 0
+        records = self._store.jobs_by_uid([job.uid for job in due])
+        found = [self._step(job, records[job.uid], server) for job in due if job.uid in records]
+        steps = [step for step in found if step is not None]
+        return sum(apply_all(self._store, steps, self._batch))
+
+    def _step(self, due: Due, record: JobRecord, server: str) -> Step | None:
+        """The job as it was when it was due: if it has moved on since, the step does not fit."""
+        spec = record.job.spec
+        message = overdue(spec.dialect, spec.scheduling, has_run=due.has_run, ran_s=record.ran_s)
+        order = StopOrder(grace_s=self._grace_s, reason=StopReason.TIMEOUT, message=message)
+        return ending_step(
+            due.uid,
+            due.version,
+            due.state,
+            JobError(code=DEADLINE_EXCEEDED, message=message),
+            told=(NewEvent(kind="TIMEOUT", message=message, data={"severity": "WARNING"}),),
+            stop=order,
+            server=server,
+        )

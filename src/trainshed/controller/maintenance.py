@@ -1,0 +1,121 @@
+"""Nodes that go into maintenance: the jobs on them get notice and start again (R20).
+
+What is to be done is found anew in every pass, from the orders and the places: a server that is
+killed between any two steps has forgotten nothing.  A job that may not be started again
+(``disableRetries``) is left alone on a node that is only drained; for a maintenance it gets the
+same notice as the others, and has FAILED (UNAVAILABLE) when nothing of it lives.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from trainshed.controller import orders
+from trainshed.controller.applying import apply_all
+from trainshed.controller.holdings import Holdings
+from trainshed.controller.leases import Leases
+from trainshed.controller.verdicts import Terms, step_of
+from trainshed.model.resources import NodeState
+from trainshed.model.restarts import Budgets, Cause
+from trainshed.model.status import JobState
+from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.store.base import StoreBase
+from trainshed.store.records import Active, Holding, JobRecord, NodeOrder, Step
+
+_RESTARTABLE = frozenset({JobState.PREPARING, JobState.RUNNING})
+
+_Attempt = tuple[int, int]
+
+
+class Maintenance:
+    """Ends attempts on nodes in MAINTENANCE while this server leads."""
+
+    def __init__(  # noqa: PLR0913 - the parts that a pass touches
+        self,
+        store: StoreBase,
+        leases: Leases,
+        holdings: Holdings,
+        *,
+        budgets: Budgets,
+        grace_s: float,
+        batch: int,
+        found: Callable[[], None],
+    ) -> None:
+        """Nothing is read before the first ``once``.
+
+        ``grace_s`` is the notice where an order says none.  ``found`` is called before jobs are
+        given notice: whoever places jobs should look at the nodes again.
+        """
+        self._store = store
+        self._leases = leases
+        self._holdings = holdings
+        self._budgets = budgets
+        self._grace_s = grace_s
+        self._batch = batch
+        self._found = found
+        self._settled: set[_Attempt] = set()
+        """Attempts on such nodes that end already: they never run again."""
+
+    def once(self) -> int:
+        """One pass; how many jobs were given notice.  0 while another server leads."""
+        if not self._leases.leading:
+            return 0
+        server = self._leases.name
+        found = {o.name: o for o in self._store.node_orders() if o.state is NodeState.MAINTENANCE}
+        on_them = self._on(found) if found else {}
+        self._settled &= on_them.keys()
+        new = on_them.keys() - self._settled
+        if not new:
+            return 0
+        self._found()
+        records = self._store.jobs_by_uid([uid for uid, _ in new])
+        steps = list(self._steps(records, on_them, server))
+        return sum(apply_all(self._store, steps, self._batch))
+
+    def _on(self, found: Mapping[str, NodeOrder]) -> dict[_Attempt, NodeOrder]:
+        """The attempts that have places on such nodes; of several nodes the shortest notice."""
+        on_them = {}
+        for held in self._holdings.refresh().values():
+            theirs = _orders_of(held, found)
+            if theirs:
+                on_them[held.uid, held.attempt] = min(theirs, key=self._notice_s)
+        return on_them
+
+    def _steps(
+        self,
+        records: Mapping[int, JobRecord],
+        on_them: Mapping[_Attempt, NodeOrder],
+        server: str,
+    ) -> Iterable[Step]:
+        for record in records.values():
+            attempt = (record.uid, record.attempt)
+            if attempt not in on_them:
+                continue  # its places are others by now
+            if record.job.status.state in _RESTARTABLE:
+                yield self._step(record, on_them[attempt], server)
+            else:
+                self._settled.add(attempt)
+
+    def _step(self, record: JobRecord, node: NodeOrder, server: str) -> Step:
+        order = StopOrder(
+            grace_s=self._notice_s(node),
+            reason=StopReason.MAINTENANCE,
+            message=f"The node {node.name} goes into maintenance.",
+        )
+        terms = Terms(scheduling=record.job.spec.scheduling, budgets=self._budgets)
+        active = Active(
+            uid=record.uid,
+            state=record.job.status.state,
+            version=record.version,
+            attempt=record.attempt,
+            restarts=record.restarts,
+        )
+        verdict = orders.restart(active, order, Cause.MAINTENANCE, terms)
+        verdict = verdict or orders.last_stop(order, Cause.MAINTENANCE, terms)
+        return step_of(active, verdict, server)
+
+    def _notice_s(self, node: NodeOrder) -> float:
+        return self._grace_s if node.notice_s is None else node.notice_s
+
+
+def _orders_of(held: Holding, found: Mapping[str, NodeOrder]) -> Sequence[NodeOrder]:
+    nodes = {seat.node for seat in held.seats}
+    return [found[name] for name in sorted(nodes & found.keys())]
