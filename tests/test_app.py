@@ -1,11 +1,14 @@
 """A server that is wired and not yet started."""
 
 import os
+import stat
 
 import pytest
 
+from trainshed import app
 from trainshed.app import build
 from trainshed.config import Settings
+from trainshed.model.restarts import Budgets
 from trainshed.store.base import StoreFault
 
 
@@ -21,3 +24,48 @@ def test_servers_of_other_machines_are_refused_while_they_live(tmp_path):
         application.start()
     finally:
         application.stop()
+
+
+def test_jobs_folders_are_the_servers_alone_also_those_of_an_older_release(tmp_path):
+    (tmp_path / "jobs").mkdir(mode=0o755)
+    application = build(Settings(data_dir=tmp_path))
+    application.stop()
+    assert stat.S_IMODE((tmp_path / "jobs").stat().st_mode) == 0o700
+
+
+def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
+    seen = {}
+
+    def noting(name, made):
+        def make(*args, **options):
+            seen[name] = options
+            return made(*args, **options)
+
+        return make
+
+    for name in ("Controller", "LocalEngine", "SubmitRules", "Expiry", "Nodes"):
+        monkeypatch.setattr(app, name, noting(name, getattr(app, name)))
+    settings = Settings(
+        data_dir=tmp_path,
+        restarts_infra=7,
+        restarts_user=2,
+        hang_s=None,
+        hang_restart=True,
+        hang_stacks=False,
+        running_days_default=0.5,
+        finished_days_max=3.0,
+        notice_s=33.0,
+        fake_gpus=2,
+        gpu_wait_s=44.0,
+        gpu_alias={"NVIDIA_TESLA_V100": "NVIDIA_L4"},
+    )
+    build(settings).stop()
+    assert seen["Controller"]["budgets"] == Budgets(infra=7, user=2)
+    assert seen["Controller"]["hang_restart"] is True
+    assert (seen["LocalEngine"]["hang_s"], seen["LocalEngine"]["hang_stacks"]) == (None, False)
+    assert (seen["LocalEngine"]["fake_gpus"], seen["LocalEngine"]["gpu_wait_s"]) == (2, 44.0)
+    aliases = seen["LocalEngine"]["gpu_alias"]
+    assert (aliases["NVIDIA_TESLA_T4"], aliases["NVIDIA_TESLA_V100"]) == ("any", "NVIDIA_L4")
+    assert seen["SubmitRules"]["running_s_default"] == 43_200
+    assert seen["Expiry"]["days_max"] == 3.0
+    assert seen["Nodes"]["notice_s"] == 33.0

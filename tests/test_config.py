@@ -8,8 +8,11 @@ import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
 from trainshed.config.load import _ROWS, _TABLES
+from trainshed.config.values import WrongValue, fake_gpus
+from trainshed.engines.local.fake_devices import COUNT_MAX
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
+from trainshed.model.restarts import Budgets
 from trainshed.placement.request import QuotaRule
 
 PAGE = Path(__file__).parent.parent / "docs/reference/config.md"
@@ -53,8 +56,19 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         body_bytes_max=8_388_608,
         policy=FleetPolicy.BEST_EFFORT,
         slots=64,
+        container_user="1000:1000",
         grace_s=10.0,
+        notice_s=120.0,
+        restarts_infra=3,
+        restarts_user=0,
+        hang_s=1800.0,
+        hang_restart=False,
+        hang_stacks=True,
+        running_days_default=7.0,
+        finished_days_max=365.0,
         gpu_alias={"NVIDIA_TESLA_T4": "any", "NVIDIA_TESLA_V100": "NVIDIA_A100_80GB"},
+        gpu_wait_s=60.0,
+        fake_gpus=0,
         quotas=(
             QuotaRule(accelerator="NVIDIA_TESLA_T4", limit=8, project="demo", region="us-central1"),
         ),
@@ -113,10 +127,42 @@ def test_grpc_has_a_port_or_none(load, word, port):
     assert load(grpc_port=word).grpc_port == port
 
 
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("'30m'", 1800), ("'1h30m'", 5400), ("'2d'", 172_800), ("90", 90), ("'90'", 90), ("1.5", 1.5),
+     ("'0.5s'", 0.5), ("0", None), ("'0s'", None), ("'0'", None)],
+)  # fmt: skip
+def test_a_time_is_written_as_gcloud_takes_it_and_none_is_never(load, written, seconds):
+    assert load(f"[hangs]\nafter = {written}").hang_s == seconds
+
+
+def test_a_job_runs_for_a_week_unless_something_else_is_set(load):
+    assert load().running_s_default == 604_800
+    assert load("[jobs]\nrunning_days_default = 0.5").running_s_default == 43_200
+    assert load("[jobs]\nrunning_days_default = 0").running_s_default is None
+
+
+def test_the_budgets_are_those_of_the_file_and_maintenance_has_none(load):
+    assert load().budgets == Budgets(maintenance=None, infra=3, user=0)
+    found = load("[restarts]\ninfra = 0\nuser = 5")
+    assert found.budgets == Budgets(maintenance=None, infra=0, user=5)
+
+
 def test_a_server_is_anonymous_by_flag_only(load):
     assert load(anonymous=True).anonymous
     assert not load(anonymous=False).anonymous
     assert "--anonymous" in refused(load, "[server]\nanonymous = true")
+
+
+def test_the_flag_for_fake_gpus_beats_the_file(load):
+    assert load("[fleet]\nfake_gpus = 2").fake_gpus == 2
+    assert load("[fleet]\nfake_gpus = 2", fake_gpus=0).fake_gpus == 0
+
+
+def test_as_many_fake_gpus_as_one_attempt_can_hold():
+    assert fake_gpus(COUNT_MAX) == COUNT_MAX
+    with pytest.raises(WrongValue):
+        fake_gpus(COUNT_MAX + 1)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +190,18 @@ def test_a_server_is_anonymous_by_flag_only(load):
         ("[fleet]\ngrace_s = nan", ["fleet.grace_s", "a number from 0"]),
         ("[fleet]\ngrace_s = inf", ["fleet.grace_s"]),
         ("[fleet]\ngrace_s = -1", ["fleet.grace_s"]),
+        ("[fleet]\nnotice = '2 minutes'", ["fleet.notice", "'2 minutes'", "120s, 2m or 1h30m"]),
+        ("[fleet]\nnotice = -1", ["fleet.notice", "a duration such as"]),
+        ("[fleet]\nnotice = true", ["fleet.notice"]),
+        ("[restarts]\ninfra = -1", ["restarts.infra", "a whole number from 0"]),
+        ("[restarts]\nusr = 1", ["'usr'", "did you mean user?"]),
+        ("[hangs]\nafter = 'never'", ["hangs.after", "a duration such as"]),
+        ("[hangs]\nrestart = 1", ["hangs.restart", "true or false"]),
+        ("[jobs]\nrunning_days_default = -1", ["jobs.running_days_default", "a number from 0"]),
+        ("[jobs]\nfinished_days_max = '1y'", ["jobs.finished_days_max", "a number"]),
+        ("[fleet]\nfake_gpus = 254", ["fleet.fake_gpus", "from 0 to 253"]),
+        ("[fleet]\nfake_gpus = true", ["fleet.fake_gpus"]),
+        ("[fleet]\ngpu_wait_s = -1", ["fleet.gpu_wait_s"]),
         ("[fleet.gpu_alias]\nA = 1", ["fleet.gpu_alias", '"any"']),
         ("[logs]\nbytes_max = '1 GB'", ["logs.bytes_max", "whole number"]),
         ("[logs]\ndays_max = '30d'", ["logs.days_max", "a number"]),
@@ -178,6 +236,7 @@ def test_a_mistake_in_the_file_is_named_with_what_is_accepted(load, text, words)
         ({"grpc_port": "x"}, "--grpc-port is 'x'"),
         ({"host": ""}, "--host is ''"),
         ({"fleet_policy": "fast"}, "--fleet-policy is 'fast'"),
+        ({"fake_gpus": -1}, "--fake-gpus is -1; accepted: a whole number from 0 to 253"),
     ],
 )
 def test_a_mistake_in_a_flag_names_the_flag(load, flags, word):

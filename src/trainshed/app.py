@@ -1,12 +1,11 @@
 """The one place that knows everything and wires it: store, engine, controller, API."""
 
-import logging
 import os
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,12 +31,18 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
 from trainshed.engines.base import Engine
+from trainshed.engines.local.containers import detect
+from trainshed.engines.local.containers.runtime import Found
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.model.resources import ANY_GPU
 from trainshed.service.access import Access
+from trainshed.service.expiry import Expiry, remove_folder
+from trainshed.service.housekeeping import ClockWatch, Housekeeping
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
 from trainshed.service.launching import Launching
 from trainshed.service.logs import LogService
+from trainshed.service.nodes import Nodes
 from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.retention import Retention
@@ -54,42 +59,6 @@ from trainshed.store.records import Kind
 #: When the native API is made ready: by then the server has answered that it is there.
 NATIVE_S = 1.0
 
-_LOG = logging.getLogger(__name__)
-
-
-#: How often old logs are looked for.
-HOUSEKEEPING_EVERY_S = 60.0
-#: How long a server that ends waits for a look at all logs; the next one begins it anew.
-END_S = 1.0
-
-
-class Housekeeping:
-    """Does something now and then on a thread of its own; its failures are only logged."""
-
-    def __init__(self, tidy: Callable[[], None], every_s: float = HOUSEKEEPING_EVERY_S) -> None:
-        """``tidy`` may take its time; it is first called after ``every_s`` seconds."""
-        self._tidy = tidy
-        self._every_s = every_s
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, also where it was never begun; what takes long is left in its midst."""
-        self._end.set()
-        if self._thread.ident is not None:
-            self._thread.join(END_S)
-
-    def _run(self) -> None:
-        while not self._end.wait(self._every_s):
-            try:
-                self._tidy()
-            except Exception:  # noqa: BLE001  # a full disk must not end the thread
-                _LOG.exception("old logs could not be removed")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
@@ -104,6 +73,8 @@ class Application:
     """Makes the native API ready."""
     table: Sequence[Method]
     around: Surroundings
+    containers: Found
+    """What runs the images of jobs, or why nothing does."""
     machine: str | None
     """Where all servers of the database must be; None for an engine that reaches many machines."""
 
@@ -144,20 +115,25 @@ def build(
     """
     folder = settings.data_dir
     folder.mkdir(parents=True, exist_ok=True)
-    images = Images(settings.environments, settings.images, sys.executable)
+    containers = detect.find(settings.container_runtime, user=settings.container_user)
+    images = Images(settings.environments, settings.images, sys.executable, containers)
     store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
-    jobs_dir = folder / "jobs"
+    jobs_dir = _closed(folder / "jobs")
     launching = Launching(store, images=images, buckets=buckets_of(folder), jobs_dir=jobs_dir)
     controller = Controller(
         store,
-        engine or _local_engine(settings, jobs_dir),
+        engine or _local_engine(settings, jobs_dir, containers),
         server=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}",
         compose=compose or launching,
         quotas=settings.quotas,
         pace=Pace(grace_s=settings.grace_s),
+        budgets=settings.budgets,
+        hang_restart=settings.hang_restart,
     )
     logs = LogService(store, JobLog(jobs_dir))
-    rules = SubmitRules(images=images, quotas=settings.quotas)
+    rules = SubmitRules(
+        images=images, quotas=settings.quotas, running_s_default=settings.running_s_default
+    )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
     access = Access(store, anonymous=settings.anonymous, clock=time.time)
     permissions = Permissions(store.project)
@@ -173,7 +149,8 @@ def build(
         body_bytes_max=settings.body_bytes_max,
     )
     objects = Objects(data_dir=folder)
-    native = Later(partial(_native, store, logs))
+    nodes = Nodes(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
+    native = Later(partial(_native, store, logs, nodes))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
@@ -185,30 +162,67 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
-        housekeeping=Housekeeping(
-            Retention(
-                store=store,
-                job_log=JobLog(jobs_dir),
-                bytes_max=settings.log_bytes_max,
-                days_max=settings.log_days_max,
-            ).tidy
-        ),
+        housekeeping=_housekeeping(settings, store, jobs_dir),
         http=http,
         soon=_soon(native),
         table=table,
         around=around,
+        containers=containers,
         machine=None if engine else os.uname().nodename,
     )
 
 
-def _local_engine(settings: Settings, jobs_dir: Path) -> LocalEngine:
+def _closed(folder: Path) -> Path:
+    """A folder that is the server's alone: what lies in it are jobs' environments and programs."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def _housekeeping(settings: Settings, store: StoreBase, jobs_dir: Path) -> Housekeeping:
+    retention = Retention(
+        store=store,
+        job_log=JobLog(jobs_dir),
+        bytes_max=settings.log_bytes_max,
+        days_max=settings.log_days_max,
+    )
+    expiry = Expiry(
+        store=store,
+        remove=partial(remove_folder, jobs_dir),
+        days_max=settings.finished_days_max,
+    )
+    return Housekeeping(
+        {
+            "old logs": retention.tidy,
+            "old jobs": expiry.tidy,
+            "the clock": ClockWatch(store.clock_skew_s).look,
+        }
+    )
+
+
+def _local_engine(settings: Settings, jobs_dir: Path, containers: Found) -> LocalEngine:
     return LocalEngine(
         jobs_dir,
         cache_dir=cache_dir(os.environ),
         policy=settings.policy,
         slots=settings.slots,
-        gpu_alias=settings.gpu_alias,
+        gpu_alias=_gpu_alias(settings),
+        fake_gpus=settings.fake_gpus,
+        gpu_wait_s=settings.gpu_wait_s,
+        runtime=containers.runtime,
+        hang_s=settings.hang_s,
+        hang_stacks=settings.hang_stacks,
     )
+
+
+def _gpu_alias(settings: Settings) -> Mapping[str, str]:
+    """Fake GPUs are of every type."""
+    if not settings.fake_gpus:
+        return settings.gpu_alias
+    from trainshed.catalog.accelerators import known_accelerators  # noqa: PLC0415 - rarely needed
+
+    names = (name for each in known_accelerators() for name in each.enum_by_product.values())
+    return {**dict.fromkeys(names, ANY_GPU), **settings.gpu_alias}
 
 
 def _table(
@@ -231,10 +245,16 @@ def _soon(native: Later) -> threading.Timer:
     return timer
 
 
-def _native(store: StoreBase, logs: LogService) -> ASGIApp:
+def _native(store: StoreBase, logs: LogService, nodes: Nodes) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.metrics import Metrics  # noqa: PLC0415
 
-    native = Native(store=store, stories=Stories(store), logs=logs, metrics=Metrics(store).text)
+    native = Native(
+        store=store,
+        stories=Stories(store),
+        logs=logs,
+        metrics=Metrics(store).text,
+        nodes=nodes,
+    )
     return native_app(native, __version__)

@@ -12,7 +12,8 @@ STORY = {"events": []}
 
 @pytest.fixture(scope="module")
 def edge():
-    native = Native(store=MagicMock(), stories=MagicMock(), logs=MagicMock(), metrics=str)
+    unused = MagicMock()
+    native = Native(store=unused, stories=MagicMock(), logs=unused, metrics=str, nodes=unused)
     native.store.project = project
     native.stories.events.return_value = STORY
     with client(application([], native=native_app(native, "1"))) as found:

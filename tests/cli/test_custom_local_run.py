@@ -84,7 +84,7 @@ def test_a_file_of_either_shape_runs_its_own_commands(trainshed, written):
         found = trainshed(*RUN, "--config", written("job.json", content))
         assert found.code == 0
         assert told(found)["workerpool0-0"]["argv"] == ["--file"]
-        assert "There is no container runtime" in found.err
+        assert "A local run starts no containers" in found.err
 
 
 def test_flags_win_over_the_file(trainshed, written):

@@ -134,7 +134,7 @@ def test_a_containers_own_command_runs_on_this_python(trainshed, written):
     found = trainshed(*LOCAL, "--config", name)
     assert found.code == 0
     assert "from inside" in found.out
-    assert "There is no container runtime" in found.err
+    assert "A local run starts no containers" in found.err
 
 
 @pytest.mark.parametrize(

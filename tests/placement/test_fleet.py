@@ -23,6 +23,14 @@ def test_gpus_are_counted_unless_emulated():
     assert places([node("a", policy=FleetPolicy.EMULATE)], demand(2))
 
 
+def test_gpus_that_somebody_else_holds_are_not_given_out():
+    taken = node("a", 4, gpus_held={T4: 1})
+    assert places([taken], demand(3))
+    assert not places([taken], demand(4))
+    fleet = Fleet.of([taken])
+    assert [place(fleet, uid, demand(1)) is not None for uid in range(4)] == [True] * 3 + [False]
+
+
 def test_slots_bound_the_replicas_under_every_policy():
     for policy in FleetPolicy:
         full = node("a", slots=2, vcpus=9, policy=policy)

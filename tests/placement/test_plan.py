@@ -55,6 +55,15 @@ def test_a_released_job_leaves_its_room_and_its_quota():
     assert set(planner.plan([queued(2, demand(4))], 0.0).placed) == {2}
 
 
+def test_a_job_waits_for_a_gpu_that_a_stranger_holds_and_nobody_knows_how_long():
+    planner = planner_of(node("a", 4, gpus_held={T4: 1}))
+    plan = planner.plan([queued(1, demand(4))], 0.0)
+    assert reasons(plan) == {1: Reason.CAPACITY}
+    assert "3 are free on a" in plan.waiting[1].message
+    planner.set_nodes([node("a", 4)])
+    assert set(planner.plan([queued(1, demand(4)), queued(2, demand(3))], 0.0).placed) == {1}
+
+
 def test_a_short_job_goes_ahead_and_a_long_one_waits_for_the_reserved_start():
     """a is busy until 50; the job of two nodes has its start then, and b is its second node."""
     planner = planner_of(node("a", 4), node("b", 4))

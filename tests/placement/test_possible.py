@@ -38,6 +38,15 @@ def test_a_drained_node_comes_back():
     assert can_ever("p", demand(4), [node("a", 4, state=NodeState.DRAINED)], ()) is None
 
 
+def test_gpus_that_somebody_else_holds_come_back():
+    """A job is not refused for ever because a stranger computes on a GPU when it is submitted."""
+    taken = node("a", 4, gpus_held={T4: 4})
+    assert can_ever("p", demand(4), [taken], ()) is None
+    drained = replace(taken, state=NodeState.DRAINED)
+    assert Possible([drained]).hindrance(demand(4)) is Reason.DRAINED
+    assert can_ever("p", demand(5), [taken], ()).reason is Reason.NO_SUCH_NODE
+
+
 @settings(deadline=None)
 @given(nodes=fleets(), rules=rule_sets, asked=demands())
 def test_a_job_that_can_ever_run_starts_on_an_empty_fleet_and_no_other(nodes, rules, asked):

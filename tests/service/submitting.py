@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from trainshed.config.settings import ImageMapping
+from trainshed.engines.local.containers.runtime import Found, Runtime
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.service.images import Images
@@ -23,8 +24,13 @@ MAPPED = tuple(
 )
 
 
-def images(*mappings, environments=()):
-    return Images(environments, mappings, sys.executable)
+#: A runtime that is never called.
+DOCKER = Found(Runtime("docker", "/usr/bin/docker", "28.2.2", "1000:1000", has_init=True))
+NO_DAEMON = Found(None, "docker is installed but its daemon does not answer")
+
+
+def images(*mappings, environments=(), containers=NO_DAEMON):
+    return Images(environments, mappings, sys.executable, containers)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.submitting import images
+from service.submitting import DOCKER, Desk, custom_job, images, pool, refusal
 from trainshed.catalog.rows import rows
 from trainshed.catalog.software import runtimes
 from trainshed.config.settings import ImageMapping, LocalEnvironment
@@ -104,8 +104,73 @@ def test_a_pattern_means_itself_and_a_star_any_text(pattern):
 
 
 def test_a_row_of_an_unknown_environment_is_refused_when_the_server_starts():
-    with pytest.raises(UsageFault, match=r"'gone'.*only default, old"):
+    with pytest.raises(UsageFault, match=r"'gone'.*only default, old, container"):
         images(ImageMapping(environment="gone", image="*"), environments=(OLD,))
+
+
+OWN = "registry.example/me/own:1"
+
+
+@pytest.mark.usefixtures("fleet")
+def test_an_image_that_nothing_stands_in_for_runs_itself_where_there_is_a_runtime():
+    found = images(containers=DOCKER).stand_in(container(OWN))
+    assert found.is_container
+    assert found.note == f"The image {OWN} runs in a container of docker, as user 1000:1000."
+    assert images().stand_in(container(OWN)) is None
+
+
+@pytest.mark.usefixtures("fleet")
+def test_the_table_comes_before_the_runtime_and_can_ask_for_it():
+    table = images(
+        ImageMapping(environment="container", image="*pytorch-gpu*"),
+        ImageMapping(environment="mid", image="registry.example/*"),
+        environments=(OLD, MID),
+        containers=DOCKER,
+    )
+    assert table.stand_in(container(OWN)).environment == "mid"
+    assert table.stand_in(container(TORCH_1)).is_container
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_prebuilt_image_runs_itself_only_where_no_environment_has_its_framework():
+    xgboost = "europe-docker.pkg.dev/vertex-ai/training/xgboost-cpu.1-6:latest"
+    table = images(environments=(OLD, MID), containers=DOCKER)
+    assert table.stand_in(container(TORCH_1)).environment == "mid"
+    assert table.stand_in(container(xgboost)).is_container
+    assert table.stand_in(package("2.11")).environment == "mid"
+
+
+@pytest.mark.parametrize(
+    "row", [{"runtime_version": "2.*"}, {"image": "x/*", "entrypoint": ("python",)}]
+)
+def test_a_row_that_asks_for_containers_says_nothing_that_they_know_themselves(row):
+    with pytest.raises(UsageFault, match="an image and no entrypoint"):
+        images(ImageMapping(environment="container", **row))
+
+
+def test_without_a_runtime_the_refusal_says_why_and_names_both_ways_out(store):
+    found = refusal(Desk(store, images()).custom, custom_job(pool(image=OWN)))
+    (violation,) = found.violations
+    assert violation.field.endswith("containerSpec.imageUri")
+    assert "docker is installed but its daemon does not answer" in violation.message
+    assert "[[image]]" in violation.accepted
+    assert "docker, podman or apptainer" in violation.accepted
+
+
+def test_with_a_runtime_a_container_needs_no_command(store):
+    desk = Desk(store, images(containers=DOCKER))
+    record = desk.custom(custom_job(pool((), OWN)))
+    (note,) = (note for note in store.notes(record.uid) if OWN in note)
+    assert note.startswith("The image")
+    master = {"masterConfig": {"imageUri": OWN}, "masterType": "n1-standard-4"}
+    training = {"region": "us-central1", "scaleTier": "CUSTOM", **master}
+    desk.ml({"jobId": "own", "trainingInput": training})
+
+
+@pytest.mark.parametrize("name", ["--privileged", "-v", "a b", "$(x)", "x;y"])
+def test_what_is_no_name_of_an_image_is_refused(store, name):
+    found = refusal(Desk(store, images(containers=DOCKER)).custom, custom_job(pool(image=name)))
+    assert [violation.rule for violation in found.violations] == ["image-name"]
 
 
 def test_all_of_google_s_images_and_runtime_versions_have_a_stand_in():

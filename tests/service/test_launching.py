@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from engines.support import Recorder
-from service.submitting import MAPPED, Desk, custom_job, images, ml_job, pool
+from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
 from trainshed.engines.local.run import run
 from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.launching import Launching
@@ -136,6 +137,114 @@ def test_devices_of_another_type_are_told(desk, launch):
     plan = placed(desk, launch, FleetPolicy.BEST_EFFORT)
     assert plan.primary.gpu_count == 2
     assert "gives any GPUs in the place of NVIDIA_TESLA_T4" in "\n".join(plan.notes)
+
+
+def test_names_of_google_s_and_of_the_log_are_those_of_every_replica(desk, launch):
+    plan = launch(desk.custom(custom_job(pool(), pool(count=2))), 1, [])
+    names = [name for address, name in plan.hosts if address == "127.0.0.1"]
+    assert len(names) == len(plan.hosts) == 6
+    assert {replica.task_name for replica in plan.replicas} <= set(names)
+    short = names[0].split("-")[3]
+    assert f"cmle-training-workerpool1-{short}-1" in names
+    assert "cmle-training" not in plan.primary.env["TF_CONFIG"]
+
+
+def test_a_job_sees_the_buckets_of_its_project_and_unowned_ones_that_it_names(
+    desk, launch, tmp_path
+):
+    root = tmp_path / "buckets"
+    for name in ("mine", "yours", "named", "unnamed"):
+        (root / name).mkdir(parents=True)
+    desk.store.add_bucket("mine", "demo")
+    desk.store.add_bucket("gone", "demo")
+    desk.store.add_bucket("yours", "other")
+    words = ["cat", "/gcs/named/x", "/gcs/yours/x", "/gcs/nowhere/x"]
+    plan = launch(desk.custom(custom_job(pool(words))), 1, [])
+    assert plan.binds == (
+        (str(root / "mine"), "/gcs/mine"),
+        (str(root / "named"), "/gcs/named"),
+    )
+
+
+def test_a_later_attempt_knows_where_checkpoints_may_lie(desk, launch, tmp_path):
+    base = {"baseOutputDirectory": {"outputUriPrefix": "gs://out/a"}}
+    record = desk.custom(custom_job(**base))
+    assert launch(record, 1, []).checkpoints == ()
+    again = launch(record, 2, [])
+    assert again.checkpoints == (f"{tmp_path}/buckets/out/a/checkpoints",)
+    assert again.primary.env["AIP_CHECKPOINT_DIR"] == f"{again.checkpoints[0]}/"
+    record = desk.ml(ml_job(jobDir="gs://out/j"))
+    assert launch(record, 2, []).checkpoints == (f"{tmp_path}/buckets/out/j",)
+    assert launch(desk.custom(custom_job(name="no output")), 2, []).checkpoints == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "memory", "cpus"),
+    [(FleetPolicy.EXACT, 15 << 30, 4.0), (FleetPolicy.BEST_EFFORT, None, None)],
+)
+def test_only_where_a_machine_is_reserved_exactly_are_its_limits_kept(
+    desk, launch, policy, memory, cpus
+):
+    desk.store.see_nodes("local", [Node(name="n", vcpus=64, memory_gb=256, policy=policy)])
+    record = desk.custom(custom_job(pool()))  # n1-standard-4
+    plan = launch(record, 1, [Seat(role=Role.PRIMARY, index=0, node="n")])
+    assert (plan.primary.memory_bytes_max, plan.primary.cpus_max) == (memory, cpus)
+
+
+OWN = "registry.example/me/own:1"
+
+
+@pytest.fixture
+def with_docker(store, tmp_path):
+    table = images(*MAPPED, containers=DOCKER)
+    return Desk(store, table), launching(store, tmp_path, table)
+
+
+def test_a_container_keeps_its_words_and_gets_nothing_of_the_machine_s(with_docker, tmp_path):
+    desk, launch = with_docker
+    (tmp_path / "buckets/stage").mkdir(parents=True)
+    container = pool(["python3", "/app/train.py"], OWN)
+    container["containerSpec"] |= {
+        "args": ["--data=/gcs/stage/x"],
+        "env": [{"name": "DATA", "value": "/gcs/stage"}],
+    }
+    plan = launch(desk.custom(custom_job(container)), 1, [])
+    assert plan.primary.container == ContainerPlan(
+        image=OWN, command=("python3", "/app/train.py"), args=("--data=/gcs/stage/x",)
+    )
+    assert plan.primary.env["DATA"] == "/gcs/stage"
+    assert "PATH" not in plan.primary.env
+    assert plan.binds == ((str(tmp_path / "buckets/stage"), "/gcs/stage"),)
+    assert not any("became" in note for note in plan.notes)
+
+
+def test_pools_may_be_processes_and_containers_side_by_side(with_docker, tmp_path):
+    desk, launch = with_docker
+    words = ["sh", "-c", "cat /gcs/stage/x"]
+    plan = launch(desk.custom(custom_job(pool(words), pool(words, OWN))), 1, [])
+    primary, worker = plan.replicas
+    assert primary.container is None
+    assert primary.argv[-1] == f"cat {tmp_path}/buckets/stage/x"
+    assert worker.container.command == ("sh", "-c", "cat /gcs/stage/x")
+
+
+def test_packages_of_an_executor_image_are_installed_inside_and_only_there(with_docker, tmp_path):
+    desk, launch = with_docker
+    uri = sdist(tmp_path, "demo-0.1.tar.gz")
+    spec = {"executorImageUri": OWN, "packageUris": [uri], "pythonModule": "demo.task"}
+    machine = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
+    plan = launch(desk.custom(custom_job({**machine, "pythonPackageSpec": spec})), 1, [])
+    assert plan.environment.packages == ()
+    file = f"{tmp_path}/buckets/stage/demo-0.1.tar.gz"
+    assert file in plan.primary.container.command[2]
+    assert plan.primary.container.command[-1] == "demo.task"
+    assert (str(tmp_path / "buckets/stage"), "/gcs/stage") in plan.binds
+
+
+def test_a_runtime_that_has_gone_since_is_told(with_docker, store, tmp_path):
+    record = with_docker[0].custom(custom_job(pool(image=OWN)))
+    with pytest.raises(EngineFault, match="its daemon does not answer"):
+        launching(store, tmp_path, images(*MAPPED))(record, 1, [])
 
 
 def test_reducers_are_left_out(desk, launch):

@@ -82,7 +82,8 @@ def test_a_pipeline_is_what_its_child_is(desk, state):
     if state is not JobState.QUEUED:
         desk.put(child_of(desk, view), state)
     found = shown(desk.pipelines.get(PROJECT, PLACE, view.job.job_id))
-    word = "PENDING" if state is JobState.PREPARING else state.value
+    told = {JobState.PREPARING: "PENDING", JobState.RESTARTING: "RUNNING"}
+    word = told.get(state, state.value)
     assert found["state"] == f"PIPELINE_STATE_{word}"
     assert ("endTime" in found) is state.is_final
     assert ("error" in found) is (state in {JobState.FAILED, JobState.CANCELLED})

@@ -18,12 +18,15 @@ from starlette.exceptions import HTTPException
 from trainshed.api import native_models as shown
 from trainshed.api.answers import refusal_response
 from trainshed.api.chain import database_away
+from trainshed.api.native_callers import Readable, administrator
+from trainshed.api.native_nodes import node_routes
 from trainshed.api.permissions import Permissions
-from trainshed.model.access import AccessRole, Caller
+from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import signing_keys, tokens
 from trainshed.service.logs import LogService
 from trainshed.service.native_log import NativeLog
+from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase, StoreFault
 
@@ -59,6 +62,7 @@ class Native:
     stories: Stories
     logs: LogService
     metrics: Callable[[], str]
+    nodes: Nodes
 
 
 def native_app(native: Native, version: str) -> FastAPI:
@@ -74,41 +78,14 @@ def native_app(native: Native, version: str) -> FastAPI:
     )
     app.state.permissions = Permissions(native.store.project)
     app.include_router(_jobs(native))
-    app.include_router(_fleet(native))
+    app.include_router(node_routes(native.nodes))
+    app.include_router(_figures(native))
     app.include_router(_administration(native))
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(StoreFault, lambda *_: refusal_response(database_away()))
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _not_routed)
     return app
-
-
-def _caller(request: Request) -> Caller:
-    found = request.state.caller
-    if not isinstance(found, Caller):
-        raise TypeError("the native routes come behind the chain's admission")
-    return found
-
-
-Known = Annotated[Caller, Depends(_caller)]
-
-
-def _project(role: AccessRole) -> Callable[[str, Caller, Request], str]:
-    """The id of the path's project, in which the caller has this role; the path may number it."""
-
-    def allowed(project: str, caller: Known, request: Request) -> str:
-        return str(request.app.state.permissions.enter(caller, role, project))
-
-    return allowed
-
-
-Readable = Annotated[str, Depends(_project(AccessRole.VIEWER))]
-
-
-def _administrator(caller: Known) -> Caller:
-    if not caller.may(AccessRole.ADMIN, None):
-        raise Refusal(Code.PERMISSION_DENIED, "only an administrator of all projects may do this")
-    return caller
 
 
 def _jobs(native: Native) -> APIRouter:
@@ -175,16 +152,11 @@ def _written(lines: list[Json]) -> bytes:
     )
 
 
-def _fleet(native: Native) -> APIRouter:
+def _figures(native: Native) -> APIRouter:
     router = APIRouter(tags=["fleet"])
 
-    @router.get("/nodes", response_model=shown.Nodes)
-    def nodes(_: Known) -> Json:
-        """Show the fleet as it was last seen."""
-        return native.stories.nodes()
-
     @router.get("/metrics", response_class=PlainTextResponse)
-    def metrics(_: Annotated[Caller, Depends(_administrator)]) -> str:
+    def metrics(_: Annotated[Caller, Depends(administrator)]) -> str:
         """Give the server's figures in Prometheus' text format."""
         return native.metrics()
 
@@ -192,7 +164,7 @@ def _fleet(native: Native) -> APIRouter:
 
 
 def _administration(native: Native) -> APIRouter:
-    router = APIRouter(tags=["access"], dependencies=[Depends(_administrator)])
+    router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
     store = native.store
 
     @router.get("/tokens", response_model=shown.Tokens)

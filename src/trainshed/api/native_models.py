@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Role = Literal["viewer", "submitter", "admin"]
 
@@ -45,6 +45,14 @@ class Replica(BaseModel):
     signal: int | None = None
 
 
+class Restarts(BaseModel):
+    """How often a job was started again, by cause."""
+
+    maintenance: int
+    infra: int
+    user: int
+
+
 class Job(BaseModel):
     """A job in short."""
 
@@ -53,6 +61,7 @@ class Job(BaseModel):
     uid: str
     state: str
     attempt: int
+    restarts: Restarts | None = None
     creator: str
     createTime: str | None = None
     startTime: str | None = None
@@ -89,11 +98,12 @@ class Events(BaseModel):
 
 
 class Node(BaseModel):
-    """One machine of the fleet."""
+    """One machine of the fleet; ``notice`` is what replicas get before its maintenance."""
 
     name: str
     engine: str
-    state: str
+    state: Literal["READY", "DRAINED", "MAINTENANCE"]
+    notice: str | None = None
     policy: str
     region: str
     vcpus: int
@@ -108,6 +118,20 @@ class Nodes(BaseModel):
     """The fleet."""
 
     nodes: list[Node]
+
+
+class NodeOrder(Strict):
+    """How a node is taken out of service: ``notice`` is a duration such as ``120s``."""
+
+    notice: str | None = Field(default=None, pattern=r"^[0-9]{1,5}(\.[0-9]{1,9})?s$")
+
+
+class NodeOrdered(BaseModel):
+    """What became of an order: the node, the jobs that are on it, and what happens to them."""
+
+    node: Node
+    jobs: list[str]
+    message: str
 
 
 class NewToken(Strict):

@@ -9,7 +9,7 @@ from trainshed.cli.terminal import out, out_json, table
 from trainshed.client.faults import Json
 
 _HEADERS = (
-    "NODE", "STATE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",
+    "NODE", "STATE", "NOTICE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",
     "REPLICAS", "SEEN",
 )  # fmt: skip
 
@@ -27,7 +27,7 @@ def run(request: Request) -> int:
 def _row(node: Json) -> tuple[Any, ...]:
     gpus = ", ".join(f"{count} {kind}" for kind, count in node["gpus"].items())
     return (
-        node["name"], node["state"], node["engine"], node["policy"], node["region"] or "any",
-        node["vcpus"], round(node["memoryGb"], 1), gpus or "none", node["slots"],
-        node["replicas"], date_of(node["seen"]),
+        node["name"], node["state"], node.get("notice", ""), node["engine"],
+        node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGb"], 1),
+        gpus or "none", node["slots"], node["replicas"], date_of(node["seen"]),
     )  # fmt: skip

@@ -14,7 +14,8 @@ def request(prog: str, argv: Sequence[str]) -> flags.Request:
     """Read a command line.  Raises UsageFault."""
     parser = flags.Parser(
         prog,
-        summary="Lists the machines of the fleet as they were last seen.",
+        summary="Lists the machines of the fleet as they were last seen. Administrators take one "
+        "out of service with nodes drain and nodes maintain, and back with nodes resume.",
         example=EXAMPLE,
         usage=f"{prog} [list] [flags]",
     )

@@ -80,7 +80,7 @@ def _serve(application: Application, listener: socket.socket, *, as_json: bool) 
     try:
         application.start()
         write_running(settings.data_dir, running)
-        _tell(settings, running, token, as_json=as_json)
+        _tell(application, running, token, as_json=as_json)
         _run_http(application, listener)
         if not as_json:
             _say_goodbye(application)
@@ -92,7 +92,7 @@ def _serve(application: Application, listener: socket.socket, *, as_json: bool) 
 
 def _say_goodbye(application: Application) -> None:
     """Whoever stops the server wants to know what becomes of the jobs."""
-    living = ("PREPARING", "RUNNING", "CANCELLING")
+    living = ("PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
     counts = application.store.counts().items()
     running = sum(count for (_, state), count in counts if state in living)
     left = f"{running} job(s) run on; the next trainshed serve takes them up" if running else ""
@@ -169,7 +169,10 @@ def _authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _tell(settings: Settings, running: RunningServer, token: FirstToken, *, as_json: bool) -> None:
+def _tell(
+    application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
+) -> None:
+    settings = application.settings
     if as_json:
         out_json({"url": running.url, "grpc": running.grpc, "dataDir": str(settings.data_dir)})
         return
@@ -177,6 +180,7 @@ def _tell(settings: Settings, running: RunningServer, token: FirstToken, *, as_j
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
     lines.append(f"data            {settings.data_dir}")
+    lines.append(f"containers      {application.containers.told}")
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:

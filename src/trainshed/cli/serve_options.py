@@ -41,6 +41,13 @@ def _parser(prog: str) -> flags.Parser:
         choices=["exact", "best-effort", "emulate"],
         help="What a replica reserves on this machine (best-effort with GPUs, else emulate)",
     )
+    parser.add_argument(
+        "--fake-gpus",
+        type=int,
+        metavar="N",
+        help="So many GPUs that exist in name only, instead of the machine's own: of any type "
+        "that a job asks for, and no program can compute on them",
+    )
     parser.add_argument("--verbose", action="store_true", help="Log what only developers read")
     flags.add_format(parser)
     return parser

@@ -17,6 +17,7 @@ _STATE_COLOURS: Final = {
     "QUEUED": "\x1b[33m",
     "PREPARING": "\x1b[33m",
     "RUNNING": "\x1b[1;32m",
+    "RESTARTING": "\x1b[33m",
     "CANCELLING": "\x1b[33m",
     "SUCCEEDED": "\x1b[1;32m",
     "FAILED": "\x1b[1;31m",

@@ -15,12 +15,18 @@ from trainshed.config.values import (
     Reader,
     WrongValue,
     aliases,
+    container_runtime,
+    container_user,
+    duration,
+    duration_or_never,
+    fake_gpus,
     grpc_port,
     hosts,
     number,
     origins,
     policy,
     port,
+    switch,
     text,
     texts,
     whole,
@@ -47,7 +53,25 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "policy": ("policy", policy),
         "slots": ("slots", whole(1)),
         "gpu_alias": ("gpu_alias", aliases),
+        "container_runtime": ("container_runtime", container_runtime),
+        "container_user": ("container_user", container_user),
+        "fake_gpus": ("fake_gpus", fake_gpus),
+        "gpu_wait_s": ("gpu_wait_s", number),
         "grace_s": ("grace_s", number),
+        "notice": ("notice_s", duration),
+    },
+    "restarts": {
+        "infra": ("restarts_infra", whole(0)),
+        "user": ("restarts_user", whole(0)),
+    },
+    "hangs": {
+        "after": ("hang_s", duration_or_never),
+        "restart": ("hang_restart", switch),
+        "stacks": ("hang_stacks", switch),
+    },
+    "jobs": {
+        "running_days_default": ("running_days_default", number),
+        "finished_days_max": ("finished_days_max", number),
     },
     "logs": {
         "bytes_max": ("log_bytes_max", whole(1)),
@@ -176,6 +200,8 @@ def _read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = _read(place, int(value) if is_port else value, _TABLES["server"][name][1])
     if "fleet_policy" in given:
         found["policy"] = _read("--fleet-policy", given["fleet_policy"], policy)
+    if "fake_gpus" in given:
+        found["fake_gpus"] = _read("--fake-gpus", given["fake_gpus"], fake_gpus)
     if given.get("anonymous"):
         found["anonymous"] = True
     return found

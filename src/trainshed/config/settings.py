@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainshed.engines.local.containers.runtime import AUTO
 from trainshed.model.resources import FleetPolicy
+from trainshed.model.restarts import Budgets
 from trainshed.placement.request import QuotaRule
 
 
@@ -20,7 +22,8 @@ class LocalEnvironment:
 class ImageMapping:
     """An image pattern (``*`` wildcards) or runtime version, and what stands in for it here.
 
-    ``entrypoint`` starts containers that give no command.
+    ``entrypoint`` starts containers that give no command.  The environment ``container`` is the
+    image itself, in a container.
     """
 
     environment: str
@@ -48,6 +51,14 @@ class Settings:
     slots: int | None = None
     """Replicas at once on this machine; None is 32, or 8 per core where that is more."""
     gpu_alias: Mapping[str, str] = field(default_factory=dict)
+    container_runtime: str = AUTO
+    """``auto``: the first that answers when the server starts."""
+    container_user: str | None = None
+    """UID[:GID] or ``image``; None: the server's, or an unprivileged one where that is root."""
+    fake_gpus: int = 0
+    """So many GPUs that exist in name only, in the place of the machine's own."""
+    gpu_wait_s: float = 60.0
+    """How long an attempt waits for GPUs that others hold before it is lost."""
     quotas: tuple[QuotaRule, ...] = ()
     environments: tuple[LocalEnvironment, ...] = ()
     images: tuple[ImageMapping, ...] = ()
@@ -55,8 +66,34 @@ class Settings:
     """Kept log bytes per job."""
     log_days_max: float = 30.0
     grace_s: float = 10.0
+    notice_s: float = 120.0
+    """What replicas get before their node's maintenance, where it says nothing of it."""
+    restarts_infra: int = 3
+    """How often a job whose attempt was lost is started again."""
+    restarts_user: int = 0
+    """How often a job whose program failed or hung is started again."""
+    hang_s: float | None = 1800.0
+    """After so long without a sign of progress a replica hangs; None: nobody looks."""
+    hang_restart: bool = False
+    """Whether a job that hangs is started again, within ``restarts_user``."""
+    hang_stacks: bool = True
+    """Whether the stacks of a replica that hangs are written to the job's log."""
+    running_days_default: float = 7.0
+    """How long a job may run that says nothing of it; 0 is no limit."""
+    finished_days_max: float | None = None
+    """How long a job is kept after its end; None is for ever."""
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
+
+    @property
+    def budgets(self) -> Budgets:
+        """How many restarts a job has, by cause; maintenance uses up none of them."""
+        return Budgets(infra=self.restarts_infra, user=self.restarts_user)
+
+    @property
+    def running_s_default(self) -> float | None:
+        """How long a job may run that says nothing of it; None is no limit."""
+        return self.running_days_default * 86_400.0 or None
 
     @property
     def store_url(self) -> str:

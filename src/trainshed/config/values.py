@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from trainshed.engines.local.containers.runtime import CHOICES, USER_OF_IMAGE
+from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
 
 #: In place of a port for gRPC.
@@ -13,6 +15,7 @@ NO_GRPC = "none"
 
 #: ``name``, ``name:port``, ``[::1]:port``.
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?|[0-9A-Fa-f:.]+")
+_USER = re.compile(rf"[0-9]{{1,10}}(:[0-9]{{1,10}})?|{USER_OF_IMAGE}")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+/?")
 
 
@@ -81,6 +84,45 @@ def number(value: Any) -> float:
     return float(value)
 
 
+def duration(value: Any) -> float:
+    """Seconds, written as a duration or as a number of them."""
+    if not isinstance(value, str):
+        try:
+            return number(value)
+        except WrongValue:
+            raise WrongValue(FORM) from None
+    try:
+        return seconds_of(value)
+    except ValueError:
+        raise WrongValue(FORM) from None
+
+
+def duration_or_never(value: Any) -> float | None:
+    """The same; 0 is never."""
+    return duration(value) or None
+
+
+def switch(value: Any) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        raise WrongValue("true or false")
+    return value
+
+
+def container_runtime(value: Any) -> str:
+    """Which container runtime is used."""
+    if value not in CHOICES:
+        raise WrongValue(" or ".join(f'"{each}"' for each in CHOICES))
+    return str(value)
+
+
+def container_user(value: Any) -> str:
+    """Whom containers run as."""
+    if not isinstance(value, str) or not _USER.fullmatch(value):
+        raise WrongValue(f'"UID", "UID:GID" or "{USER_OF_IMAGE}"')
+    return value
+
+
 def policy(value: Any) -> FleetPolicy:
     """A fleet policy by its name."""
     try:
@@ -90,6 +132,9 @@ def policy(value: Any) -> FleetPolicy:
 
 
 port = whole(0, 65_535)
+
+#: As many as one attempt can hold (engines/local/fake_devices.py).
+fake_gpus = whole(0, 253)
 
 
 def grpc_port(value: Any) -> int | None:

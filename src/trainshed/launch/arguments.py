@@ -27,6 +27,9 @@ COMMAND_FIELD: Final[Mapping[Dialect, str]] = {
     Dialect.AIPLATFORM_V1: "containerSpec.command",
 }
 
+#: The rule of a container whose start nobody knows; its image does.
+NO_COMMAND: Final = "no-command"
+
 EntryPoints = Mapping[Role, tuple[str, ...]]
 
 
@@ -109,7 +112,7 @@ def _no_module(role: Role) -> Violation:
 def _no_command(role: Role, dialect: Dialect) -> Violation:
     return Violation(
         field=FieldPath(Field.COMMAND, role),
-        rule="no-command",
+        rule=NO_COMMAND,
         message=f"The container of the {role_word(role)} group gives no command, and this machine "
         "cannot know the entry point of its image.",
         accepted=COMMAND_FIELD[dialect],

@@ -5,13 +5,14 @@ own variables come last.  The whole plan is a value, so that ``--dry-run`` can p
 can compare it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from trainshed.launch import (
     arguments,
     cluster_spec,
+    containers,
     directories,
     jax_env,
     job_document,
@@ -44,6 +45,14 @@ BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
 NO_ENTRYPOINTS: Final[EntryPoints] = MappingProxyType({})
 
 
+class _Starts(NamedTuple):
+    """How the programs of images begin: at known entry points, or in the images themselves."""
+
+    entrypoints: EntryPoints
+    in_containers: frozenset[Role]
+    packages: tuple[str, ...]
+
+
 def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed by name
     spec: JobSpec,
     *,
@@ -57,6 +66,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     map_uri: Callable[[str], str] = unchanged,
     metric_file: str | None = None,
     entrypoints: EntryPoints = NO_ENTRYPOINTS,
+    in_containers: Collection[Role] = (),
     cwd: str | None = None,
 ) -> LaunchPlan:
     """Say all that an engine needs to start one attempt of an admitted job.
@@ -65,7 +75,8 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     the base of the AIP_* directories into what the program should see; user arguments are never
     mapped.  ``metric_file`` is where the primary of a trial reports; other replicas get files of
     their own beside it.  ``entrypoints`` are the entry points of images, by role, for containers
-    that give no command.
+    that give no command.  ``in_containers`` are the roles that run in their own images, whose entry
+    points nobody needs to know.
 
     Raises Fault with every violation when a group has nothing to run or a variable has a name that
     no environment can hold.
@@ -80,11 +91,12 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
         map_uri=map_uri,
         metric_file=metric_file,
     )
-    _check(context, entrypoints)
+    starts = _Starts(entrypoints, frozenset(in_containers), environment.packages)
+    _check(context, starts)
     return LaunchPlan(
         job_id=job_id,
         attempt=attempt,
-        replicas=_replicas(context, entrypoints),
+        replicas=_replicas(context, starts),
         environment=environment,
         cwd=cwd,
         unset_env=UNSET,
@@ -97,7 +109,7 @@ def service_env(context: Context, role: Role, index: int) -> Variables:
     return {name: value for block in BLOCKS for name, value in block(context, role, index).items()}
 
 
-def _check(context: Context, entrypoints: EntryPoints) -> None:
+def _check(context: Context, starts: _Starts) -> None:
     wanted = list(replicas(context.spec))
     if wanted[:1] != [(Role.PRIMARY, 0)]:
         raise AssertionError(f"job {context.job_id!r} reached compose without a primary")
@@ -106,41 +118,48 @@ def _check(context: Context, entrypoints: EntryPoints) -> None:
     violations = [
         violation
         for group in context.spec.groups
-        for violation in _violations(context.spec, group, entrypoints)
+        for violation in _violations(context.spec, group, starts)
     ]
     if violations:
         raise Fault(violations)
 
 
-def _violations(spec: JobSpec, group: ReplicaGroup, entrypoints: EntryPoints) -> list[Violation]:
+def _violations(spec: JobSpec, group: ReplicaGroup, starts: _Starts) -> list[Violation]:
     program = program_of(spec, group)
-    found = list(arguments.violations(spec, group, entrypoints))
+    found = list(arguments.violations(spec, group, starts.entrypoints))
+    if group.role in starts.in_containers:
+        found = [violation for violation in found if violation.rule != arguments.NO_COMMAND]
     if program and group.role is not Role.REDUCER:
         found.extend(user_env.violations(group.role, program))
     return found
 
 
-def _replicas(context: Context, entrypoints: EntryPoints) -> tuple[ReplicaPlan, ...]:
+def _replicas(context: Context, starts: _Starts) -> tuple[ReplicaPlan, ...]:
     groups = {group.role: group for group in context.spec.groups}
     return tuple(
-        _replica(context, groups[role], index, entrypoints)
-        for role, index in replicas(context.spec)
+        _replica(context, groups[role], index, starts) for role, index in replicas(context.spec)
     )
 
 
-def _replica(
-    context: Context, group: ReplicaGroup, index: int, entrypoints: EntryPoints
-) -> ReplicaPlan:
+def _replica(context: Context, group: ReplicaGroup, index: int, starts: _Starts) -> ReplicaPlan:
     gpu_count, gpu_type = gpus_of(group)
     program = None if group.role is Role.REDUCER else program_of(context.spec, group)
+    container = None
+    if group.role in starts.in_containers:
+        container = containers.container_of(context, group, starts.packages)
     return ReplicaPlan(
         role=group.role,
         index=index,
         task_name=task_name(context.spec.dialect, group.role, index),
-        argv=arguments.argv_of(context, group, entrypoints),
+        argv=(
+            containers.words_of(container)
+            if container
+            else arguments.argv_of(context, group, starts.entrypoints)
+        ),
         env=user_env.merged(service_env(context, group.role, index), program),
         gpu_count=gpu_count,
         gpu_type=gpu_type,
+        container=container,
     )
 
 

@@ -90,15 +90,14 @@ class Explainer:
     def _drained(self, wait: Wait) -> Explanation:
         ground = self._done.fleet.ground
         shape = ground.shape(wait.job.demand)
-        names = [
-            node.name
+        closed = [
+            node
             for i, node in enumerate(ground.nodes)
-            if node.state is NodeState.DRAINED
+            if node.state is not NodeState.READY
             and any(ground.ask(i, shape.region, run.each) for run in shape.runs)
         ]
-        return Explanation(
-            reason=wait.reason, message=words.drained(names), blockers=words.at_most_ten(names)
-        )
+        blockers = words.at_most_ten([node.name for node in closed])
+        return Explanation(reason=wait.reason, message=words.drained(closed), blockers=blockers)
 
     def _capacity(self, wait: Wait) -> Explanation:
         shape = self._done.fleet.ground.shape(wait.job.demand)

@@ -111,10 +111,10 @@ class Ground:
         self._shapes: dict[JobDemand, Shape] = {}
 
     def rooms(self) -> list[list[int]]:
-        """What every node has while nobody is on it."""
+        """What every node has while no job is on it."""
         return [
             [node.slots, node.vcpus, math.floor(node.memory_gb * 1024)]
-            + [node.gpus[kind] for kind in sorted(node.gpus)]
+            + [node.gpus[kind] - node.gpus_held.get(kind, 0) for kind in sorted(node.gpus)]
             for node in self.nodes
         ]
 

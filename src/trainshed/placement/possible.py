@@ -32,9 +32,10 @@ class Possible:
 
     def __init__(self, nodes: Sequence[Node], quotas: Sequence[QuotaRule] = ()) -> None:
         """Look at the nodes as if nobody were on them."""
+        nodes = [replace(node, gpus_held={}) if node.gpus_held else node for node in nodes]
         ready = [replace(node, state=NodeState.READY) for node in nodes]
         self._all = Fleet(Ground(ready))
-        drained = any(node.state is NodeState.DRAINED for node in nodes)
+        drained = any(node.state is not NodeState.READY for node in nodes)
         self._ready = Fleet(Ground(nodes)) if drained else self._all
         self._quotas = Quotas(quotas)
         self._shortage = Shortage(self._all)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from trainshed.model.resources import Demand
+from trainshed.model.resources import Demand, Node, NodeState
 from trainshed.model.roles import Role
 from trainshed.placement.quota import Claim, Over
 
@@ -12,6 +12,8 @@ COULD_RUN = "could run"
 
 #: How many blockers are named one by one; the rest is counted.
 NAMED_MAX = 10
+
+_CLOSED = {NodeState.DRAINED: "is drained", NodeState.MAINTENANCE: "is in maintenance"}
 
 PLURAL = {
     Role.PRIMARY: "primaries",
@@ -80,6 +82,7 @@ def within(region: str | None) -> str:
     return f" in {region}" if region else ""
 
 
-def drained(names: Sequence[str]) -> str:
+def drained(nodes: Sequence[Node]) -> str:
     """The nodes that would serve if they took new replicas."""
-    return f"only drained nodes could hold it: {', '.join(at_most_ten(names))}"
+    names = [f"{node.name} {_CLOSED[node.state]}" for node in nodes]
+    return f"only nodes that take no new replicas could hold it: {', '.join(at_most_ten(names))}"

@@ -1,7 +1,8 @@
-"""What stands in for an image or a runtime version where no container can be run.
+"""What a program runs in: an environment that stands in for its image, or the image itself.
 
 The administrator's table is asked first, then what the names of Google's own images and runtime
 versions say of their content: the nearest environment is used, and the job is told the difference.
+An image that nothing here has the content of runs in a container, where there is a runtime.
 """
 
 import re
@@ -18,12 +19,15 @@ from trainshed.catalog.software import (
     runtimes,
     version,
 )
+from trainshed.engines.local.containers import runtime as container_runtime
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program
 from trainshed.service.installed import Installed, installed
 
 #: The server's own interpreter.
 DEFAULT = "default"
+#: In a row of the table: the image itself is run, in a container.
+CONTAINER = "container"
 #: Images and versions whose stand-in is remembered: neither tables nor environments change.
 _REMEMBERED_MAX = 1024
 
@@ -69,6 +73,11 @@ class StandIn:
     entrypoint: tuple[str, ...] = ()
     note: str = ""
 
+    @property
+    def is_container(self) -> bool:
+        """Whether it runs in its own image, and nothing stands in for it."""
+        return self.environment == CONTAINER
+
 
 class Images:
     """The table, over the environments of this machine."""
@@ -78,19 +87,34 @@ class Images:
         environments: Sequence[EnvironmentRow],
         mappings: Sequence[MappingRow],
         default_python: str,
+        containers: container_runtime.Found = container_runtime.NONE,
     ) -> None:
         """Keep the table.  Raises UsageFault for a row of an environment that is not configured."""
         self._pythons = {DEFAULT: default_python, **{e.name: e.python for e in environments}}
         self._mappings = tuple(mappings)
+        self._containers = containers
         self._named = lru_cache(_REMEMBERED_MAX)(self._for_name)
         for mapping in mappings:
-            if mapping.environment not in self._pythons:
-                known = ", ".join(self._pythons)
-                message = f"an [[image]] names the environment {mapping.environment!r}"
-                raise UsageFault(f"{message}, and there are only {known}")
+            self._check(mapping)
+
+    @property
+    def no_containers(self) -> str:
+        """Why no image can be run itself; empty where there is a container runtime."""
+        return self._containers.reason
+
+    def _check(self, mapping: MappingRow) -> None:
+        if mapping.environment == CONTAINER:
+            if mapping.image is None or mapping.entrypoint:
+                raise UsageFault(
+                    f'an [[image]] of the environment "{CONTAINER}" has an image and no entrypoint'
+                )
+        elif mapping.environment not in self._pythons:
+            known = ", ".join([*self._pythons, CONTAINER])
+            message = f"an [[image]] names the environment {mapping.environment!r}"
+            raise UsageFault(f"{message}, and there are only {known}")
 
     def stand_in(self, program: Program) -> StandIn | None:
-        """Where a program runs; None for an image that nothing here can stand in for."""
+        """Where a program runs; None for an image that nothing here can run or stand in for."""
         return self._named(program.image_uri, program.runtime_version, program.python_version)
 
     def _for_name(
@@ -104,12 +128,26 @@ class Images:
 
     def _for_image(self, uri: str) -> StandIn | None:
         mapping = next((m for m in self._mappings if _fits(m.image, uri)), None)
-        if mapping:
+        if mapping and mapping.environment != CONTAINER:
             return self._mapped(mapping, uri)
         if is_reduction_server(uri):
             return StandIn(environment=DEFAULT, python=self._pythons[DEFAULT])
-        wanted = prebuilt_image(uri)
-        return self._nearest(wanted, uri) if wanted else None
+        wanted = None if mapping else prebuilt_image(uri)
+        if wanted and (self._containers.runtime is None or self._has(wanted.framework)):
+            return self._nearest(wanted, uri)
+        return self._itself(uri)
+
+    def _itself(self, uri: str) -> StandIn | None:
+        runtime = self._containers.runtime
+        if runtime is None:
+            return None
+        user = f", as user {runtime.user}" if runtime.user else ""
+        note = f"The image {uri} runs in a container of {runtime.name}{user}."
+        return StandIn(environment=CONTAINER, python=self._pythons[DEFAULT], note=note)
+
+    def _has(self, framework: str) -> bool:
+        """Whether an environment can stand in for an image of a framework at all."""
+        return any(framework in found.frameworks for _, found in self._candidates())
 
     def _for_runtime(self, name: str, python: str | None) -> StandIn:
         mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)

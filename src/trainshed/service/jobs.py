@@ -100,6 +100,8 @@ class JobService:
             creator=creator,
             notes=admitted.notes,
             retry_key=retry_key,
+            running_s_max=admitted.limits.running_s_max,
+            waiting_s_max=admitted.limits.waiting_s_max,
         )
         self.check_place(project, admitted)
         try:

@@ -6,11 +6,14 @@ free, folders that stand for gs:// and /gcs, the interpreter that stands in for 
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trainshed.launch import names
 from trainshed.launch.compose import compose
+from trainshed.launch.directories import FOLDER, under
+from trainshed.launch.variables import AIP_CHECKPOINT_DIR
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
@@ -19,14 +22,15 @@ from trainshed.model.roles import Role
 from trainshed.service.images import Images, StandIn
 from trainshed.service.local_run import (
     AIP_FOLDERS,
+    HOST,
     in_environment,
     loopback_addresses,
     without_reducers,
 )
-from trainshed.service.mounts import with_real_paths
-from trainshed.service.placing import as_placed, placing_notes
+from trainshed.service.mounts import mounted, with_real_paths
+from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
-from trainshed.service.stand_ins import entry_points, stand_ins
+from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
 from trainshed.storage.buckets import SCHEME, Buckets
 from trainshed.storage.folders import make_all
 from trainshed.store.base import StoreBase
@@ -70,8 +74,9 @@ class Launching:
 
     def _plan(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         asked = without_reducers(self._store.expanded(record.uid))
-        spec, mount_notes = with_real_paths(asked, self._buckets)
         found = self._stand_ins(asked)
+        contained = in_containers(found)
+        spec, mount_notes = with_real_paths(asked, self._buckets, contained)
         work = self._jobs_dir / str(record.uid) / str(attempt) / WORK
         make_all([work, *self._folders(spec)])
         project, number = self._store.project(record.job.project)
@@ -85,10 +90,11 @@ class Launching:
             project_number=number,
             map_uri=self._seen,
             entrypoints=entry_points(found),
+            in_containers=contained,
             cwd=str(work),
         )
         nodes = self._nodes(seats)
-        replicas = as_placed(plan.replicas, seats, nodes)
+        replicas = limited(as_placed(plan.replicas, seats, nodes), spec, seats, nodes)
         notes = (
             *self._store.notes(record.uid),
             *mount_notes,
@@ -97,8 +103,12 @@ class Launching:
         )
         return replace(
             plan,
+            environment=_needed(plan),
             replicas=tuple(self._here(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
+            hosts=tuple(_hosts(spec, plan)),
+            binds=mounted(asked, record.job.project, self._buckets, self._store),
+            checkpoints=tuple(self._checkpoints(spec)) if attempt > 1 else (),
         )
 
     def _stand_ins(self, spec: JobSpec) -> dict[Role, StandIn]:
@@ -106,8 +116,9 @@ class Launching:
         found = stand_ins(spec, self._images)
         gone = [role for role, stand_in in found.items() if stand_in is None]
         if gone:
-            message = "the server's configuration has no local environment for the job's image "
-            raise EngineFault(message + "any more; see the [[image]] tables")
+            message = "the server's configuration has no local environment for the job's image any "
+            message += f"more, see the [[image]] tables; and {self._images.no_containers}"
+            raise EngineFault(message)
         return {role: stand_in for role, stand_in in found.items() if stand_in}
 
     def _environment(self, spec: JobSpec, stand_in: StandIn, work: Path) -> Environment:
@@ -127,12 +138,21 @@ class Launching:
             found += [base, *(base / name for name in AIP_FOLDERS)]
         return found
 
+    def _checkpoints(self, spec: JobSpec) -> Iterator[str]:
+        """Where an earlier attempt has left them, if it did as it was told."""
+        if spec.job_dir:
+            yield self._seen(spec.job_dir)
+        if spec.base_output_dir:
+            yield under(self._seen(spec.base_output_dir), FOLDER[AIP_CHECKPOINT_DIR])
+
     def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
         names = {seat.node for seat in seats}
         return {node.name: node for node in self._store.fleet() if node.name in names}
 
     def _here(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
         """A replica's command with its own interpreter, whose programs are found before others."""
+        if replica.container:
+            return replica
         stand_in = found[replica.role]
         first, *rest = in_environment(replica.argv)
         is_other = stand_in.python != found[Role.PRIMARY].python
@@ -146,3 +166,21 @@ class Launching:
     def _path(self, python: str) -> str:
         binaries = Path(shutil.which(python) or python).parent
         return os.pathsep.join(filter(None, [str(binaries), self._environ.get("PATH", "")]))
+
+
+def _needed(plan: LaunchPlan) -> Environment:
+    """What is installed on the machine: nothing where each container installs its own."""
+    if all(replica.container for replica in plan.replicas):
+        return replace(plan.environment, packages=())
+    return plan.environment
+
+
+def _hosts(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[str, str]]:
+    """The names of the replicas: those that Google gives their hosts, and those of their logs.
+
+    TF_CONFIG and CLUSTER_SPEC have the address itself: a name in them would help only programs that
+    do not run here, and would need a mount namespace, which not every machine allows.
+    """
+    for replica in plan.replicas:
+        yield HOST, names.host_name(spec.dialect, plan.job_id, replica.role, replica.index)
+        yield HOST, replica.task_name

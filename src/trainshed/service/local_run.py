@@ -155,9 +155,7 @@ def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     found += left_out(job.spec)
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if has_container and not job.is_local_program:
-        found.append(
-            f"There is no container runtime: the containers' commands run in {host.python}."
-        )
+        found.append(f"A local run starts no containers: their commands run in {host.python}.")
     if version := next((p.runtime_version for p in programs if p.runtime_version), None):
         found.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
     if job.spec.study:

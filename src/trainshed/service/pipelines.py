@@ -87,6 +87,8 @@ class PipelineService:
             creator=creator,
             notes=(*admitted.notes, *_model_notes(envelope, admitted.spec)),
             retry_key=retry_key,
+            running_s_max=admitted.limits.running_s_max,
+            waiting_s_max=admitted.limits.waiting_s_max,
         )
         definition = str(envelope.get("trainingTaskDefinition", ""))
         pipeline = self._store.add_pipeline(new, admitted.spec.envelope, definition)

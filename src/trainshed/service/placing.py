@@ -1,11 +1,18 @@
-"""What the policy of a replica's node means for its devices, and for what its job is told."""
+"""What the policy of a replica's node means: its devices, its limits, what its job is told."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from trainshed.catalog.machines import MachineType
+from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
+from trainshed.service.catalogs import catalog_for
+
+#: The memory of machine types is printed in GB and meant in GiB.
+_GIB: Final = 1 << 30
 
 _Nodes = Mapping[tuple[Role, int], Node]
 
@@ -18,6 +25,34 @@ def as_placed(
     return tuple(
         replace(replica, gpu_count=0, gpu_type=None) if _emulates(replica, found) else replica
         for replica in replicas
+    )
+
+
+def limited(
+    replicas: Sequence[ReplicaPlan],
+    spec: JobSpec,
+    seats: Sequence[Seat],
+    nodes: Mapping[str, Node],
+) -> tuple[ReplicaPlan, ...]:
+    """The replicas with the limits of their machine types, on nodes that reserve exactly those."""
+    found = _by_replica(seats, nodes)
+    if not any(_is_exact(replica, found) for replica in replicas):
+        return tuple(replicas)
+    machines = catalog_for(spec.dialect, None, (), None).known_machines
+    types = {group.role: machines.get(group.machine_type or "") for group in spec.groups}
+    return tuple(
+        _limited(replica, types[replica.role]) if _is_exact(replica, found) else replica
+        for replica in replicas
+    )
+
+
+def _limited(replica: ReplicaPlan, machine: MachineType | None) -> ReplicaPlan:
+    memory_gb = machine.memory_gb if machine else None
+    vcpus = machine.vcpus if machine else None
+    return replace(
+        replica,
+        memory_bytes_max=int(memory_gb * _GIB) if memory_gb else None,
+        cpus_max=float(vcpus) if vcpus else None,
     )
 
 
@@ -44,8 +79,16 @@ def _notes(replica: ReplicaPlan, nodes: _Nodes) -> Iterator[str]:
 
 
 def _emulates(replica: ReplicaPlan, nodes: _Nodes) -> bool:
+    return _policy(replica, nodes) is FleetPolicy.EMULATE
+
+
+def _is_exact(replica: ReplicaPlan, nodes: _Nodes) -> bool:
+    return _policy(replica, nodes) is FleetPolicy.EXACT
+
+
+def _policy(replica: ReplicaPlan, nodes: _Nodes) -> FleetPolicy | None:
     node = nodes.get((replica.role, replica.index))
-    return node is not None and node.policy is FleetPolicy.EMULATE
+    return node.policy if node else None
 
 
 def _by_replica(seats: Sequence[Seat], nodes: Mapping[str, Node]) -> _Nodes:

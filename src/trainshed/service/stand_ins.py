@@ -1,5 +1,6 @@
 """What each group of a job runs in here, what keeps it from running, and what its log is told."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -8,18 +9,20 @@ from trainshed.launch import arguments
 from trainshed.launch.context import in_role_order, program_of
 from trainshed.launch.names import role_word
 from trainshed.model.faults import Field, FieldPath, Violation
-from trainshed.model.job import JobSpec
+from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.service.images import Images, StandIn
 
 UNMAPPED: Final = (
-    "nothing here can run the image {uri}: there is no container runtime, and no [[image]] table "
-    "of the server's configuration file maps it to a local environment"
+    "nothing here can run the image {uri}: there is no container runtime ({reason}), and no "
+    "[[image]] table of the server's configuration file maps it to a local environment"
 )
 WAYS_OUT: Final = (
     "an image that an [[image]] table maps, or one of Google's prebuilt training images; or a "
-    "container runtime on the server, which only a later release can use"
+    "container runtime on the server (docker, podman or apptainer), and a restart of the server"
 )
+#: Runtimes say what is wrong with most names; this keeps a name from being anything else.
+IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 START: Final = (
     "{field}, or an entrypoint in the [[image]] table of the server's configuration file that "
     "maps the image"
@@ -31,6 +34,11 @@ def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
     groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
     programs = ((group.role, program_of(spec, group)) for group in groups)
     return {role: images.stand_in(program) for role, program in programs if program}
+
+
+def in_containers(found: Mapping[Role, StandIn | None]) -> frozenset[Role]:
+    """The roles that run in their own images."""
+    return frozenset(role for role, s in found.items() if s and s.is_container)
 
 
 def entry_points(found: Mapping[Role, StandIn | None]) -> dict[Role, tuple[str, ...]]:
@@ -48,14 +56,24 @@ def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
             continue  # a group without a program is the rules' business
         program = program_of(spec, group)
         uri = (program and program.image_uri) or ""
-        if found[group.role] is None:
+        stand_in = found[group.role]
+        if stand_in is None:
             if group.program is program and not _is_inherited(spec, group.role, uri, unmapped):
-                yield _unmapped(group.role, uri)
+                yield _unmapped(group.role, uri, images.no_containers)
             unmapped.add(uri)
-            continue
-        for violation in arguments.violations(spec, group, starts):
-            if violation.rule == "no-command":
-                yield replace(violation, accepted=START.format(field=violation.accepted))
+        elif stand_in.is_container:
+            if group.program is program and not IMAGE_FORM.fullmatch(uri):
+                yield _misnamed(group.role, uri)
+        else:
+            yield from _without_start(spec, group, starts)
+
+
+def _without_start(
+    spec: JobSpec, group: ReplicaGroup, starts: arguments.EntryPoints
+) -> Iterator[Violation]:
+    for violation in arguments.violations(spec, group, starts):
+        if violation.rule == arguments.NO_COMMAND:
+            yield replace(violation, accepted=START.format(field=violation.accepted))
 
 
 def _is_inherited(spec: JobSpec, role: Role, uri: str, told: set[str]) -> bool:
@@ -63,12 +81,21 @@ def _is_inherited(spec: JobSpec, role: Role, uri: str, told: set[str]) -> bool:
     return role is not Role.PRIMARY and bool(spec.job_id) and uri in told
 
 
-def _unmapped(role: Role, uri: str) -> Violation:
+def _unmapped(role: Role, uri: str, reason: str) -> Violation:
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
         rule="image-unmapped",
-        message=UNMAPPED.format(uri=uri),
+        message=UNMAPPED.format(uri=uri, reason=reason),
         accepted=WAYS_OUT,
+    )
+
+
+def _misnamed(role: Role, uri: str) -> Violation:
+    return Violation(
+        field=FieldPath(Field.IMAGE_URI, role),
+        rule="image-name",
+        message=f"{uri!r} cannot be the name of an image.",
+        accepted="HOST/PATH:TAG or HOST/PATH@DIGEST",
     )
 
 
@@ -79,6 +106,8 @@ def notes_of(spec: JobSpec, images: Images) -> tuple[str, ...]:
     primary = found.get(Role.PRIMARY)
     has_packages = any(g.program and g.program.package_uris for g in spec.groups)
     for role, stand_in in found.items():
+        if role in in_containers(found) or Role.PRIMARY in in_containers(found):
+            continue  # each container installs its own
         if primary and stand_in and has_packages and stand_in.python != primary.python:
             notes.append(
                 f"The packages are installed for environment {primary.environment}; the "

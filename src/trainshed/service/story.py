@@ -6,9 +6,10 @@ from typing import Any
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase
-from trainshed.store.records import JobRecord, Kind, NodeRow, ReplicaRow, StoredEvent
+from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
 from trainshed.wire.times import rfc3339
 
 Json = dict[str, Any]
@@ -44,6 +45,7 @@ class Stories:
             "uid": str(record.uid),
             "state": status.state.value,
             "attempt": record.attempt,
+            "restarts": _restarts(record),
             "creator": record.creator,
             "createTime": rfc3339(status.create_time),
             "startTime": rfc3339(status.start_time),
@@ -71,10 +73,6 @@ class Stories:
         record = self.find(project, job_id)
         found = self.store.events(record.uid, after=after, limit=limit)
         return {"events": [_event(event) for event in found]}
-
-    def nodes(self) -> Json:
-        """The fleet as the engines last reported it."""
-        return {"nodes": [_node(row) for row in self.store.nodes()]}
 
     def _waiting(self, record: JobRecord) -> Json | None:
         if record.job.status.state is not JobState.QUEUED:
@@ -111,16 +109,25 @@ def resource_name(record: JobRecord) -> str:
     return f"projects/{job.project}/locations/{job.location}/{record.kind.value}/{job.job_id}"
 
 
+def _restarts(record: JobRecord) -> Json | None:
+    """How often it was started again, by cause; None for a job that never was."""
+    counts = {cause.value: record.restarts.of(cause) for cause in Cause}
+    return counts if any(counts.values()) else None
+
+
 def _sentence(record: JobRecord) -> str:
     status = record.job.status
-    if status.error:
-        return status.error.message
+    error = status.error.message if status.error else ""
+    if status.state is JobState.CANCELLING:
+        return f"{error or 'It was cancelled.'} Its replicas are being stopped."
+    if error:
+        return error
     return {
         JobState.PREPARING: "Its replicas have their places and are being started.",
         JobState.RUNNING: f"Attempt {record.attempt} is running.",
-        JobState.CANCELLING: "It was cancelled; its replicas are being stopped.",
+        JobState.RESTARTING: f"Attempt {record.attempt} is being ended; the next one will begin.",
         JobState.SUCCEEDED: "It completed successfully.",
-    }.get(status.state, status.state.value)
+    }.get(status.state, status.state.name)
 
 
 def _replica(row: ReplicaRow) -> Json:
@@ -151,20 +158,3 @@ def _event(event: StoredEvent) -> Json:
 def stamp(seconds: int, fraction_ns: int) -> str:
     """A time of full width, so that texts sort as times do (contracts/gcloud.md 7.3)."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
-
-
-def _node(row: NodeRow) -> Json:
-    node = row.node
-    return {
-        "name": node.name,
-        "engine": row.engine,
-        "state": node.state.value,
-        "policy": node.policy.value,
-        "region": node.region or "",
-        "vcpus": node.vcpus,
-        "memoryGb": node.memory_gb,
-        "gpus": dict(node.gpus),
-        "slots": node.slots,
-        "replicas": row.replicas,
-        "seen": rfc3339(row.seen),
-    }

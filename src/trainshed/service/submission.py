@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.admission import Scope
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.refusals import Code, Refusal
@@ -47,6 +48,8 @@ class SubmitRules:
     quotas: tuple[QuotaRule, ...] = ()
     overlays: tuple[Path, ...] = ()
     today: Callable[[], date] = field(default=_today)
+    running_s_default: float | None = RUNNING_S_DEFAULT
+    """How long a job may run that does not say; None and 0 are no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Admitted:
     expanded: JobSpec
     demand: JobDemand
     notes: tuple[str, ...]
+    limits: Limits
 
 
 def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:
@@ -78,6 +82,7 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules.images),
+        limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
 

@@ -1,0 +1,91 @@
+"""``trainshed doctor``: whether every promise holds."""
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from trainshed.cli.failures import harmless
+from trainshed.cli.flags import Request
+from trainshed.cli.terminal import DIM, out, out_json, painted, wants_colour
+from trainshed.config import load_settings
+from trainshed.model.faults import UsageFault
+from trainshed.service.doctor.examine import Report, examine
+from trainshed.service.doctor.looking import look
+
+EXIT_FAILED: Final = 1
+EXIT_UNSEEN: Final = 2
+
+_COLOURS: Final = {
+    "ok": "\x1b[32m",
+    "noted": "\x1b[33m",
+    "FAILED": "\x1b[1;31m",
+    "unseen": "\x1b[1;33m",
+}
+_WIDTH: Final = max(map(len, _COLOURS))
+
+
+def run(request: Request) -> int:
+    """Look at everything and tell it."""
+    args = request.args
+    flags = {"data_dir": args.data_dir, "database": args.database}
+    settings = load_settings(None, os.environ, flags)
+    if not settings.data_dir.is_dir():
+        raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
+    report = examine(partial(look, settings.data_dir, settings.store_url))
+    if args.format == "json":
+        out_json(_document(report))
+    else:
+        out("\n".join(_lines(report, colour=wants_colour("auto", sys.stdout))))
+    if "unseen" in report.words:
+        return EXIT_UNSEEN
+    return EXIT_FAILED if "FAILED" in report.words else 0
+
+
+def _lines(report: Report, *, colour: bool) -> Iterator[str]:
+    for result in report.results:
+        word = painted(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
+        name = painted(f"[{result.check.name}]", DIM, on=colour)
+        yield f"{word}  {result.check.promise} {name}"
+        for found in result.findings:
+            yield harmless(f"{'':<{_WIDTH}}    {found.text}")
+            yield harmless(f"{'':<{_WIDTH}}      -> {found.advice}")
+    yield ""
+    yield from dict.fromkeys(harmless(r.unseen) for r in report.results if r.unseen)
+    yield f"looked at {report.looked_at}"
+    yield _sum(report)
+
+
+def _sum(report: Report) -> str:
+    failed = sum(result.word == "FAILED" for result in report.results)
+    unseen = sum(result.word == "unseen" for result in report.results)
+    if not failed and not unseen:
+        return f"all {len(report.results)} promises hold"
+    told = [f"{failed} of {len(report.results)} promises failed"] if failed else []
+    told += [f"{unseen} could not be looked at"] if unseen else []
+    return ", ".join(told)
+
+
+def _document(report: Report) -> dict[str, Any]:
+    return {
+        "lookedAt": report.looked_at,
+        "checks": [
+            {
+                "id": result.check.name,
+                "promise": result.check.promise,
+                "result": result.word,
+                **({"unseen": result.unseen} if result.unseen else {}),
+                "findings": [
+                    {
+                        "subject": found.subject,
+                        "text": found.text,
+                        "advice": found.advice,
+                        "failure": found.is_failure,
+                    }
+                    for found in result.findings
+                ],
+            }
+            for result in report.results
+        ],
+    }

@@ -1,0 +1,63 @@
+"""What starts a replica in its own image: command and args as Docker defines them.
+
+A container's command replaces the image's ENTRYPOINT and its args replace CMD; where the job gives
+neither, the image's own are kept (contracts/vertex-sdk.md 8).  What the service adds is args.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from trainshed.launch.arguments import hyperparameters, job_dir
+from trainshed.launch.context import Context, program_of
+from trainshed.model.job import Program, ProgramKind, ReplicaGroup
+from trainshed.model.launch_plan import ContainerPlan
+
+Words = tuple[str, ...]
+
+
+def container_of(context: Context, group: ReplicaGroup, packages: Sequence[str]) -> ContainerPlan:
+    """Say what runs in the containers of a group that has an image.
+
+    ``packages`` are the files that a Python package's group installs before it starts, as the
+    container sees them.
+    """
+    program = program_of(context.spec, group)
+    if program is None or not program.image_uri:
+        raise AssertionError(f"the {group.role.value} group has no image to run in")
+    args = (*program.args, *hyperparameters(context), *job_dir(context))
+    return ContainerPlan(
+        image=program.image_uri,
+        command=COMMAND[program.kind](program, packages) or None,
+        args=args or None,
+    )
+
+
+def words_of(plan: ContainerPlan) -> Words:
+    """Give the words that are known without the image, for people."""
+    return (*(plan.command or ()), *(plan.args or ()))
+
+
+def _own(program: Program, _packages: Sequence[str]) -> Words:
+    return program.command
+
+
+def _module(program: Program, packages: Sequence[str]) -> Words:
+    """Start a module as Google's executor images do: pip installs for the user, then it runs."""
+    module = program.module or ""
+    if not packages:
+        return ("python3", "-m", module)
+    install = shlex.join(("python3", "-m", "pip", "install", *PIP_FLAGS, *packages))
+    run = shlex.join(("exec", "python3", "-m", module))
+    return ("sh", "-c", f'{PRIVATE_BASE} && {install} && {run} "$@"', module)
+
+
+PIP_FLAGS: Final = ("--user", "--quiet", "--disable-pip-version-check", "--no-warn-script-location")
+
+#: Replicas share the home of their job, and two installations into one folder spoil each other.
+PRIVATE_BASE: Final = 'export PYTHONUSERBASE="${TMPDIR:-/tmp}/trainshed-packages"'
+
+COMMAND: Final[Mapping[ProgramKind, Callable[[Program, Sequence[str]], Words]]] = {
+    ProgramKind.CONTAINER: _own,
+    ProgramKind.PYTHON_PACKAGE: _module,
+}

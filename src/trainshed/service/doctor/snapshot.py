@@ -1,0 +1,172 @@
+"""What was seen of a data directory at one moment, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainshed.engines.base import AttemptKey
+from trainshed.model.resources import Node
+from trainshed.model.status import FINAL, JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSeen:
+    """A job's row.  Times are nanoseconds since 1970."""
+
+    uid: int
+    name: str
+    state: JobState
+    attempt: int
+    """The number of the newest one; 0 before the first."""
+    holds: bool
+    """Whether the newest attempt holds its places."""
+    create_ns: int
+    update_ns: int
+    end_ns: int | None
+    has_error: bool
+    is_explained: bool
+    """Whether it is said why it waits."""
+    owner: str | None
+    """The server that reconciles it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended for good."""
+        return self.state in FINAL
+
+    @property
+    def key(self) -> AttemptKey:
+        """Its newest attempt."""
+        return AttemptKey(self.uid, self.attempt)
+
+    @property
+    def told(self) -> str:
+        """How it is named in findings."""
+        return f"{self.name} ({self.uid}/{self.attempt}, {self.state.value})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatSeen:
+    """The place of one replica, and what it asks of its node."""
+
+    node: str
+    vcpus: int = 0
+    memory_gb: float = 0.0
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSeen:
+    """What an engine is still to be asked."""
+
+    key: AttemptKey
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSeen:
+    """A node of an engine."""
+
+    engine: str
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSeen:
+    """``server:NAME`` or ``scheduler``."""
+
+    name: str
+    holder: str
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsSeen:
+    """The database."""
+
+    jobs: Mapping[int, JobSeen] = field(default_factory=dict)
+    attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
+    replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
+    """How many rows of replicas there are."""
+    commands: tuple[CommandSeen, ...] = ()
+    nodes: tuple[NodeSeen, ...] = ()
+    stamps: Mapping[int, int] = field(default_factory=dict)
+    """The stamp of each job's last event; a job without a story has none."""
+    leases: tuple[LeaseSeen, ...] = ()
+    damage: tuple[str, ...] = ()
+    """What the database itself finds wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSeen:
+    """The log of one attempt; ``wrong`` are sentences, each about one place of it."""
+
+    first_ns: int | None = None
+    last_ns: int | None = None
+    lines: int = 0
+    is_torn: bool = False
+    """Whether its last line has no newline."""
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSeen:
+    """The folder of one attempt."""
+
+    path: Path
+    is_private: bool = True
+    is_held: bool = False
+    """Whether its supervisor lives."""
+    records: tuple[Mapping[str, Any], ...] = ()
+    wrong_records: tuple[str, ...] = ()
+    log: LogSeen = field(default_factory=LogSeen)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether one of these records is there."""
+        return any(record.get("is") in kinds for record in self.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSeen:
+    """A living process of an attempt, recognised by its environment."""
+
+    pid: int
+    key: AttemptKey
+    words: str
+    """Its command line."""
+    devices: frozenset[str] = frozenset()
+    """The GPUs that it was given, by their own ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSeen:
+    """The data directory beside its attempts."""
+
+    free_bytes: int
+    free_files: int | None
+    """None where the file system does not count them."""
+    open_modes: Mapping[str, int] = field(default_factory=dict)
+    """Files that only their owner should read, and others may: their modes, by name."""
+    future_s: float = 0.0
+    """By how much its newest file is ahead of the clock."""
+    old_uploads: tuple[str, ...] = ()
+    """Sessions that nobody can continue any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All of it.  What could not be looked at is None, and ``unseen`` says why."""
+
+    now_ns: int
+    machine: str
+    """The name of this machine as a node."""
+    server_pid: int | None
+    """The server of the data directory, while it lives."""
+    files_max: int
+    """How many files the server may have open, or would."""
+    rows: RowsSeen | None = None
+    folders: Mapping[AttemptKey, FolderSeen] | None = None
+    processes: tuple[ProcessSeen, ...] | None = None
+    disk: DiskSeen | None = None
+    unseen: Mapping[str, str] = field(default_factory=dict)

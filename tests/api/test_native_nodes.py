@@ -1,0 +1,132 @@
+"""Nodes are drained, maintained and resumed by administrators, over a real store."""
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from api.support import application, client
+from trainshed.api.native import Native, native_app
+from trainshed.model.resources import Node
+from trainshed.service.nodes import Nodes
+from trainshed.store.opening import open_store
+from trainshed.testing.store_builders import add, place
+
+ADMIN = {"Authorization": "Bearer admin"}
+OF = "/trainshed/v1/nodes"
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = open_store(f"sqlite:///{tmp_path}/trainshed.db")
+    found.see_nodes("test", [Node(name=name, vcpus=64, memory_gb=512.0) for name in ("n1", "n2")])
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def looked():
+    """Called whenever those who place jobs should look at the nodes."""
+    return MagicMock()
+
+
+@pytest.fixture
+def edge(store, looked):
+    unused = MagicMock()
+    nodes = Nodes(store=store, notice_s=90.0, ordered=looked)
+    native = Native(store=store, stories=unused, logs=unused, metrics=str, nodes=nodes)
+    with client(application([], native=native_app(native, "1"))) as found:
+        yield found
+
+
+@pytest.fixture
+def order(edge):
+    def send(node, word, document=None, **headers):
+        answer = edge.post(f"{OF}/{node}:{word}", json=document, headers={**ADMIN, **headers})
+        return answer.status_code, answer.json()
+
+    return send
+
+
+def state_of(edge, name):
+    found = edge.get(OF).json()["nodes"]
+    node = next(node for node in found if node["name"] == name)
+    return node["state"], node.get("notice")
+
+
+def placed(store, count=1):
+    return sorted(place(store, add(store).uid).uid for _ in range(count))
+
+
+@pytest.mark.parametrize(
+    ("word", "document", "state"),
+    [
+        ("drain", None, ("DRAINED", None)),
+        ("drain", {}, ("DRAINED", None)),
+        ("drain", {"notice": "30s"}, ("MAINTENANCE", "30s")),
+        ("drain", {"notice": "0s"}, ("MAINTENANCE", "0s")),
+        ("maintain", None, ("MAINTENANCE", "90s")),
+        ("maintain", {}, ("MAINTENANCE", "90s")),
+        ("maintain", {"notice": "0.5s"}, ("MAINTENANCE", "0.5s")),
+    ],
+)
+def test_an_order_is_kept_may_be_repeated_and_is_taken_back(edge, order, word, document, state):
+    for _ in range(2):
+        status, found = order("n1", word, document)
+        assert (status, found["node"]["state"]) == (200, state[0])
+        assert (state_of(edge, "n1"), state_of(edge, "n2")) == (state, ("READY", None))
+    for _ in range(2):
+        assert order("n1", "resume")[1]["message"] == "n1 takes new replicas"
+        assert state_of(edge, "n1") == ("READY", None)
+
+
+def test_who_places_jobs_is_told_of_every_order_that_was_kept(order, looked):
+    order("n1", "drain")
+    order("n1", "resume")
+    order("none", "drain")
+    assert looked.call_count == 2
+
+
+def test_an_order_says_what_becomes_of_the_jobs(store, order):
+    uids = placed(store, 3)
+    found = order("n1", "maintain", {"notice": "120s"})[1]
+    assert found["message"] == (
+        "3 jobs on n1 get 120 s notice, and start again elsewhere or when n1 is back"
+    )
+    assert [int(name.rpartition("/")[2]) for name in found["jobs"]] == uids
+    assert found["node"]["replicas"] == 6
+    told = order("n1", "drain")[1]["message"]
+    assert told == "n1 takes no new replicas; 3 jobs on n1 run on"
+
+
+def test_one_job_is_one_and_none_is_none(store, order):
+    assert order("n2", "drain")[1]["message"] == "n2 takes no new replicas; nothing runs on it"
+    placed(store)
+    assert order("n2", "drain")[1]["message"].endswith("1 job on n2 runs on")
+    assert order("n2", "maintain")[1]["message"].startswith("1 job on n2 gets 90 s notice")
+
+
+def test_a_node_that_is_none_is_answered_with_those_there_are(order):
+    for word in ("drain", "maintain", "resume"):
+        status, found = order("gpu9", word)
+        assert (status, found["error"]["status"]) == (404, "NOT_FOUND")
+        assert found["error"]["message"] == "there is no node gpu9; there are: n1, n2"
+
+
+@pytest.mark.parametrize("token", ["demo", "reader"])
+@pytest.mark.parametrize("word", ["drain", "maintain", "resume"])
+def test_only_an_administrator_may_order(edge, order, token, word):
+    status, found = order("n1", word, Authorization=f"Bearer {token}")
+    assert (status, found["error"]["status"]) == (403, "PERMISSION_DENIED")
+    assert "administrator" in found["error"]["message"]
+    assert state_of(edge, "n1") == ("READY", None)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"notice": 120}, {"notice": "2m"}, {"notice": "-1s"}, {"notice": "1000000s"},
+     {"notice": "nan"}, {"grace": "1s"}, []],
+)  # fmt: skip
+def test_a_notice_is_a_duration_as_json_has_it(edge, order, document):
+    status, found = order("n1", "maintain", document)
+    assert (status, found["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    assert state_of(edge, "n1") == ("READY", None)

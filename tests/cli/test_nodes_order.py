@@ -1,0 +1,131 @@
+"""``trainshed nodes drain|maintain|resume``: what is sent, told and waited for."""
+
+import pytest
+
+from cli.standin import StandIn
+from trainshed.cli import nodes_order
+
+NODE = {
+    "name": "gpu1", "engine": "local", "state": "MAINTENANCE", "notice": "120s",
+    "policy": "exact", "region": "", "vcpus": 8, "memoryGb": 32.0, "gpus": {"T4": 2},
+    "slots": 32, "replicas": 3, "seen": "2026-08-01T10:00:00Z",
+}  # fmt: skip
+JOBS = ["projects/p/jobs/a", "projects/p/jobs/b"]
+MESSAGE = "2 jobs on gpu1 get 120 s notice"
+
+
+class Fleet:
+    """Answers as a server does whose node empties by one replica a look."""
+
+    def __init__(self, replicas=3):
+        self.replicas = replicas
+
+    def __call__(self, verb, path, _document):
+        node = {**NODE, "replicas": self.replicas}
+        if verb == "GET":
+            self.replicas = max(0, self.replicas - 1)
+            return 200, {"nodes": [{**node, "name": "other", "replicas": 9}, node]}
+        if "gpu1" not in path:
+            message = "there is no node gpu2; there are: gpu1"
+            return 404, {"error": {"code": 404, "status": "NOT_FOUND", "message": message}}
+        return 200, {"node": node, "jobs": JOBS, "message": MESSAGE}
+
+
+@pytest.fixture
+def fleet(monkeypatch, home):
+    monkeypatch.setattr(nodes_order, "LOOK_S", 0.01)
+    for name in ("TRAINSHED_URL", "TRAINSHED_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with StandIn(Fleet()) as found:
+        found.note(home / "data")
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        (["drain", "gpu1"], ("drain", {})),
+        (["drain", "gpu1", "--notice", "2m"], ("drain", {"notice": "120s"})),
+        (["maintain", "gpu1"], ("maintain", {})),
+        (["maintain", "gpu1", "--notice=1h30m"], ("maintain", {"notice": "5400s"})),
+        (["maintain", "gpu1", "--notice", "90"], ("maintain", {"notice": "90s"})),
+        (["maintain", "gpu1", "--notice", "0"], ("maintain", {"notice": "0s"})),
+        (["resume", "gpu1"], ("resume", {})),
+    ],
+)
+def test_the_order_is_sent_as_it_was_given(trainshed, fleet, words, sent):
+    done = trainshed("nodes", *words)
+    assert done.code == 0, done.err
+    assert MESSAGE in done.out
+    path = f"/trainshed/v1/nodes/gpu1:{sent[0]}"
+    assert fleet.seen == [("POST", path, "Bearer tsd_admin", sent[1])]
+
+
+def test_the_jobs_are_named_and_the_way_back(trainshed, fleet):
+    assert fleet.seen == []
+    done = trainshed("nodes", "maintain", "gpu1")
+    assert done.out.splitlines() == [MESSAGE, *(f"  {job}" for job in JOBS)]
+    assert "trainshed nodes resume gpu1" in done.err
+
+
+def test_waiting_ends_when_the_node_is_empty(trainshed, fleet):
+    done = trainshed("nodes", "maintain", "gpu1", "--wait")
+    assert done.code == 0
+    told = [line for line in done.err.splitlines() if "left on" in line]
+    assert len(told) == 4
+    assert "3 replicas left on gpu1" in told[0]
+    assert "1 replica left on gpu1" in told[2]
+    assert "no replica is left on gpu1" in told[3]
+    assert len(fleet.seen) > 3
+
+
+def test_json_is_the_answer_with_the_node_as_it_was_seen_last(trainshed, fleet):
+    done = trainshed("nodes", "drain", "gpu1", "--format", "json")
+    assert done.json == {"node": NODE, "jobs": JOBS, "message": MESSAGE}
+    waited = trainshed("nodes", "drain", "gpu1", "--wait", "--format", "json")
+    assert waited.json["node"]["replicas"] == 0
+    assert len(fleet.seen) > 2
+
+
+def test_ctrl_c_leaves_the_order(trainshed, fleet, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nodes_order.time, "sleep", interrupt)
+    done = trainshed("nodes", "maintain", "gpu1", "--wait")
+    assert done.code == 130
+    assert "gpu1 stays MAINTENANCE" in done.err
+    assert [verb for verb, *_ in fleet.seen] == ["POST"]
+
+
+def test_a_node_that_is_none_is_told_as_the_server_does(trainshed, fleet):
+    done = trainshed("nodes", "drain", "gpu2")
+    assert (done.code, done.out) == (1, "")
+    assert "NOT_FOUND: there is no node gpu2; there are: gpu1" in done.err
+    assert len(fleet.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["drain"], "NODE"),
+        (["resume", "gpu1", "--notice", "1s"], "--notice"),
+        (["drain", "gpu1", "--notice", "soon"], "a duration such as 120s, 2m or 1h30m"),
+        (["drain", "gpu1", "--notice=-1s"], "a duration such as"),
+        (["drain", "gpu1", "--notice", "25h"], "more than a day"),
+        (["drain", "gpu1", "--notice", ""], "a duration such as"),
+    ],
+)
+def test_a_mistake_sends_nothing(trainshed, fleet, words, told):
+    done = trainshed("nodes", *words)
+    assert done.code == 2
+    assert told in done.err
+    assert fleet.seen == []
+
+
+def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
+    head, _, _, row = trainshed("nodes").out.splitlines()
+    assert head.split()[:3] == ["NODE", "STATE", "NOTICE"]
+    assert row.split()[:3] == ["gpu1", "MAINTENANCE", "120s"]
+    assert row.split()[head.split().index("REPLICAS") - 1 + row.count("2 T4")] == "3"
+    assert len(fleet.seen) == 1

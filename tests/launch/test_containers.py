@@ -1,0 +1,104 @@
+"""What starts a replica in its own image (contracts/vertex-sdk.md 8)."""
+
+import shlex
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from launch.builders import (
+    ARGS,
+    STUDY,
+    TRIAL,
+    container,
+    ml_spec,
+    package,
+    plan_of,
+    replica_of,
+    vertex_spec,
+)
+from trainshed.launch import containers
+from trainshed.model.job import ProgramKind
+from trainshed.model.launch_plan import ContainerPlan, Environment
+from trainshed.model.roles import Role
+
+IMAGE = "registry.example/train:1"
+INSIDE = frozenset({Role.PRIMARY})
+
+
+def container_of(spec, **changes):
+    return plan_of(spec, in_containers=INSIDE, **changes).primary.container
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "expected"),
+    [
+        ((), (), (None, None)),
+        ((), ARGS, (None, tuple(ARGS))),
+        (("python", "t.py"), (), (("python", "t.py"), None)),
+        (("python",), ARGS, (("python",), tuple(ARGS))),
+    ],
+)
+def test_what_the_job_does_not_give_is_the_image_s(command, args, expected):
+    spec = vertex_spec(program=container(command=command, args=args))
+    found = container_of(spec)
+    assert found == ContainerPlan(image=IMAGE, command=expected[0], args=expected[1])
+
+
+def test_what_the_service_adds_follows_the_job_s_own_args():
+    found = container_of(ml_spec(program=container(command=[])))
+    assert found.command is None
+    assert found.args == (*ARGS, "--job-dir", "gs://bkt/out/digits")
+    trial = container_of(vertex_spec(study=STUDY), trial=TRIAL)
+    assert trial.args == (*ARGS, "--learning_rate", "0.01", "--layers", "2")
+
+
+def test_only_the_roles_that_were_named_run_in_containers():
+    plan = plan_of(vertex_spec({Role.PRIMARY: 1, Role.WORKER: 2}), in_containers=[Role.WORKER])
+    assert plan.primary.container is None
+    assert plan.primary.argv[0] == "python"
+    workers = [replica_of(plan, Role.WORKER, i).container for i in range(2)]
+    assert [w.image for w in workers] == [IMAGE, IMAGE]
+
+
+def test_the_environment_is_the_one_that_processes_get():
+    spec = vertex_spec({Role.PRIMARY: 1, Role.WORKER: 1})
+    assert plan_of(spec, in_containers=INSIDE).primary.env == plan_of(spec).primary.env
+
+
+def executor(**changes):
+    program = replace(package(), image_uri="registry.example/executor:1", **changes)
+    return vertex_spec(program=program)
+
+
+def test_an_executor_image_runs_the_module():
+    found = container_of(executor())
+    assert found.image == "registry.example/executor:1"
+    assert found.command == ("python3", "-m", "trainer.task")
+    assert found.args == tuple(ARGS)
+
+
+def test_an_executor_image_installs_the_packages_first(tmp_path):
+    """Run by a shell with a python3 that writes down what it was called with."""
+    python = tmp_path / "python3"
+    python.write_text('#!/bin/sh\necho "$PYTHONUSERBASE" "$@"\n')
+    python.chmod(0o755)
+    packages = ("/data/a b.tar.gz", "/data/$c.whl")
+    environment = Environment(python="x", packages=packages)
+    found = container_of(executor(args=("--x", "a  b")), environment=environment)
+    told = subprocess.run(
+        [*found.command, *found.args],
+        env={"PATH": f"{tmp_path}:/bin:/usr/bin", "TMPDIR": "/t"},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    base = "/t/trainshed-packages"
+    install, run = told.splitlines()
+    pip = shlex.join(("-m", "pip", "install", *containers.PIP_FLAGS))
+    assert install == f"{base} {pip} {' '.join(packages)}"
+    assert run == f"{base} -m trainer.task --x a  b"
+
+
+def test_every_kind_of_program_can_run_in_a_container():
+    assert set(containers.COMMAND) == set(ProgramKind)

@@ -1,0 +1,295 @@
+"""Each check of the doctor: quiet on what is right, and loud on each breach, made by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trainshed.engines.base import AttemptKey
+from trainshed.model.resources import FleetPolicy, Node
+from trainshed.model.status import FINAL, JobState
+from trainshed.service.doctor.examine import CHECKS, confirmed, examine, results_of
+from trainshed.service.doctor.snapshot import (
+    CommandSeen,
+    DiskSeen,
+    FolderSeen,
+    JobSeen,
+    LeaseSeen,
+    LogSeen,
+    NodeSeen,
+    ProcessSeen,
+    RowsSeen,
+    SeatSeen,
+    Snapshot,
+)
+from trainshed.service.doctor.values import Check, Finding, Result
+
+NS = 1_000_000_000
+NOW = 1_000_000 * NS
+KEY = AttemptKey(7, 2)
+OLD = AttemptKey(7, 1)
+SEAT = SeatSeen(node="here", vcpus=4, memory_gb=8.0, gpus=1)
+NODE = Node(name="here", vcpus=8, memory_gb=16.0, gpus={"T4": 2}, slots=2, policy=FleetPolicy.EXACT)
+BEGAN = {"is": "Began", "pid": 5}
+ENDED = {"is": "Ended"}
+
+
+def job(state=JobState.RUNNING, **changes):
+    is_over = state in FINAL
+    found = {
+        "uid": 7,
+        "name": "projects/p/jobs/j",
+        "state": state,
+        "attempt": 2,
+        "holds": not is_over and state is not JobState.QUEUED,
+        "create_ns": NOW - 500 * NS,
+        "update_ns": NOW - 400 * NS,
+        "end_ns": NOW - 300 * NS if is_over else None,
+        "has_error": state in (JobState.FAILED, JobState.CANCELLED),
+        "is_explained": True,
+        "owner": "here-1",
+    }
+    return JobSeen(**{**found, **changes})
+
+
+def folder(*records, **changes):
+    log = LogSeen(first_ns=20, last_ns=30, lines=2)
+    found = {"path": Path("/data/jobs/7/2"), "is_held": True, "log": log, "records": records}
+    return FolderSeen(**{**found, **changes})
+
+
+def process(key=KEY, **changes):
+    return ProcessSeen(**{"pid": 99, "key": key, "words": "python task.py", **changes})
+
+
+def rows(seen_job, **changes):
+    found = {
+        "jobs": {7: seen_job},
+        "attempts": {OLD: (SEAT,), KEY: (SEAT,)},
+        "replicas": {OLD: 1, KEY: 1},
+        "nodes": (NodeSeen(engine="local", node=NODE),),
+        "stamps": {7: NOW - 400 * NS},
+        "leases": (
+            LeaseSeen(name="server:here-1", holder="here-1", until_ns=NOW + 5 * NS),
+            LeaseSeen(name="scheduler", holder="here-1", until_ns=NOW + 5 * NS),
+        ),
+    }
+    return RowsSeen(**{**found, **changes})
+
+
+def snapshot(state=JobState.RUNNING, *, server=1, row=None, **changes):
+    """A job in a state, with everything as it should be."""
+    is_over = state in FINAL
+    lives = not is_over and state is not JobState.QUEUED
+    newest = folder(BEGAN) if lives else folder(BEGAN, ENDED, is_held=False)
+    before = folder(BEGAN, ENDED, is_held=False, log=LogSeen(first_ns=10, last_ns=19, lines=2))
+    found = {
+        "now_ns": NOW,
+        "machine": "here",
+        "server_pid": server,
+        "files_max": 65_536,
+        "rows": rows(row or job(state)),
+        "folders": {OLD: before, KEY: newest},
+        "processes": (process(),) if lives else (),
+        "disk": DiskSeen(free_bytes=1 << 40, free_files=1 << 30),
+    }
+    return Snapshot(**{**found, **changes})
+
+
+def failed(seen):
+    return {result.check.name for result in results_of(seen) if result.word == "FAILED"}
+
+
+def noted(seen):
+    return {result.check.name for result in results_of(seen) if result.word == "noted"}
+
+
+def texts(seen):
+    return " ".join(found.text for result in results_of(seen) for found in result.findings)
+
+
+@pytest.mark.parametrize("state", JobState)
+@pytest.mark.parametrize("server", [1, None])
+def test_nothing_is_said_of_what_is_as_it_should_be(state, server):
+    found = results_of(snapshot(state, server=server))
+    assert {result.word for result in found} == {"ok"}
+
+
+def with_rows(state=JobState.RUNNING, row=None, **changes):
+    return snapshot(state, rows=rows(row or job(state), **changes))
+
+
+def with_folder(state=JobState.RUNNING, **changes):
+    seen = snapshot(state)
+    return replace(seen, folders={**seen.folders, KEY: replace(seen.folders[KEY], **changes)})
+
+
+def with_disk(**changes):
+    return snapshot(disk=replace(snapshot().disk, **changes))
+
+
+OVERFULL = {"attempts": {OLD: (SEAT,), KEY: (SEAT,) * 3}, "replicas": {OLD: 1, KEY: 3}}
+SMALL = NodeSeen(engine="local", node=replace(NODE, vcpus=3, memory_gb=4.0))
+LAUNCH = CommandSeen(key=KEY, kind="LAUNCH")
+
+BREACHES = {
+    "database-is-sound": with_rows(damage=("page 3 is torn",)),
+    "every-job-has-its-story": with_rows(stamps={}),
+    "waiting-says-why": snapshot(row=job(JobState.QUEUED, is_explained=False), processes=()),
+    "over-has-an-end": snapshot(JobState.FAILED, row=job(JobState.FAILED, end_ns=None)),
+    "over-holds-nothing": snapshot(JobState.SUCCEEDED, row=job(JobState.SUCCEEDED, holds=True)),
+    "active-holds-places": snapshot(row=job(holds=False)),
+    "attempts-have-seats": with_rows(attempts={KEY: (SEAT,)}),
+    "commands-are-performed": with_rows(commands=(LAUNCH,)),
+    "leases-are-valid": with_rows(leases=()),
+    "newest-attempt-alone": snapshot(processes=(process(OLD),)),
+    "over-has-no-process": snapshot(JobState.CANCELLED, processes=(process(),)),
+    "active-is-attended": with_folder(is_held=False),
+    "nodes-not-overfull": with_rows(**OVERFULL),
+    "gpus-not-shared": snapshot(
+        processes=(
+            process(devices=frozenset({"GPU-1"})),
+            process(AttemptKey(8, 1), devices=frozenset({"GPU-1", "GPU-2"})),
+        )
+    ),
+    "logs-are-whole": with_folder(log=LogSeen(wrong=("line 3 of 00000001.jsonl is not read",))),
+    "records-are-whole": with_folder(wrong_records=("line 2 cannot be read",)),
+    "secrets-are-private": with_disk(open_modes={"/data/admin-token": 0o644}),
+    "disk-has-room": with_disk(free_bytes=1 << 20),
+    "files-can-be-opened": snapshot(files_max=100),
+}
+REMARKS = {
+    "folders-have-jobs": snapshot(folders={AttemptKey(9, 1): folder(path=Path("/data/jobs/9/1"))},
+                                  processes=(), rows=RowsSeen(leases=rows(job()).leases)),
+    "uploads-are-finished": with_disk(old_uploads=("/data/uploads/sessions/a",)),
+    "clocks-agree": with_disk(future_s=3600.0),
+    "disk-has-room": with_disk(free_bytes=1 << 29),
+    "files-can-be-opened": snapshot(files_max=1000),
+    "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),
+    "active-is-attended": replace(BREACHES["active-is-attended"], server_pid=None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_a_breach_is_found_by_its_own_check_and_no_other(name):
+    seen = BREACHES[name]
+    assert failed(seen) == {name}
+    (result,) = (found for found in results_of(seen) if found.check.name == name)
+    assert all(found.subject and found.text and found.advice for found in result.findings)
+
+
+@pytest.mark.parametrize("name", REMARKS)
+def test_what_breaks_no_promise_is_only_noted(name):
+    assert (failed(REMARKS[name]), noted(REMARKS[name])) == (set(), {name})
+
+
+def test_every_check_has_its_breach():
+    assert {check.name for check in CHECKS} == BREACHES.keys() | REMARKS.keys()
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("seen", "name", "words"),
+    [
+        (with_folder(JobState.SUCCEEDED, is_held=True), "over-has-no-process", "supervisor"),
+        (snapshot(JobState.QUEUED, processes=(process(),)), "newest-attempt-alone", "waits"),
+        (snapshot(JobState.FAILED, row=job(JobState.FAILED, has_error=False)), "over-has-an-end",
+         "does not say why"),
+        (snapshot(row=job(end_ns=5)), "over-has-an-end", "is not over"),
+        (snapshot(JobState.QUEUED, row=job(JobState.QUEUED, holds=True)), "active-holds-places",
+         "waits and holds"),
+        (with_rows(replicas={OLD: 1, KEY: 2}), "attempts-have-seats", "2 replicas"),
+        (with_rows(attempts={OLD: (SEAT,), KEY: ()}, replicas={OLD: 1}), "attempts-have-seats",
+         "no seats"),
+        (snapshot(folders={}), "active-is-attended", "no folder"),
+        (with_rows(nodes=(SMALL,)), "nodes-not-overfull", "4 vCPUs"),
+        (with_rows(nodes=(SMALL,)), "nodes-not-overfull", "8 GB of memory"),
+        (with_rows(**OVERFULL), "nodes-not-overfull", "3 replicas and has 2 slots"),
+        (with_rows(**OVERFULL), "nodes-not-overfull", "3 GPUs and has 2"),
+        (snapshot(row=job(owner="dead-2")), "leases-are-valid", "belongs to dead-2"),
+        (with_rows(commands=(CommandSeen(key=AttemptKey(8, 1), kind="STOP"),)),
+         "commands-are-performed", "of a job that is gone"),
+        (with_folder(log=LogSeen(first_ns=19, last_ns=30)), "logs-are-whole", "earlier attempt"),
+        (with_folder(JobState.SUCCEEDED, log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
+         "logs-are-whole", "torn though its end is recorded"),
+        (with_folder(is_private=False), "secrets-are-private", "7/2"),
+        (with_disk(free_files=3), "disk-has-room", "3 more files"),
+    ],
+)  # fmt: skip
+def test_a_breach_is_told_in_words(seen, name, words):
+    assert failed(seen) == {name}
+    assert words in texts(seen)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        with_folder(log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
+        with_folder(is_held=False, records=(BEGAN, {"is": "Decided"})),
+        with_rows(row=job(JobState.PREPARING, update_ns=NOW), commands=(LAUNCH,)),
+        snapshot(processes=(process(AttemptKey(12345, 1)),)),
+        snapshot(row=job(JobState.QUEUED, update_ns=NOW, is_explained=False), processes=()),
+        replace(with_rows(leases=()), server_pid=None),
+        snapshot(machine="elsewhere", folders={}, processes=()),
+        with_disk(free_files=None),
+    ],
+    ids=[
+        "a line may be torn while it is written",
+        "an end that was decided is enough",
+        "a launch may be on its way",
+        "a process of another data directory",
+        "a job that was just accepted need not be explained",
+        "without a server nobody holds a lease",
+        "attempts on other machines are not looked for here",
+        "file systems that count no files",
+    ],
+)
+def test_what_may_be_is_no_breach(seen):
+    assert failed(seen) == set()
+
+
+def test_an_emulated_fleet_gives_no_gpus_that_could_be_too_many():
+    node = replace(NODE, policy=FleetPolicy.EMULATE, gpus={}, vcpus=0)
+    assert failed(with_rows(nodes=(NodeSeen(engine="local", node=node),))) == set()
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_breaches_that_come_together_are_all_found(name):
+    disk = replace(snapshot().disk, free_bytes=0, open_modes={"a": 0o777})
+    seen = replace(BREACHES[name], disk=disk, files_max=1)
+    assert failed(seen) == {
+        name, "disk-has-room", "secrets-are-private", "files-can-be-opened",
+    }  # fmt: skip
+
+
+def test_what_could_not_be_looked_at_is_not_called_ok():
+    seen = snapshot(rows=None, unseen={"ROWS": "the file is\nno database"})
+    by_name = {result.check.name: result for result in results_of(seen)}
+    assert by_name["over-has-an-end"].word == "unseen"
+    assert "the file is no database" in by_name["over-has-an-end"].unseen
+    assert by_name["disk-has-room"].word == "ok"
+
+
+def test_only_what_is_there_at_every_look_is_told():
+    passing, lasting = BREACHES["over-has-no-process"], BREACHES["disk-has-room"]
+    looks = iter([replace(passing, disk=lasting.disk), lasting, lasting])
+    paused = []
+    report = examine(lambda: next(looks), paused.append)
+    assert {result.check.name for result in report.results if result.findings} == {"disk-has-room"}
+    assert len(paused) == 2
+
+
+def test_one_look_is_enough_where_nothing_is_found():
+    paused = []
+    assert examine(snapshot, paused.append).words == {"ok"}
+    assert paused == []
+
+
+def test_the_same_breach_of_another_subject_is_another_breach():
+    check = Check(name="c", promise="p", parts=frozenset(), find=lambda _: ())
+    one, two = (
+        Result(check=check, findings=(Finding(subject=name, text="t", advice="a"),))
+        for name in ("one", "two")
+    )
+    assert confirmed([one], [one]) == (one,)
+    assert confirmed([one], [two])[0].word == "ok"

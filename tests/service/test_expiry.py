@@ -1,0 +1,99 @@
+"""Jobs that are over are forgotten after some days: rows, story and folder (R11)."""
+
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from trainshed.model.status import JobState
+from trainshed.service.expiry import Expiry, remove_folder
+from trainshed.store.opening import open_store
+from trainshed.testing.store_builders import HandClock, add, go
+
+DAY_S = 86_400
+
+
+class Shelf:
+    """A store, a folder of jobs, and a clock for both."""
+
+    def __init__(self, folder):
+        self.clock = HandClock()
+        self.jobs_dir = folder / "jobs"
+        self.store = open_store(f"sqlite:///{folder / 'trainshed.db'}", self.clock)
+
+    def job(self, state=None):
+        uid = add(self.store).uid
+        if state is not None:
+            go(self.store, uid, state)
+        work = self.jobs_dir / str(uid) / "1" / "work"
+        work.mkdir(parents=True)
+        (work / "notes").write_text("x")
+        return uid
+
+    def tidy(self, days_max, remove=None):
+        return Expiry(
+            store=self.store,
+            remove=remove or partial(remove_folder, self.jobs_dir),
+            days_max=days_max,
+            clock=lambda: datetime.fromtimestamp(self.clock.now_ns / 1e9, tz=UTC),
+        ).tidy()
+
+    @property
+    def folders(self):
+        return {int(path.name) for path in self.jobs_dir.iterdir()}
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    made = Shelf(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_what_is_over_for_long_enough_goes_and_nothing_else(shelf):
+    old = [shelf.job(JobState.SUCCEEDED) for _ in range(150)]
+    waiting = shelf.job()
+    shelf.clock.forward(5 * DAY_S)
+    young = shelf.job(JobState.FAILED)
+    shelf.clock.forward(3 * DAY_S)
+    assert shelf.tidy(7) == len(old)
+    assert shelf.folders == {waiting, young}
+    assert all(shelf.store.job_by_uid(uid) is None for uid in old)
+    assert shelf.store.job_by_uid(young) is not None
+    assert shelf.tidy(7) == 0
+
+
+def test_by_default_all_is_kept_for_ever(shelf):
+    uid = shelf.job(JobState.SUCCEEDED)
+    shelf.clock.forward(10_000 * DAY_S)
+    assert shelf.tidy(None) == 0
+    assert shelf.folders == {uid}
+
+
+def test_a_folder_that_is_gone_already_is_no_fault(shelf):
+    uid = shelf.job(JobState.SUCCEEDED)
+    remove_folder(shelf.jobs_dir, uid)
+    shelf.clock.forward(DAY_S)
+    assert shelf.tidy(0.5) == 1
+
+
+def test_a_job_whose_folder_cannot_be_removed_is_not_forgotten(shelf):
+    """Nobody would find the folder again."""
+    uid = shelf.job(JobState.SUCCEEDED)
+    shelf.clock.forward(DAY_S)
+
+    def refuse(_uid):
+        raise PermissionError("read-only")
+
+    with pytest.raises(PermissionError):
+        shelf.tidy(0.5, refuse)
+    assert shelf.store.job_by_uid(uid) is not None
+    assert shelf.tidy(0.5) == 1
+
+
+def test_a_store_that_keeps_its_jobs_does_not_hold_the_caller(shelf):
+    uid = shelf.job(JobState.SUCCEEDED)
+    shelf.clock.forward(DAY_S)
+    shelf.store.forget = lambda _uids: None
+    assert shelf.tidy(0.5) == 1
+    assert shelf.store.job_by_uid(uid) is not None

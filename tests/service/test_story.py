@@ -1,0 +1,54 @@
+"""Why a job is where it is, while it starts again, ends, or has ended for its limits."""
+
+import pytest
+
+from service.submitting import PROJECT
+from trainshed.model.restarts import Restarts
+from trainshed.model.status import JobError, JobState
+from trainshed.service.story import Stories
+from trainshed.testing.store_builders import add, go, place
+
+LATE = JobError(code=4, message="The job ran for longer than the 60 s of scheduling.timeout.")
+
+
+@pytest.fixture
+def job(store):
+    record = add(store, project=PROJECT)
+    place(store, record.uid)
+    go(store, record.uid, JobState.RUNNING)
+    return record
+
+
+def sentence(store, job):
+    return Stories(store).explain(PROJECT, job.job.job_id)["message"]
+
+
+def test_a_job_that_starts_again_says_so_and_how_often_it_did(store, job):
+    go(store, job.uid, JobState.RESTARTING, restarts=Restarts(maintenance=1, infra=2))
+    assert sentence(store, job) == "Attempt 1 is being ended; the next one will begin."
+    shown = Stories(store).job(PROJECT, job.job.job_id)
+    assert shown["restarts"] == {"maintenance": 1, "infra": 2, "user": 0}
+
+
+def test_a_job_that_never_was_says_nothing_of_it(store, job):
+    assert "restarts" not in Stories(store).job(PROJECT, job.job.job_id)
+
+
+def test_a_job_that_may_not_start_again_says_what_it_will_fail_of(store, job):
+    doom = JobError(code=14, message="gpu1 goes into maintenance, and disableRetries forbids it.")
+    go(store, job.uid, JobState.RESTARTING, error=doom)
+    assert sentence(store, job) == doom.message
+
+
+def test_a_job_whose_time_is_over_says_so_before_and_after_its_end(store, job):
+    go(store, job.uid, JobState.CANCELLING, error=LATE)
+    assert sentence(store, job) == f"{LATE.message} Its replicas are being stopped."
+    go(store, job.uid, JobState.CANCELLED)
+    assert sentence(store, job) == LATE.message
+
+
+def test_a_success_does_not_keep_what_it_might_have_failed_of(store, job):
+    go(store, job.uid, JobState.RESTARTING, error=LATE)
+    done = go(store, job.uid, JobState.SUCCEEDED)
+    assert done.job.status.error is None
+    assert sentence(store, job) == "It completed successfully."

@@ -1,0 +1,35 @@
+"""docs/invariants.md is current: its tests exist, and the doctor's checks are those it names."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trainshed.service.doctor.examine import CHECKS
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/invariants.md").read_text("utf-8")
+ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \| (.*?)\|$", PAGE, re.MULTILINE)
+NAMED = [(row[0], name) for row in ROWS for name in re.findall(r"`([^`]+)`", row[2])]
+
+
+def test_promises_are_numbered_in_their_order():
+    assert [int(number) for number, *_ in ROWS] == list(range(1, len(ROWS) + 1))
+    assert len(ROWS) == len(re.findall(r"^\| \d", PAGE, re.MULTILINE)), "a row cannot be read"
+
+
+def test_every_promise_is_held_by_a_test():
+    assert [number for number, _, tests, _ in ROWS if "::test_" not in tests] == []
+
+
+@pytest.mark.parametrize(("number", "name"), NAMED)
+def test_the_test_of_a_promise_exists(number, name):
+    path, _, function = name.partition("::")
+    assert (ROOT / path).is_file(), f"promise {number}: there is no {path}"
+    found = rf"^\s*(?:async )?def {re.escape(function)}\("
+    assert re.search(found, (ROOT / path).read_text("utf-8"), re.MULTILINE), name
+
+
+def test_the_checks_of_the_doctor_are_those_of_the_page():
+    named = [name for row in ROWS for name in re.findall(r"`([^`]+)`", row[3])]
+    assert sorted(named) == sorted(check.name for check in CHECKS)
