@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-local demo-service test postgres check bench clean golden
+.PHONY: demo demo-local demo-service test postgres docker check chaos bench clean golden
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -19,7 +19,7 @@ demo-local: $(VENV)/.demo
 demo-service: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/service/demo.sh $(CURDIR)/runs/service
 
-test: $(VENV)/.test postgres
+test: $(VENV)/.test postgres docker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -30,6 +30,16 @@ test: $(VENV)/.test postgres
 postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq postgresql; } \
 	    || echo "PostgreSQL is not installed (apt install postgresql): its tests will skip"
+
+# the tests start a daemon of their own from Debian's package; without it they skip and say so
+docker:
+	@command -v dockerd > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io > /dev/null; } \
+	    || echo "dockerd is not installed (apt install docker.io): the tests of containers will skip"
+
+# the long versions of what make test does in short: hundreds of cancels, twenty kill points, minutes without a database
+chaos: $(VENV)/.test postgres docker
+	TRAINSHED_CHAOS=full $(BIN)/python -m pytest -rP tests/e2e/test_failpoints.py tests/e2e/test_kill_hygiene.py \
+	    tests/e2e/test_partition.py tests/e2e/test_faults.py tests/e2e/test_resume_is_exact.py --timeout 3600
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
 check: $(VENV)/.test
