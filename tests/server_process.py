@@ -17,6 +17,8 @@ READY_S_MAX = 60
 class ServerProcess:
     """Start it, talk to it, kill it; a second one may be started on the same data directory."""
 
+    program = (TRAINSHED,)
+
     def __init__(self, data_dir, *flags, environ=None):
         self.data_dir = Path(data_dir)
         self.data_dir.mkdir(parents=True, exist_ok=True)
@@ -28,7 +30,7 @@ class ServerProcess:
         (self.data_dir / "server.json").unlink(missing_ok=True)
         self.log = (self.data_dir / "serve.log").open("a+b")
         self._process = subprocess.Popen(
-            [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0",
+            [*self.program, "serve", "--port", "0", "--grpc-port", "0",
              "--data-dir", self.data_dir, *self._flags],
             env=self._environ,
             stdin=subprocess.DEVNULL,
@@ -69,6 +71,10 @@ class ServerProcess:
     @property
     def pid(self):
         return self._process.pid
+
+    @property
+    def has_ended(self):
+        return self._process is None or self._process.poll() is not None
 
     @property
     def token(self):

@@ -1,0 +1,145 @@
+"""``trainshed serve`` that kills itself at one place: a program for tests, started by path.
+
+    python failing_server.py FAILPOINTS.json serve --data-dir ...
+
+The places are all calls by which the server commits or acts: those of the store that write, every
+commit of the database, and those of the engine; and of the local engine all that it writes or
+starts.  Each has a side, ``before`` or ``after``.  FAILPOINTS.json is
+``{"kill": PLACE or null, "after": N, "seen": FILE, "engine": SOCKET or null}``: the process is
+killed (SIGKILL, by itself) when it comes to PLACE for the N-th time; all places that it comes to
+are written to FILE, a line each.
+"""
+
+import functools
+import json
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+from sqlalchemy.engine.default import DefaultDialect
+
+from trainshed import app
+from trainshed.cli.main import main
+from trainshed.engines.local import beginning, plan_file
+from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.fencing import Fence
+
+#: What changes the store; whatever else it has is only read.
+WRITES = frozenset(
+    {
+        "add_bucket",
+        "add_event",
+        "add_job",
+        "add_pipeline",
+        "apply",
+        "confirm",
+        "delete_job",
+        "explain",
+        "forget",
+        "join",
+        "lead",
+        "leave",
+        "see_nodes",
+        "set_labels",
+        "set_node_state",
+        "take_over",
+    }
+)
+ACTS = frozenset({"launch", "stop"})
+#: Where the local engine acts, on the disk and on processes.
+LOCAL = (
+    (LocalEngine, "launch"),
+    (LocalEngine, "stop"),
+    (AttemptFolder, "make"),
+    (AttemptFolder, "give_order"),
+    (Fence, "close"),
+    (plan_file, "write"),
+    (beginning, "write_json"),
+    (beginning, "spawn"),
+)
+
+
+class Failpoints:
+    """Counts how often each place was come to, and kills at the one."""
+
+    def __init__(self, asked):
+        self._kill = asked["kill"]
+        self._left = asked.get("after", 1)
+        self._seen = Path(asked["seen"]).open("a", buffering=1)  # noqa: SIM115 - until the kill
+        self._counts = Counter()
+        self._lock = threading.Lock()
+
+    def reach(self, place):
+        with self._lock:
+            self._counts[place] += 1
+            if self._counts[place] == 1:
+                self._seen.write(place + "\n")
+            if place == self._kill:
+                self._left -= 1
+                if self._left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, call, name):
+        """The call, with a place before and one after it; each thread of ours has its own."""
+
+        @functools.wraps(call)
+        def called(*args, **kwargs):
+            place = f"{_role()}: {name}"
+            self.reach(f"{place} before")
+            found = call(*args, **kwargs)
+            self.reach(f"{place} after")
+            return found
+
+        return called
+
+
+def _role():
+    """What the thread does: ``controller-schedule``, or ``api`` for all that answer clients."""
+    name = threading.current_thread().name
+    return name if name.startswith(("controller-", "store-")) else "api"
+
+
+class Watched:
+    """A store or an engine, with places around the calls that are named."""
+
+    def __init__(self, real, kind, names, failpoints):
+        self._real = real
+        for name in names:
+            if hasattr(real, name):
+                setattr(self, name, failpoints.around(getattr(real, name), f"{kind}.{name}"))
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+
+def instrument(failpoints, engine_socket):
+    open_store, build = app.open_store, app.build
+    app.open_store = lambda *args, **kwargs: Watched(
+        open_store(*args, **kwargs), "store", WRITES, failpoints
+    )
+    # all that is committed, whatever it is: the group of writes of many callers too
+    DefaultDialect.do_commit = failpoints.around(DefaultDialect.do_commit, "commit")
+    for owner, name in LOCAL:
+        inside = failpoints.around(getattr(owner, name), f"local {name}")
+        setattr(owner, name, inside)
+    if engine_socket:
+        from controller.world import compose  # noqa: PLC0415 - only with a simulated engine
+        from e2e.remote_engine import RemoteEngine  # noqa: PLC0415 - the same
+
+        remote = Watched(RemoteEngine(engine_socket), "engine", ACTS, failpoints)
+        fake = functools.partial(build, engine=remote, compose=compose)
+        app.build = fake
+        sys.modules["trainshed.cli.serve"].build = fake
+
+
+if __name__ == "__main__":
+    asked = json.loads(Path(sys.argv[1]).read_text())
+    import trainshed.cli.serve  # noqa: F401 - to be instrumented
+
+    instrument(Failpoints(asked), asked.get("engine"))
+    sys.argv[1:] = sys.argv[2:]
+    sys.exit(main())

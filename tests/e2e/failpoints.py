@@ -1,0 +1,121 @@
+"""Kills a server at every place where it commits or acts, one by one, and drives it there."""
+
+import http.client
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+from e2e.support import CONFIG, PROJECT
+from server_process import ServerProcess
+
+PROGRAM = Path(__file__).with_name("failing_server.py")
+#: How long a driven server may take to come to the place at which it is to be killed.
+REACH_S_MAX = 10
+
+
+class FailingServer(ServerProcess):
+    """A server with failpoints; ``arm`` says at which one the next start ends."""
+
+    def __init__(self, data_dir, *flags, engine=None):
+        tests = str(PROGRAM.parent.parent)
+        super().__init__(
+            data_dir,
+            *flags,
+            environ={"PYTHONPATH": tests, "TRAINSHED_CACHE_DIR": str(data_dir / "cache")},
+        )
+        (data_dir / "config.toml").write_text(CONFIG)
+        self._seen = data_dir / "seen.txt"
+        self._asked = data_dir / "failpoints.json"
+        self._engine = str(engine) if engine else None
+        self.program = (sys.executable, PROGRAM, self._asked)
+        self.ready_s = []
+
+    def arm(self, place, after=1):
+        """The next start is killed when it comes to a place for the n-th time."""
+        asked = {"kill": place, "after": after, "seen": str(self._seen), "engine": self._engine}
+        self._asked.write_text(json.dumps(asked))
+
+    def seen(self):
+        """All places that any start has come to, in the order of their first time."""
+        return list(dict.fromkeys(self._seen.read_text().splitlines()))
+
+    def begin(self):
+        """Start it; whether it got ready before it was killed."""
+        began = time.monotonic()
+        try:
+            self.start()
+        except AssertionError:
+            if "Traceback" in self.output():
+                raise
+            return False
+        self.ready_s.append(time.monotonic() - began)
+        return True
+
+    def try_call(self, verb, path, document=None):
+        """The answer of a request, or None where the server was killed before it gave one."""
+        try:
+            return self.call(verb, path, document)
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+
+    def await_death(self):
+        """Whether it was killed at its place; after a while it is asked to end, and may be then."""
+        deadline = time.monotonic() + REACH_S_MAX
+        while not self.has_ended and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not self.has_ended:
+            self._process.terminate()
+        status = self._process.wait(timeout=60) if self._process else None
+        self._process = None
+        self.log.close()
+        return status == -signal.SIGKILL
+
+
+class Jobs:
+    """Jobs whose fates are known: what was acknowledged, and what was then done to them."""
+
+    def __init__(self, server, document):
+        self._server = server
+        self._document = document
+        self.fates = {}
+        self._number = 0
+
+    def submit(self, fate="lives", **more):
+        """One more job; None where nobody has acknowledged it."""
+        self._number += 1
+        path = f"/v1/projects/{PROJECT}/locations/us-central1/customJobs"
+        answer = self._server.try_call("POST", path, self._document(self._number, **more))
+        if answer is None:
+            return None
+        status, found = answer
+        assert status == 200, found
+        self.fates[found["name"]] = fate
+        return found["name"]
+
+    def cancel(self, name):
+        """Ask for the end of a job; it may have been heard though nobody has answered."""
+        answer = self._server.try_call("POST", f"/v1/{name}:cancel", {})
+        self.fates[name] = "cancelled" if answer else "maybe cancelled"
+
+    def those(self, fate):
+        """The names of jobs with a fate."""
+        return [name for name, found in self.fates.items() if found == fate]
+
+    def states(self):
+        """The states of all jobs, by name."""
+        found, token = {}, ""
+        path = f"/v1/projects/{PROJECT}/locations/us-central1/customJobs?pageSize=100&pageToken="
+        while True:
+            status, page = self._server.call("GET", path + token)
+            assert status == 200, page
+            found |= {job["name"]: job["state"] for job in page.get("customJobs", [])}
+            token = page.get("nextPageToken", "")
+            if not token:
+                return found
+
+
+def uid_of(name):
+    """The number of a job, from its full name."""
+    return int(name.rpartition("/")[2])

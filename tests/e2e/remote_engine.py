@@ -1,0 +1,127 @@
+"""A fake engine in the test's process, used by a server in another: it outlives the server's kills.
+
+JSON lines over a unix socket, one connection a thread of the server.
+"""
+
+import contextlib
+import socket
+import socketserver
+import threading
+from typing import NamedTuple
+
+from pydantic import TypeAdapter
+
+from trainshed.engines.base import AttemptKey, Observation
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Node, Seat
+from trainshed.model.stopping import StopOrder
+
+
+class Launch(NamedTuple):
+    key: AttemptKey
+    plan: LaunchPlan
+    seats: list[Seat]
+
+
+class Stop(NamedTuple):
+    key: AttemptKey
+    order: StopOrder
+
+
+#: What each call is given and answers with, as JSON.
+ARGUMENTS = {
+    "nodes": TypeAdapter(tuple[()]),
+    "launch": TypeAdapter(Launch),
+    "stop": TypeAdapter(Stop),
+    "observe": TypeAdapter(list[AttemptKey]),
+}
+ANSWERS = {
+    "nodes": TypeAdapter(tuple[Node, ...]),
+    "launch": TypeAdapter(None),
+    "stop": TypeAdapter(None),
+    "observe": TypeAdapter(list[Observation]),
+}
+
+
+class RemoteEngine:
+    """``engines.base.Engine`` at the server's end."""
+
+    name = "fake"
+
+    def __init__(self, path):
+        self._path = str(path)
+        self._local = threading.local()
+
+    def nodes(self):
+        return self._call("nodes", ())
+
+    def launch(self, key, plan, seats):
+        self._call("launch", Launch(key, plan, list(seats)))
+
+    def stop(self, key, order):
+        self._call("stop", Stop(key, order))
+
+    def observe(self, keys):
+        return self._call("observe", list(keys)) if keys else []
+
+    def _call(self, what, arguments):
+        stream = self._stream()
+        stream.write(what.encode() + b" " + ARGUMENTS[what].dump_json(arguments) + b"\n")
+        stream.flush()
+        verdict, _, text = stream.readline().rstrip(b"\n").partition(b" ")
+        if verdict == b"fault":
+            raise EngineFault(text.decode())
+        assert verdict == b"good", (verdict, text)
+        return ANSWERS[what].validate_json(text)
+
+    def _stream(self):
+        if not hasattr(self._local, "stream"):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(self._path)
+            self._local.stream = connection.makefile("rwb")
+            connection.close()
+        return self._local.stream
+
+
+class EngineHost:
+    """The engine at the test's end; a context manager."""
+
+    def __init__(self, path, engine):
+        self._server = _Server(str(path), _Handler)
+        self._server.engine = engine
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        with contextlib.suppress(ConnectionError):  # the server was killed
+            self._serve()
+
+    def _serve(self):
+        while line := self.rfile.readline():
+            what, _, text = line.decode().partition(" ")
+            arguments = ARGUMENTS[what].validate_json(text)
+            call = getattr(self.server.engine, what)
+            try:
+                found = list(call(arguments)) if what == "observe" else call(*arguments)
+            except EngineFault as fault:
+                self._answer(b"fault " + str(fault).encode())
+            else:
+                self._answer(b"good " + ANSWERS[what].dump_json(found))
+
+    def _answer(self, line):
+        self.wfile.write(line + b"\n")

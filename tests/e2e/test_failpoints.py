@@ -1,0 +1,228 @@
+"""The server is killed at every place where it commits or acts, and keeps all of its promises."""
+
+import itertools
+import sys
+
+import psutil
+import pytest
+
+from controller.world import nodes
+from e2e.failpoints import FailingServer, Jobs, uid_of
+from e2e.remote_engine import EngineHost
+from e2e.support import (
+    FINAL,
+    custom_job,
+    end_all,
+    log_lines,
+    native,
+    processes_of,
+    wait_until,
+)
+from trainshed.testing.fake_engine import FakeEngine, Script
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+JOBS = 1000
+#: Commits are not told apart by name: of the many, early and late ones are taken in turn.
+COMMITS = itertools.cycle((1, 3, 8, 2))
+
+
+#: Almost no place is free: some jobs wait, and are told why.
+NODES, SLOTS = 126, 8
+
+
+@pytest.fixture
+def engine():
+    found = FakeEngine(nodes(NODES, slots=SLOTS), script=lambda _key, _plan: Script(runs_s=None))
+    yield found
+    assert found.violations == []
+
+
+def one_replica(number, timeout=None):
+    document = custom_job(f"job-{number}")
+    if timeout:
+        document["jobSpec"]["scheduling"] = {"timeout": timeout}
+    return document
+
+
+class Drive:
+    """A little of everything, so that the server comes to every place."""
+
+    def __init__(self, server, jobs, engine):
+        self._server = server
+        self._jobs = jobs
+        self._engine = engine
+        self._rounds = 0
+
+    def __call__(self):
+        self._rounds += 1
+        for _ in range(3):
+            self._jobs.submit()
+        self._jobs.submit("timed out", timeout="1s")
+        self._end_some()
+        if newest := self._jobs.submit():
+            self._jobs.cancel(newest)
+        self._maintain(f"node-{self._rounds // 2}", "maintain" if self._rounds % 2 else "resume")
+
+    def _end_some(self):
+        running = {key.uid: key for key in self._engine.running}
+        names = [name for name in self._jobs.those("lives") if uid_of(name) in running]
+        for name, fate in zip(names, ("ended", "lost", "failed", "cancelled"), strict=False):
+            key = running[uid_of(name)]
+            if fate == "cancelled":
+                self._jobs.cancel(name)
+                continue
+            self._jobs.fates[name] = fate
+            if fate == "lost":
+                self._engine.lose(key)
+            else:
+                self._engine.end(key, 3 if fate == "failed" else 0)
+
+    def _maintain(self, node, verb):
+        self._server.try_call("POST", f"/trainshed/v1/nodes/{node}:{verb}", {"notice": "0s"})
+
+
+def kill_everywhere(server, drive_it):
+    """Kill at every place; the places, and those that could not be come to."""
+    places, missed = [], []
+    server.arm(None)
+    assert server.begin()
+    drive_it()
+    server.kill()
+    while todo := [place for place in server.seen() if place not in places]:
+        for place in todo:
+            places.append(place)
+            server.arm(place, next(COMMITS) if "commit" in place else 1)
+            if server.begin():
+                drive_it()
+            if not server.await_death():
+                missed.append(place)
+    return places, missed
+
+
+def test_a_thousand_simulated_jobs(tmp_path, engine):
+    with EngineHost(tmp_path / "engine", engine):
+        server = FailingServer(tmp_path, engine=tmp_path / "engine")
+        jobs = Jobs(server, one_replica)
+        try:
+            server.arm(None)
+            assert server.begin()
+            while len(jobs.fates) < JOBS:
+                jobs.submit()
+            wait_until(lambda: len(engine.running) == JOBS, lambda: len(engine.running))
+            server.kill()
+            places, missed = kill_everywhere(server, Drive(server, jobs, engine))
+            server.arm(None)
+            assert server.begin()
+            check_all(server, jobs, engine)
+        finally:
+            end_all(server)
+    tell(places, server)
+    assert len(places) > 40
+    assert not missed, missed
+
+
+def tell(places, server):
+    """What was done, for those who run it by hand (``pytest -rP``)."""
+    slowest = max(server.ready_s)
+    sys.stdout.write(f"killed at {len(places)} places; ready again in {slowest:.1f} s at most\n")
+
+
+#: Writes 1, 2, 3 ... until a file is there, then how many it were.
+COUNT = """\
+import itertools, os, time
+for number in itertools.count(1):
+    print(number, flush=True)
+    time.sleep(0.05)
+    if os.path.exists({go!r}):
+        break
+"""
+REAL = 20
+
+
+def test_twenty_real_jobs(tmp_path):
+    go = tmp_path / "may-end"
+    server = FailingServer(tmp_path / "data", "--fleet-policy", "emulate")
+    jobs = Jobs(server, lambda number, code="print('done')": custom_job(f"job-{number}", code))
+    try:
+        server.arm(None)
+        assert server.begin()
+        for _ in range(REAL):
+            jobs.submit(code=COUNT.format(go=str(go)))
+        living = {f"{uid_of(name)}/1" for name in jobs.those("lives")}
+        wait_until(lambda: living <= marks_of(server))
+        server.kill()
+
+        def drive():
+            jobs.submit("ended")
+            if name := jobs.submit(code="import time; time.sleep(7200)"):
+                jobs.cancel(name)
+
+        places, missed = kill_everywhere(server, drive)
+        assert living <= marks_of(server), "no job died with its server"
+        server.arm(None)
+        assert server.begin()
+        go.touch()
+        check_ends(server, jobs, len(living))
+    finally:
+        end_all(server)
+    tell(places, server)
+    assert any("spawn" in place for place in places)
+    assert not missed, missed
+
+
+def marks_of(server):
+    """UID/ATTEMPT of all attempts of which a process lives."""
+    return {
+        psutil.Process(pid).environ().get("TRAINSHED_JOB", "") for pid, _ in processes_of(server)
+    }
+
+
+def check_ends(server, jobs, count):
+    """All come to their end, those that ran all the time at their first attempt, line by line."""
+    wait_until(lambda: set(jobs.states().values()) <= FINAL, jobs.states)
+    states = jobs.states()
+    assert {states[name] for name in jobs.those("ended")} == {"JOB_STATE_SUCCEEDED"}
+    assert {states[name] for name in jobs.those("cancelled")} == {"JOB_STATE_CANCELLED"}
+    assert len(jobs.those("lives")) == count
+    for name in jobs.those("lives"):
+        assert states[name] == "JOB_STATE_SUCCEEDED"
+        assert native(server, name)["attempt"] == 1
+        lines = [line["message"] for line in log_lines(server, name, task="workerpool0-0")]
+        assert lines == [str(number) for number in range(1, len(lines) + 1)]
+    wait_until(lambda: not marks_of(server) - {""}, lambda: marks_of(server))
+
+
+#: What becomes of jobs to which nothing else was done afterwards.
+ENDS = {"ended": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"}
+
+
+def check_all(server, jobs, engine):
+    """Every acknowledged job is there once, and came to what was done to it."""
+    for number in range(NODES):
+        server.call("POST", f"/trainshed/v1/nodes/node-{number}:resume", {})
+    for fate, state in ENDS.items():
+        wait_until(lambda fate=fate, state=state: _all_are(jobs, fate, {f"JOB_STATE_{state}"}))
+    wait_until(lambda: _all_are(jobs, "timed out", {"JOB_STATE_CANCELLED", "JOB_STATE_PENDING"}))
+    states = jobs.states()
+    for name in (*jobs.those("lives"), *jobs.those("lost")):
+        check_alive(native(server, name), states[name], lost=name in jobs.those("lost"))
+    wait_until(lambda: running_in(jobs.states()) == {key.uid for key in engine.running})
+
+
+def check_alive(found, state, *, lost):
+    """No healthy job was started again; a lost one was, once, and not more often."""
+    restarts = found["restarts"]
+    assert state in {"JOB_STATE_RUNNING", "JOB_STATE_QUEUED", "JOB_STATE_PENDING"}
+    assert restarts["infra"] == int(lost), found
+    assert restarts["user"] == 0
+    assert found["attempt"] <= 1 + sum(restarts.values()), found
+
+
+def running_in(states):
+    return {uid_of(name) for name, state in states.items() if state == "JOB_STATE_RUNNING"}
+
+
+def _all_are(jobs, fate, states):
+    found = jobs.states()
+    return {found[name] for name in jobs.those(fate)} <= states
