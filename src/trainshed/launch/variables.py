@@ -7,6 +7,8 @@ name here is taken out of the launcher's environment before a replica's own vari
 
 from typing import Final
 
+from trainshed.model import trainer_contract
+
 # Who is in the cluster (R13, R14).
 TF_CONFIG: Final = "TF_CONFIG"
 CLUSTER_SPEC: Final = "CLUSTER_SPEC"
@@ -96,5 +98,10 @@ UNSET: Final = (
     AIP_MODEL_DIR,
     AIP_CHECKPOINT_DIR,
     AIP_TENSORBOARD_LOG_DIR,
+    trainer_contract.ATTEMPT,
+    trainer_contract.JOB,
+    trainer_contract.TASK,
+    trainer_contract.NOTICE_FILE,
+    trainer_contract.PROGRESS_FILE,
     *FOREIGN,
 )
