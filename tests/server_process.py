@@ -18,6 +18,8 @@ class ServerProcess:
     """Start it, talk to it, kill it; a second one may be started on the same data directory."""
 
     program = (TRAINSHED,)
+    status = None
+    """How it ended the last time."""
 
     def __init__(self, data_dir, *flags, environ=None):
         self.data_dir = Path(data_dir)
@@ -136,6 +138,6 @@ class ServerProcess:
             return
         if self._process.poll() is None:
             self._process.send_signal(signum)
-        self._process.wait(timeout=60)
+        self.status = self._process.wait(timeout=60)
         self._process = None
         self.log.close()

@@ -65,12 +65,9 @@ class FailingServer(ServerProcess):
         deadline = time.monotonic() + REACH_S_MAX
         while not self.has_ended and time.monotonic() < deadline:
             time.sleep(0.02)
-        if not self.has_ended:
-            self._process.terminate()
-        status = self._process.wait(timeout=60) if self._process else None
-        self._process = None
-        self.log.close()
-        return status == -signal.SIGKILL
+        if self._process is not None:
+            self.stop()
+        return self.status == -signal.SIGKILL
 
 
 class Jobs:

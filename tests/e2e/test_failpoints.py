@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from controller.world import nodes
+from e2e.chaos import FULL
 from e2e.failpoints import FailingServer, Jobs, uid_of
 from e2e.remote_engine import EngineHost
 from e2e.support import (
@@ -82,14 +83,14 @@ class Drive:
         self._server.try_call("POST", f"/trainshed/v1/nodes/{node}:{verb}", {"notice": "0s"})
 
 
-def kill_everywhere(server, drive_it):
+def kill_everywhere(server, drive_it, *, at=lambda _place: True):
     """Kill at every place; the places, and those that could not be come to."""
     places, missed = [], []
     server.arm(None)
     assert server.begin()
     drive_it()
     server.kill()
-    while todo := [place for place in server.seen() if place not in places]:
+    while todo := [place for place in server.seen() if place not in places and at(place)]:
         for place in todo:
             places.append(place)
             server.arm(place, next(COMMITS) if "commit" in place else 1)
@@ -158,7 +159,7 @@ def test_twenty_real_jobs(tmp_path):
             if name := jobs.submit(code="import time; time.sleep(7200)"):
                 jobs.cancel(name)
 
-        places, missed = kill_everywhere(server, drive)
+        places, missed = kill_everywhere(server, drive, at=lambda p: FULL or "local" in p)
         assert living <= marks_of(server), "no job died with its server"
         server.arm(None)
         assert server.begin()
@@ -180,6 +181,8 @@ def marks_of(server):
 
 def check_ends(server, jobs, count):
     """All come to their end, those that ran all the time at their first attempt, line by line."""
+    for name in jobs.states().keys() - {*jobs.those("lives"), *jobs.those("ended")}:
+        server.call("POST", f"/v1/{name}:cancel", {})  # whoever asked was not answered
     wait_until(lambda: set(jobs.states().values()) <= FINAL, jobs.states)
     states = jobs.states()
     assert {states[name] for name in jobs.those("ended")} == {"JOB_STATE_SUCCEEDED"}
@@ -212,10 +215,10 @@ def check_all(server, jobs, engine):
 
 def check_alive(found, state, *, lost):
     """No healthy job was started again; a lost one was, once, and not more often."""
-    restarts = found["restarts"]
+    restarts = found.get("restarts", {})
     assert state in {"JOB_STATE_RUNNING", "JOB_STATE_QUEUED", "JOB_STATE_PENDING"}
-    assert restarts["infra"] == int(lost), found
-    assert restarts["user"] == 0
+    assert restarts.get("infra", 0) == int(lost), found
+    assert restarts.get("user", 0) == 0
     assert found["attempt"] <= 1 + sum(restarts.values()), found
 
 
