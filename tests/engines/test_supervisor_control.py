@@ -1,5 +1,7 @@
 """A supervisor answers on its socket, and nobody who asks can keep it from its work."""
 
+import os
+import signal
 import socket
 import stat
 
@@ -86,6 +88,29 @@ def test_clients_that_connect_and_hang_block_nobody(root, engine):
             client.close()
 
 
+def test_one_who_asks_as_it_is_cut_off_harms_nobody(root, engine):
+    """Both are seen at once: that somebody new connects, and what the oldest asks."""
+    clients = [connected(root) for _ in range(16)]
+    pid = supervisor(root)
+    try:
+        assert ask_of(clients[-1], b'{"do": "dance"}\n'), "all of them have been accepted"
+        os.kill(pid, signal.SIGSTOP)
+        clients.append(connected(root))
+        clients[0].sendall(b'{"do": "dance"}\n')
+        os.kill(pid, signal.SIGCONT)
+        assert ask_of(clients[-1], b'{"do": "dance"}\n')
+    finally:
+        for client in clients:
+            client.close()
+    assert seen_phase(engine) is Phase.READY
+
+
+def ask_of(client, question):
+    client.settimeout(ANSWER_S)
+    client.sendall(question)
+    return client.recv(4096)
+
+
 def seen_phase(engine):
     return engine.observe([KEY])[0].phase
 
@@ -99,7 +124,10 @@ def test_one_who_asks_and_never_reads_is_cut_off(root, engine):
     assert seen_phase(engine) is Phase.READY
 
 
-@pytest.mark.parametrize("data", [b"\xff\n", b"[]\n", b"{}\n", b'{"do": "dance"}\n', b"x" * 70_000])
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff\n", b"[]\n", b"{}\n", b'{"do": "dance"}\n', b"x" * 70_000, b"[" * 60_000 + b"\n"],
+)
 def test_what_makes_no_sense_is_answered_or_cut_off(root, engine, data):
     with connected(root) as client:
         client.settimeout(ANSWER_S)
@@ -112,7 +140,9 @@ def test_what_makes_no_sense_is_answered_or_cut_off(root, engine, data):
     assert seen_phase(engine) is Phase.READY
 
 
-@pytest.mark.parametrize("given", [7, {"grace_s": "soon"}, {"strange": 1}])
+@pytest.mark.parametrize(
+    "given", [7, {"grace_s": "soon"}, {"strange": 1}, {"grace_s": 10**400}, {"grace_s": []}]
+)
 def test_an_order_that_makes_no_sense_is_none(root, engine, given):
     assert ask(root, {"do": "stop", "order": given}) == {"ok": True}
     assert ask(root, {"do": "status"})["phase"] == "running"

@@ -40,6 +40,17 @@ Attempt.advance = advance
 sys.exit(main.main(sys.argv[2]))
 """
 
+#: A supervisor on a machine that has no room for another process.
+FORKLESS = """\
+import errno, os, sys
+sys.path.append(sys.argv[1])
+from trainshed.engines.local.supervise import main
+def fork():
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+os.fork = fork
+sys.exit(main.main(sys.argv[2]))
+"""
+
 FORKS = (
     "import os, signal, time\nsignal.signal(15, signal.SIG_IGN)\n"
     "for _ in range(3):\n"
@@ -48,19 +59,32 @@ FORKS = (
 )
 
 
-def test_a_mistake_of_ours_is_told_and_leaves_nothing_behind(root, mark, monkeypatch):
+def engine_with(root, code, monkeypatch):
+    """An engine whose supervisors run this code."""
     real = beginning.supervisor_argv
 
-    def failing(attempt):
-        return tuple(FAILS if "import sys" in word else word for word in real(attempt))
+    def altered(attempt):
+        return tuple(code if "import sys" in word else word for word in real(attempt))
 
-    monkeypatch.setattr(beginning, "supervisor_argv", failing)
-    engine = engine_at(root)
+    monkeypatch.setattr(beginning, "supervisor_argv", altered)
+    return engine_at(root)
+
+
+def test_a_mistake_of_ours_is_told_and_leaves_nothing_behind(root, mark, monkeypatch):
+    engine = engine_with(root, FAILS, monkeypatch)
     engine.launch(KEY, marked(mark, FORKS, FOREVER), ())
     found = ended(engine)
     assert found.fault == "the local engine failed: RuntimeError: a mistake of ours"
     assert "RuntimeError" in (folder(root) / "runner.txt").read_text()
     assert_no_survivor(mark)
+
+
+def test_a_machine_without_room_for_its_processes_is_no_fault_of_the_job(root, mark, monkeypatch):
+    engine = engine_with(root, FORKLESS, monkeypatch)
+    engine.launch(KEY, marked(mark, FOREVER, FOREVER), ())
+    found = until(engine, Phase.LOST, Phase.ENDED)
+    assert found.phase is Phase.LOST
+    assert found.fault.startswith("cannot start 2 processes: Resource temporarily unavailable")
 
 
 def test_an_errand_that_cannot_be_read_is_a_fault(root, mark, monkeypatch):

@@ -176,6 +176,7 @@ def test_what_a_replica_s_end_leaves_alive_is_ended_before_the_end_is_told(
     wait_until(lambda: seen(engine).phase is Phase.ENDED or outsider.exists(), "any")
     ended(engine)
     assert not outsider.exists()
+    assert "Containers of the job may be left: not all could be removed." in texts(root, "service")
 
 
 def test_a_helper_leaves_nothing_behind_either(root, mark, site, tmp_path):

@@ -1,13 +1,18 @@
 """An attempt is ended as ordered: told first, then given its time, then killed, never milder."""
 
 import json
+import os
 import signal
+import stat
 import time
+
+import pytest
 
 from engines.attempts import (
     KEY,
     ended,
     engine_at,
+    folder,
     marked,
     order,
     record,
@@ -189,3 +194,57 @@ def test_before_the_grace_is_over_everybody_is_asked(root, mark):
     engine.stop(KEY, order(3.0))
     assert [e.killed for e in ended(engine).outcome.replicas] == [True]
     assert texts(root) == ["ready", "told too"]
+
+
+#: Takes a second SIGTERM for an order to drop everything, as many launchers do.
+COUNTS = (
+    "import signal, sys, time\n"
+    "signal.signal(15, lambda *_: print('told', sys.argv[1:], flush=True))\n"
+    "print('ready', flush=True)\n"
+    "while True: time.sleep(1)\n"
+)
+LEAVES_ONE_THAT_COUNTS = (
+    f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {COUNTS!r}, 'left'])\n"
+    "while True: time.sleep(1)"
+)
+
+
+def test_everybody_is_asked_once(root, mark):
+    """Neither the ends of others nor the end of the grace ask again those who save their state."""
+    quick = "print('ready', flush=True)\n" + FOREVER
+    engine = started(root, marked(mark, COUNTS, LEAVES_ONE_THAT_COUNTS, quick, quick))
+    for number in range(3):
+        wait_until(lambda number=number: texts(root, f"worker-replica-{number}"), "all are ready")
+    engine.stop(KEY, order(3.0))
+    ended(engine)
+    assert texts(root) == ["ready", "told []"]
+    assert texts(root, "worker-replica-0") == ["ready", "told ['left']"]
+
+
+def test_a_notice_can_be_read_by_containers_whatever_the_umask_is(root, mark, tmp_path):
+    go = tmp_path / "go"
+    before = os.umask(0o077)
+    try:
+        engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
+    finally:
+        os.umask(before)
+    engine.stop(KEY, order(60.0))
+    wait_until(lambda: len(texts(root)) > 1, "the replica was told")
+    notice = folder(root) / "progress" / "notice"
+    assert stat.S_IMODE(notice.stat().st_mode) == 0o644
+    go.touch()
+    ended(engine)
+
+
+@pytest.mark.parametrize("strange", ["FIFO", "device", "garbage"])
+def test_whatever_a_program_puts_in_the_place_of_the_order_it_is_stopped(root, mark, strange):
+    engine = started(root, marked(mark, "print('ready', flush=True)\n" + FOREVER))
+    path = folder(root) / "stop"
+    if strange == "FIFO":
+        os.mkfifo(path)
+    elif strange == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_text("[]")
+    engine.stop(KEY, order(60.0))
+    assert ended(engine).outcome.interrupted

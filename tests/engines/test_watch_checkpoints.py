@@ -15,6 +15,9 @@ def folder(tmp_path):
     (tmp_path / "events.out.tfevents.1").write_bytes(b"curve")
     (tmp_path / ".step-4.partial").write_bytes(b"torn")
     (tmp_path / "empty").touch()
+    staged = tmp_path / "packages" / ("0123456789abcdef" * 4)
+    staged.mkdir(parents=True)
+    (staged / "trainer-0.1.tar.gz").write_bytes(b"the program, as gcloud puts it there")
     return tmp_path
 
 

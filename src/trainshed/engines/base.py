@@ -120,6 +120,8 @@ class Observation:
     """Replicas that have been started."""
     hung: tuple[Hang, ...] = ()
     """Replicas that hang now."""
+    ran_s: float | None = None
+    """How long its replicas ran at the most, where no exit of theirs says it: ENDED or LOST."""
 
 
 class Engine(Protocol):

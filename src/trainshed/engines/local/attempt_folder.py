@@ -9,6 +9,7 @@ so a free lock proves that the supervisor is gone.
 import fcntl
 import json
 import os
+import stat
 import struct
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,7 @@ from trainshed.model.log_line import LOG_FOLDER
 
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
+_SMALL_BYTES_MAX: Final = 1 << 20
 
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
 _FLOCK: Final = "hhqqi4x"
@@ -142,6 +144,7 @@ class AttemptFolder:
             os.close(descriptor)
             raise
         with suppress(OSError):  # a full disk: it only helps those who must end a suspended one
+            os.ftruncate(descriptor, 0)  # of one that was killed before it began
             os.pwrite(descriptor, json.dumps(identity.myself()).encode(), 0)
         return descriptor
 
@@ -160,24 +163,28 @@ class AttemptFolder:
     def holder(self) -> Identity | None:
         """Who has taken the lock last, if that can be read."""
         try:
-            with open(self.lock, "rb") as file:
-                return Identity(*json.load(file))
+            return Identity(*_read_json(self.lock))
         except (OSError, ValueError, TypeError):
             return None
 
     def stop_order(self) -> Order | None:
         """The order to stop, if it was given.  Raises OSError, ValueError or TypeError."""
         try:
-            with open(self.order, "rb") as file:
-                found = json.load(file)
+            found = _read_json(self.order)
         except FileNotFoundError:
             return None
         return Order(**found)
 
     def give_order(self, order: Order) -> None:
-        """Write the order so that it outlasts everything; it never gets milder.  Raises OSError."""
+        """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.
+
+        What lies there and is no order of ours is replaced.
+        """
         self.make()
-        new = order.after(self.stop_order())
+        before: Order | None = None
+        with suppress(ValueError, TypeError):
+            before = self.stop_order()
+        new = order.after(before)
         if new is not None:
             write_json(self.order, new._asdict(), durably=True)
 
@@ -192,6 +199,7 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         with open(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), mode)  # whatever the umask is: containers are other users
             file.write(json.dumps(value))
             file.flush()
             if durably:
@@ -203,6 +211,21 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
         raise
     if durably:
         sync_folder(folder)
+
+
+def _read_json(path: str) -> Any:
+    """What a small file says.  Raises OSError or ValueError.
+
+    Programs of the job may have put anything in its place: a FIFO must not make us wait, nor a
+    device give for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{path} is not a file")
+        return json.loads(os.read(descriptor, _SMALL_BYTES_MAX))
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(path: str) -> None:

@@ -80,7 +80,8 @@ class Attempt:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if known.decided is not None:
             return telling.ended(self.key, known, decided_outcome(known.decided))
-        return telling.lost(self.key, known, self._last_words("its supervisor was killed"))
+        why = self._last_words("its supervisor was killed")
+        return telling.lost(self.key, known, why, telling.ran_s(self.folder))
 
     def _never_begun(self) -> Observation:
         order = self.folder.stop_order()

@@ -5,7 +5,6 @@ Nothing that the server must not lose is in its memory: an attempt is its folder
 folder, sees the same.
 """
 
-import errno
 import logging
 import os
 import threading
@@ -30,6 +29,7 @@ from trainshed.engines.local.supervise.errand import Hang
 from trainshed.engines.local.sweeping import Sweeper
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.passing import passes
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.stopping import StopOrder
 
@@ -37,21 +37,6 @@ _LOG = logging.getLogger(__name__)
 
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
-
-#: What is wrong with the machine for a while, and not with the job.
-_PASSES: Final = frozenset(
-    {
-        errno.EAGAIN,
-        errno.EDQUOT,
-        errno.EIO,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.ENOSPC,
-        errno.EROFS,
-        errno.ESTALE,
-    }
-)
 
 
 class LocalEngine:
@@ -120,7 +105,7 @@ class LocalEngine:
                     self._fence.close(key, attempt.folder)
                     self._begin(key, attempt, plan, emulates=emulates)
             except OSError as error:
-                if error.errno in _PASSES:
+                if passes(error):
                     raise
                 raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
 

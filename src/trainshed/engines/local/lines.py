@@ -9,8 +9,9 @@ import re
 
 LINE_BYTES_MAX = 1 << 20
 
-#: A carriage return at the end may be half of a Windows line end: the next byte will tell.
-_END = re.compile(rb"\r?\n|\r(?=[^\n])")
+#: A carriage return at the end may be half of a Windows line end: the next byte will tell.  Each
+#: alternative begins with a byte of its own, so that all others are passed over fast.
+_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")
 
 _CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80
 _UTF8_BYTES_MAX = 4
@@ -28,9 +29,10 @@ class LineBuffer:
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes and give the lines that they complete."""
+        known = max(0, len(self._rest) - 1)  # no line ends before the last byte that was kept
         data, start = self._rest + data, 0
         lines: list[str] = []
-        for end in _END.finditer(data):
+        for end in _END.finditer(data, known):
             line, start = data[start : end.start()], end.end()
             if line or end[0] != b"\r":
                 lines += self._pieces(line)

@@ -10,11 +10,10 @@ import threading
 from collections.abc import Mapping
 
 from trainshed.engines.base import AttemptKey
-from trainshed.engines.local import identity
+from trainshed.engines.local import identity, plan_file
 from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.engines.local.containers.leaving import end_containers
 from trainshed.engines.local.containers.runtime import Runtime
-from trainshed.engines.local.supervise import errand
 from trainshed.engines.local.supervise.leftovers import end_leftovers
 from trainshed.engines.local.supervise.records import Began
 
@@ -79,17 +78,25 @@ class Sweeper:
 
     def _sweep(self, key: AttemptKey, began: Began, folder: AttemptFolder) -> bool:
         left: list[object] = [*end_leftovers(began.places, str(key))]
-        if self._runtime is not None and _has_containers(folder):
+        runtime = self._runtime_of(folder)
+        if runtime is not None:
             try:
-                left += end_containers(self._runtime, str(key), self._env)
+                left += end_containers(runtime, str(key), self._env)
             except (OSError, subprocess.SubprocessError) as error:
                 _LOG.warning("the containers of attempt %s cannot be looked for: %s", key, error)
                 return False
         return not left
 
+    def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
+        """What ran the attempt's containers, if it had any; also one that the server has no more.
 
-def _has_containers(folder: AttemptFolder) -> bool:
-    try:
-        return any(replica.cleanup for replica in errand.read(folder.errand).replicas)
-    except (OSError, ValueError, KeyError, TypeError):
-        return True
+        The plan tells, not the errand: that has outlines only, where there is a preparer.
+        """
+        try:
+            begun = plan_file.read(folder.plan)
+        except (OSError, ValueError, KeyError, TypeError):
+            return self._runtime
+        if all(replica.container is None for replica in begun.plan.replicas):
+            return None
+        now, then = self._runtime, begun.runtime
+        return now if then is None or (now is not None and now.name == then.name) else then

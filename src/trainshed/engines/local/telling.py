@@ -6,6 +6,7 @@ from typing import Final
 from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
 from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.engines.local.records import Known, hangs_of, outcome_of
+from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 
 _LAST_WORDS_LENGTH: Final = 2000
 
@@ -26,9 +27,24 @@ def ended(key: AttemptKey, known: Known, outcome: Outcome, fault: str | None = N
     return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
 
 
-def lost(key: AttemptKey, known: Known, fault: str) -> Observation:
+def lost(key: AttemptKey, known: Known, fault: str, ran_s: float | None = None) -> Observation:
     """That no process of the attempt lives, and nobody can say how it ended."""
-    return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=_task_names(known))
+    names = _task_names(known)
+    return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
+
+
+def ran_s(folder: AttemptFolder) -> float | None:
+    """How long an attempt ran at the most, by the last sign of life in its folder.
+
+    It may have been gone for days when somebody looks, as after a power cut.
+    """
+    signs = (Path(folder.records), *(Path(folder.path) / LOG_FOLDER).glob(SEGMENT_PATTERN))
+    try:
+        began_s = Path(folder.errand).stat().st_mtime
+        shared = tuple(Path(folder.shared).glob("*"))
+        return max(path.stat().st_mtime for path in (*signs, *shared)) - began_s
+    except OSError:
+        return None
 
 
 def _task_names(known: Known) -> tuple[str, ...]:

@@ -34,10 +34,13 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> Iterator[tuple[int, int]]:
-    """Every (parent, child) below a process, parents first."""
-    for child in children(pid):
-        yield pid, child
-        yield from descendants(child)
+    """Every (parent, child) below a process, parents first, however deep they lie."""
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        for child in children(parent):
+            yield parent, child
+            waiting.append(child)
 
 
 def living(pids: Iterable[int]) -> list[int]:

@@ -161,7 +161,8 @@ class Attempt:
 
     def _launching(self) -> bool:
         if self.replicas.fault is not None:
-            self._end = failed(self.replicas.fault)
+            end = failed(self.replicas.fault)
+            self._end = end._replace(lost=self.replicas.is_worth_another_try)
             return self._tear_down(Order(0.0, OVER))
         if self.replicas.have_started:
             self._facts.tell(Ready(task_names(self.errand.replicas)))

@@ -25,10 +25,10 @@ class Closing:
         loop: Loop,
         children: Children,
         cwd: str,
-        note: Callable[[str], object],
+        note: Callable[[str, str], object],
         descriptors: tuple[int, int],
     ) -> None:
-        """Nothing is run yet; ``note`` gets what the last program says."""
+        """Nothing is run yet; ``note`` gets a sentence and its severity."""
         self._loop = loop
         self._children = children
         self._cwd = cwd
@@ -48,12 +48,20 @@ class Closing:
     def _clean_up(self, errand: Errand) -> None:
         wanted = {argv: replica.env for replica in errand.replicas for argv in replica.cleanup}
         for argv, env in wanted.items():  # what replicas have in common is run once
-            self._run(argv, env, _CLEANUP_S_MAX, lambda *_: None)
+            self._run(argv, env, _CLEANUP_S_MAX, lambda *_: None, self._cleaned_up)
 
     def _wait(self, errand: Errand) -> None:
         if errand.after is not None:
             env = dict(os.environ)
-            self._run(errand.after, env, _AFTER_S_MAX, lambda line, _: self._note(line))
+            self._run(errand.after, env, _AFTER_S_MAX, self._waiting, self._ended)
+
+    def _cleaned_up(self, status: int) -> None:
+        if status:
+            self._note("Containers of the job may be left: not all could be removed.", "WARNING")
+        self._ended(status)
+
+    def _waiting(self, line: str, _stream: str) -> None:
+        self._note(line, "INFO")
 
     def _run(
         self,
@@ -61,13 +69,14 @@ class Closing:
         env: Mapping[str, str],
         limit_s: float,
         heard: Callable[[str, str], object],
+        ended: Callable[[int], object],
     ) -> None:
         self._running += 1
         helper = Helper(
             self._loop,
             self._children,
             heard=heard,
-            ended=self._ended,
+            ended=ended,
             descriptors=self._descriptors,
         )
         helper.start(argv, env, self._cwd, limit_s=limit_s)

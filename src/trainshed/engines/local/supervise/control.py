@@ -90,7 +90,7 @@ class Control:
         """The order itself comes along, for the case that no disk had room for it."""
         self._look()
         if isinstance(order, dict):
-            with suppress(TypeError, ValueError):
+            with suppress(TypeError, ValueError, OverflowError):
                 given = Order(**order)
                 self._attempt.obey(given._replace(grace_s=float(given.grace_s)))
 
@@ -184,7 +184,7 @@ class _Client:
     def _take(self, line: bytes) -> None:
         try:
             question = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             question = None
         self._answer(question, self)
 

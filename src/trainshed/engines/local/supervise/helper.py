@@ -51,18 +51,18 @@ class Helper:
         channel: int | None = None,
     ) -> None:
         """Start it; after ``limit_s`` seconds it is killed.  ``channel`` becomes descriptor 3."""
-        wiring = Wiring(self._pipe("stdout"), self._pipe("stderr"), channel)
-        errors = self._pipe("errors")
+        ends: list[int] = []
         try:
-            self._pid = fork_exec(
-                Command(argv, env, cwd), wiring, errors, descriptors=self._descriptors
-            )
+            ends.extend(map(self._pipe, ("stdout", "stderr", "errors")))
+            wiring = Wiring(ends[0], ends[1], channel)
+            command = Command(argv, env, cwd)
+            self._pid = fork_exec(command, wiring, ends[2], descriptors=self._descriptors)
         except OSError as error:
             self._heard(f"cannot start {argv[0]}: {error.strerror}", "stderr")
             self._loop.after(0.0, partial(self._finish, _NOT_STARTED))
             return
         finally:
-            for descriptor in (wiring.stdout, wiring.stderr, errors):
+            for descriptor in ends:
                 os.close(descriptor)
         self._children.expect(self._pid, self._ended)
         if limit_s is not None:

@@ -71,7 +71,7 @@ class Loop:
     def turn(self) -> None:
         """Wait until something can be read or is due, and make the calls."""
         for key, _ in self._selector.select(self._wait_s()):
-            if key.fileobj in self._selector.get_map():  # an earlier call may have closed it
+            if self._is_awaited(key):
                 key.data()
         while self._timers and self._timers[0].at_s <= self.now():
             heapq.heappop(self._timers).ring()
@@ -79,6 +79,13 @@ class Loop:
     def close(self) -> None:
         """Wait for nothing any more."""
         self._selector.close()
+
+    def _is_awaited(self, key: selectors.SelectorKey) -> bool:
+        """False: an earlier call has closed it; its number may be another's by now."""
+        try:
+            return self._selector.get_key(key.fileobj) is key
+        except (KeyError, ValueError):  # the second for what is closed and has no number any more
+            return False
 
     def _wait_s(self) -> float:
         if not self._timers:

@@ -213,7 +213,7 @@ def _has_begun(folder: AttemptFolder) -> bool:
 def _record(line: bytes) -> Record | None:
     try:
         return decode(line)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -1,13 +1,12 @@
 """The replicas of an attempt, all started or none, and what is known of their ends."""
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from trainshed.engines.local import tree
 from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.children import Children, Death
 from trainshed.engines.local.supervise.ends import describe_end
@@ -17,9 +16,21 @@ from trainshed.engines.local.supervise.limits import Usage
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.output import Output, Source
 from trainshed.engines.local.supervise.records import Exit
-from trainshed.engines.local.supervise.spawn import Command, Wiring, fork_exec, read_fault
+from trainshed.engines.local.supervise.spawn import (
+    Command,
+    Wiring,
+    descriptors_left,
+    fork_exec,
+    read_fault,
+)
+from trainshed.engines.local.supervise.terminating import Terminator
 
 _FAULT_BYTES_MAX: Final = 1 << 16
+_PIPES: Final = 2
+#: Open files that are needed while replicas run: the log, the socket, those who ask, helpers.
+_SPARE_DESCRIPTORS: Final = 48
+#: What a machine lacks for a while.
+_PASSES: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
 
 
 class Replicas:
@@ -42,6 +53,8 @@ class Replicas:
         self._replicas: Sequence[Replica] = ()
         self._began_s: dict[int, float] = {}
         self._stopped: set[int] = set()
+        self._terminator = Terminator()
+        self._looks_for_orphans = False
         self._told_s: float | None = None
         self._killed: set[int] = set()
         self._hows: dict[str, str] = {}
@@ -53,10 +66,15 @@ class Replicas:
         self.have_started = False
         self.fault: str | None = None
         """Why they could not be started, if so."""
+        self.is_worth_another_try = False
+        """Whether that is the machine's fault, and passes."""
 
     def start(self, replicas: Sequence[Replica], hosts_file: str) -> None:
         """Fork all of them; ``have_started`` or ``fault`` says later how that went."""
         self._replicas = replicas
+        if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
+            self.fault = f"cannot start {len(replicas)} processes: too few open files are allowed"
+            return
         faults, errors = os.pipe()
         try:
             for index, replica in enumerate(replicas):
@@ -64,6 +82,7 @@ class Replicas:
                 self._fork(index, replica, errors, mount)
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
+            self.is_worth_another_try = error.errno in _PASSES
         finally:
             os.close(errors)
         self._loop.on_readable(faults, partial(self._hear, faults))
@@ -88,30 +107,17 @@ class Replicas:
         """
         self._stopped |= set(self.living)
         self._told_s = self._loop.now()
-        for pid in self.living.values():
-            for signum in (signal.SIGTERM, signal.SIGCONT):  # a suspended one hears it too
-                with suppress(OSError):
-                    os.kill(pid, signum)
+        self._terminator.leaders(self.living.values())
         self._terminate_orphans()
 
     def terminate_all(self) -> None:
-        """Ask every process to end, wherever it stands."""
+        """Ask everybody to end who has not been asked, wherever it stands."""
         self._stopped |= set(self.living)
-        me = os.getpid()
-        for signum in (signal.SIGTERM, signal.SIGCONT):
-            tree.send_to_all(list(tree.descendants(me)), me, signum)
+        self._terminator.everybody()
 
     def _terminate_orphans(self) -> None:
-        """Those that no living replica has below it."""
-        me = os.getpid()
-        listed = list(tree.descendants(me))
-        kept = set(self.living.values())
-        for parent, child in listed:  # parents come first
-            if parent in kept:
-                kept.add(child)
-        orphans = [(parent, child) for parent, child in listed if child not in kept]
-        for signum in (signal.SIGTERM, signal.SIGCONT):
-            tree.send_to_all(orphans, me, signum)
+        self._looks_for_orphans = False
+        self._terminator.orphans(self.living.values())
 
     def kill(self) -> None:
         """Kill every process, at once; to be repeated until none lives."""
@@ -186,8 +192,9 @@ class Replicas:
             oom=_ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
             peak_memory_bytes=usage.peak_bytes,
         )
-        if self._stopped:
-            self._terminate_orphans()
+        if self._stopped and not self._looks_for_orphans:  # one look for all that end together
+            self._looks_for_orphans = True
+            self._loop.after(0.0, self._terminate_orphans)
 
 
 def _ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001

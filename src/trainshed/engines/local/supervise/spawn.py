@@ -51,6 +51,15 @@ def raise_descriptor_limit() -> tuple[int, int]:
     return before
 
 
+def descriptors_left() -> int:
+    """How many more files this process may open."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return allowed - len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
 def fork_exec(  # noqa: PLR0913 - what a process is made of
     command: Command,
     wiring: Wiring,

@@ -24,6 +24,8 @@ _READ_BYTES = 1 << 16
 
 #: What training writes beside its checkpoints.
 _OTHERS = ("events.out.tfevents",)
+#: gcloud puts the packages of a job below its job directory, in a folder named by their SHA-256.
+_DIGEST_DIGITS = 64
 
 
 class CheckpointWatch:
@@ -102,12 +104,16 @@ def _walk(folders: Sequence[str]) -> Iterator[tuple[str, set[str]]]:
     folders_left, files_left = FOLDERS_MAX, FILES_MAX
     for top in folders:
         for folder, below, names in os.walk(top):
-            below[:] = [name for name in below if not name.startswith(".")]
+            below[:] = [name for name in below if not name.startswith(".") and not _is_digest(name)]
             files = {os.path.join(folder, name) for name in names if _may_be_one(folder, name)}
             folders_left, files_left = folders_left - 1, files_left - len(files)
             if folders_left < 0 or files_left < 0:
                 return
             yield folder, files
+
+
+def _is_digest(name: str) -> bool:
+    return len(name) == _DIGEST_DIGITS and not name.strip("0123456789abcdef")
 
 
 def _may_be_one(folder: str, name: str) -> bool:

@@ -1,0 +1,35 @@
+"""A supervisor that may open few files fails at once, or never for the want of them."""
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, marked, order, until
+from engines.support import FOREVER
+from trainshed.engines.base import Phase
+from trainshed.engines.local import beginning
+
+ALLOWED = 96
+
+
+@pytest.fixture
+def engine(root, monkeypatch):
+    """An engine whose supervisors may open few files."""
+    real = beginning.supervisor_argv
+    monkeypatch.setattr(
+        beginning,
+        "supervisor_argv",
+        lambda attempt: ("/bin/sh", "-c", f'ulimit -n {ALLOWED}; exec "$@"', "sh", *real(attempt)),
+    )
+    return engine_at(root)
+
+
+@pytest.mark.parametrize("count", [10, 44, 60])
+def test_replicas_are_started_only_where_files_are_left_for_all_that_follows(engine, mark, count):
+    engine.launch(KEY, marked(mark, *[FOREVER] * count), ())
+    found = until(engine, Phase.READY, Phase.ENDED)
+    if found.phase is Phase.ENDED:
+        assert found.fault == f"cannot start {count} processes: too few open files are allowed"
+        return
+    engine.stop(KEY, order(60.0))
+    found = ended(engine)
+    assert found.fault is None
+    assert found.outcome.interrupted

@@ -1,0 +1,32 @@
+"""How long an attempt ran of which nobody saw the end."""
+
+import os
+from pathlib import Path
+
+from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.telling import ran_s
+
+BEGAN_S = 1_800_000_000
+
+
+def written(path, after_s):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    os.utime(path, (BEGAN_S + after_s, BEGAN_S + after_s))
+
+
+def test_an_attempt_ran_until_its_last_sign_of_life_and_not_until_somebody_looked(tmp_path):
+    folder = AttemptFolder(tmp_path)
+    written(folder.errand, 0)
+    written(folder.records, 5)
+    assert ran_s(folder) == 5
+    written(tmp_path / "log" / "00000001.jsonl", 60)
+    assert ran_s(folder) == 60
+    written(Path(folder.shared) / "workerpool0-0", 300)
+    written(folder.order, 90_000)  # by the server that came back
+    assert ran_s(folder) == 300
+
+
+def test_without_its_errand_nobody_can_say_it(tmp_path):
+    assert ran_s(AttemptFolder(tmp_path)) is None
