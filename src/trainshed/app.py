@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -129,6 +130,7 @@ def build(
         pace=Pace(grace_s=settings.grace_s),
         budgets=settings.budgets,
         hang_restart=settings.hang_restart,
+        clock=partial(_time_of, store),
     )
     logs = LogService(store, JobLog(jobs_dir))
     rules = SubmitRules(
@@ -172,6 +174,11 @@ def build(
     )
 
 
+def _time_of(store: StoreBase) -> datetime:
+    """The time by which the store stamps; unlike the machine's it never jumps."""
+    return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
+
+
 def _closed(folder: Path) -> Path:
     """A folder that is the server's alone: what lies in it are jobs' environments and programs."""
     folder.mkdir(exist_ok=True)
@@ -185,11 +192,13 @@ def _housekeeping(settings: Settings, store: StoreBase, jobs_dir: Path) -> House
         job_log=JobLog(jobs_dir),
         bytes_max=settings.log_bytes_max,
         days_max=settings.log_days_max,
+        clock=lambda: store.now().timestamp(),
     )
     expiry = Expiry(
         store=store,
         remove=partial(remove_folder, jobs_dir),
         days_max=settings.finished_days_max,
+        clock=store.now,
     )
     return Housekeeping(
         {

@@ -253,3 +253,64 @@ def restart(world, controller, uid):
         if world.state(uid) is JobState.RUNNING and world.node(uid) not in orders:
             return
     raise AssertionError("it does not start again")
+
+
+def test_a_shorter_notice_shortens_one_that_was_given(make_world):
+    world, controller, uid = running_job(make_world, nodes(2), notice_s=None)
+    first, key = world.node(uid), world.key(uid)
+    world.maintain(first, 3600.0)
+    go(controller, 2)
+    world.maintain(first, 30.0)
+    go(controller, 3)
+    assert [order.grace_s for order in world.engine.orders[key]] == [3600.0, 30.0]
+    assert world.state(uid) is JobState.RESTARTING
+    assert world.story(uid).count("RESTART_ORDERED") == 2
+    assert world.job(uid).restarts == Restarts(maintenance=1), "it is one restart"
+    world.clock.s += 31
+    go(controller, 3)
+    assert (world.state(uid), world.job(uid).attempt) == (JobState.RUNNING, 2)
+
+
+def test_a_longer_notice_and_a_new_leader_change_nothing_of_one_that_was_given(make_world):
+    world, controller, uid = running_job(make_world, nodes(2), notice_s=None)
+    first, key = world.node(uid), world.key(uid)
+    world.maintain(first, 60.0)
+    go(controller, 2)
+    world.maintain(first, 3600.0)
+    go(controller, 2)
+    controller = world.controller()
+    go(controller, 2)
+    assert [order.grace_s for order in world.engine.orders[key]] == [60.0]
+    world.maintain(first, 10.0)
+    controller = world.controller()
+    go(controller, 2)
+    assert [order.grace_s for order in world.engine.orders[key]] == [60.0, 10.0]
+
+
+def test_a_doomed_job_still_fails_of_its_maintenance_when_its_notice_is_shortened(make_world):
+    scheduling = Scheduling(disable_retries=True)
+    world, controller, uid = running_job(make_world, nodes(2), notice_s=None, scheduling=scheduling)
+    world.maintain(world.node(uid), 3600.0)
+    go(controller, 2)
+    world.maintain(world.node(uid), 5.0)
+    go(controller, 2)
+    world.clock.s += 6
+    go(controller, 2)
+    assert world.state(uid) is JobState.FAILED
+    assert "disableRetries" in world.error(uid).message
+
+
+@pytest.mark.parametrize("order", [NodeState.DRAINED, NodeState.MAINTENANCE])
+def test_once_a_node_is_drained_nothing_is_placed_on_it(make_world, order):
+    world: World = make_world(nodes(1), script=runs())
+    controller = world.controller()
+    world.submit()
+    go(controller)
+    world.store.set_node_state("node-0", order, 60.0)  # said to another server, a moment ago
+    once_only = world.submit(scheduling=Scheduling(disable_retries=True))
+    controller.schedule_once()
+    controller.maintain_once()
+    go(controller)
+    assert world.state(once_only) is JobState.QUEUED
+    assert world.job(once_only).attempt == 0
+    assert world.job(once_only).job.explanation.reason is Reason.DRAINED

@@ -1,5 +1,6 @@
 """Jobs that are over are forgotten after some days: rows, story and folder (R11)."""
 
+import time
 from datetime import UTC, datetime
 from functools import partial
 
@@ -8,6 +9,7 @@ import pytest
 from trainshed.model.status import JobState
 from trainshed.service.expiry import Expiry, remove_folder
 from trainshed.store.opening import open_store
+from trainshed.store.steady_clock import SteadyClock
 from trainshed.testing.store_builders import HandClock, add, go
 
 DAY_S = 86_400
@@ -97,3 +99,49 @@ def test_a_store_that_keeps_its_jobs_does_not_hold_the_caller(shelf):
     shelf.store.forget = lambda _uids: None
     assert shelf.tidy(0.5) == 1
     assert shelf.store.job_by_uid(uid) is not None
+
+
+def test_a_folder_that_cannot_be_removed_keeps_no_other_job(shelf):
+    """One that a container left to root would otherwise fill the disk with all that came after."""
+    stuck, *others = [shelf.job(JobState.SUCCEEDED) for _ in range(250)]
+    shelf.clock.forward(DAY_S)
+
+    def remove(uid):
+        if uid == stuck:
+            raise PermissionError("root's")
+        remove_folder(shelf.jobs_dir, uid)
+
+    with pytest.raises(PermissionError, match="root's"):
+        shelf.tidy(0.5, remove)
+    assert shelf.folders == {stuck}
+    assert shelf.store.job_by_uid(stuck) is not None
+    assert all(shelf.store.job_by_uid(uid) is None for uid in others)
+
+
+def test_where_no_folder_can_be_removed_it_is_not_tried_for_ever(shelf):
+    for _ in range(150):
+        shelf.job(JobState.SUCCEEDED)
+    shelf.clock.forward(DAY_S)
+    tried = []
+
+    def refuse(uid):
+        tried.append(uid)
+        raise PermissionError("read-only")
+
+    with pytest.raises(PermissionError):
+        shelf.tidy(0.5, refuse)
+    assert len(tried) == len(set(tried)) <= 150
+
+
+def test_a_wall_clock_that_was_set_makes_no_job_old(tmp_path):
+    wall_ns = time.time_ns()
+    steady = SteadyClock(wall=lambda: wall_ns)
+    store = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}", steady)
+    uid = add(store).uid
+    go(store, uid, JobState.SUCCEEDED)
+    wall_ns += 400 * DAY_S * 10**9
+    removed = []
+    Expiry(store=store, remove=removed.append, days_max=30.0, clock=store.now).tidy()
+    assert not removed
+    assert store.job_by_uid(uid) is not None
+    store.close()

@@ -13,6 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.service.jobs import ANY_LOCATION
 from trainshed.service.operations import OperationService
 from trainshed.service.paging import TOKEN_S_MAX
+from trainshed.store.decisions import cancel_step
 from trainshed.store.records import Kind
 from trainshed.wire.ml_v1 import render as ml_v1
 
@@ -209,6 +210,20 @@ def test_a_stale_etag_refuses_the_patch_and_today_s_lets_it_pass(desk):
         assert (found.code, found.code.http) == (Code.ABORTED, 409)
     etag = base64.b64encode(patched.job.etag).decode()
     assert patch(desk, {"etag": etag}, "etag").job.labels == {"b": "2"}
+
+
+def test_a_patch_of_a_job_that_has_just_been_forgotten_finds_none(desk, monkeypatch):
+    created = desk.ml(ml_job())
+    desk.store.apply([cancel_step(created)])
+    found = desk.store.job
+
+    def found_last(*name):
+        record = found(*name)
+        desk.store.forget([record.uid])
+        return record
+
+    monkeypatch.setattr(desk.store, "job", found_last)
+    assert refusal(patch, desk, {"labels": {"a": "1"}}, "labels").code is Code.NOT_FOUND
 
 
 @pytest.mark.parametrize(

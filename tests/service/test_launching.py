@@ -171,11 +171,16 @@ def test_a_later_attempt_knows_where_checkpoints_may_lie(desk, launch, tmp_path)
     record = desk.custom(custom_job(**base))
     assert launch(record, 1, []).checkpoints == ()
     again = launch(record, 2, [])
-    assert again.checkpoints == (f"{tmp_path}/buckets/out/a/checkpoints",)
-    assert again.primary.env["AIP_CHECKPOINT_DIR"] == f"{again.checkpoints[0]}/"
+    assert again.checkpoints[-1] == f"{tmp_path}/buckets/out/a/checkpoints"
+    assert again.primary.env["AIP_CHECKPOINT_DIR"] == f"{again.checkpoints[-1]}/"
     record = desk.ml(ml_job(jobDir="gs://out/j"))
-    assert launch(record, 2, []).checkpoints == (f"{tmp_path}/buckets/out/j",)
-    assert launch(desk.custom(custom_job(name="no output")), 2, []).checkpoints == ()
+    assert launch(record, 2, []).checkpoints[-1] == f"{tmp_path}/buckets/out/j"
+
+
+def test_checkpoints_in_the_folder_of_an_earlier_attempt_are_missed(desk, launch):
+    record = desk.custom(custom_job(name="told no place"))
+    starts = [launch(record, attempt, []).cwd for attempt in (1, 2)]
+    assert launch(record, 3, []).checkpoints == tuple(f"{cwd}/checkpoints" for cwd in starts)
 
 
 @pytest.mark.parametrize(

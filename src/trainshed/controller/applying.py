@@ -1,11 +1,14 @@
-"""Writes steps in batches, so that one bad step is nobody else's, and says whose it was."""
+"""Writes steps in batches, so that one bad step is nobody else's, and reads jobs' stories."""
 
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from trainshed.model.faults import EngineFault
 from trainshed.store.base import Jobs, StoreFault
-from trainshed.store.records import Step
+from trainshed.store.records import Step, StoredEvent
+
+_EVENTS_AT_ONCE = 1000
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,6 +34,14 @@ def batches(steps: Sequence[Step], size: int) -> Iterator[Sequence[Step]]:
         yield part
 
 
+def events_of_attempt(store: Jobs, uid: int, attempt: int) -> Iterator[StoredEvent]:
+    """What an attempt's story says, whichever server wrote it."""
+    seq = 0
+    while events := store.events(uid, after=seq, limit=_EVENTS_AT_ONCE):
+        seq = events[-1].seq
+        yield from (event for event in events if event.attempt == attempt)
+
+
 def log_with_story(store: Jobs, uid: int, doing: str) -> None:
     """Log the exception being handled with the story of its job: it is our mistake."""
     try:
@@ -38,6 +49,14 @@ def log_with_story(store: Jobs, uid: int, doing: str) -> None:
     except StoreFault as fault:
         story = f"  (its story cannot be read: {fault})"
     _LOG.exception("%s job %d; its story:\n%s", doing, uid, story)
+
+
+def log_not_taken(store: Jobs, uid: int, error: Exception) -> None:
+    """Log why an engine did not take a command: what it can say itself is no mistake of ours."""
+    if isinstance(error, OSError | EngineFault):
+        _LOG.warning("a command of job %d was not taken and will be repeated: %s", uid, error)
+    else:
+        log_with_story(store, uid, "the engine did not take a command of")
 
 
 def _alone(store: Jobs, step: Step) -> bool:

@@ -1,9 +1,17 @@
-"""Jobs whose time to wait or to run is over are cancelled, with an error that says so (R11)."""
+"""Jobs whose time to wait or to run is over are cancelled, with an error that says so (R11).
+
+An attempt that is over already is left to whoever observes it: no server may have lived when it
+ended, and what it has done within its time must not be taken from it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from trainshed.controller.applying import apply_all
 from trainshed.controller.leases import Leases
+from trainshed.engines.base import AttemptKey, Engine, Phase
 from trainshed.lifecycle.deadlines import overdue
-from trainshed.model.status import JobError
+from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase
 from trainshed.store.decisions import ending_step
@@ -14,13 +22,24 @@ DEADLINE_EXCEEDED = 4
 
 _AT_ONCE = 500
 
+#: What must not be seen of the attempt of a job that is to be ended.  One that never ran may be
+#: unknown or absent because nobody could launch it.
+_OVER: Final[Mapping[JobState, Collection[Phase]]] = {
+    JobState.PREPARING: {Phase.ENDED},
+    JobState.RUNNING: {Phase.ENDED, Phase.LOST, Phase.UNKNOWN},
+    JobState.RESTARTING: {Phase.ENDED},
+}
+
 
 class Deadlines:
     """Ends jobs that are overdue while this server leads."""
 
-    def __init__(self, store: StoreBase, leases: Leases, *, grace_s: float, batch: int) -> None:
+    def __init__(
+        self, store: StoreBase, engine: Engine, leases: Leases, *, grace_s: float, batch: int
+    ) -> None:
         """Nothing is read before the first ``once``."""
         self._store = store
+        self._engine = engine
         self._leases = leases
         self._grace_s = grace_s
         self._batch = batch
@@ -30,13 +49,22 @@ class Deadlines:
         if not self._leases.leading:
             return 0
         server = self._leases.name
-        due = self._store.due(limit=_AT_ONCE)
+        due = self._not_over(self._store.due(limit=_AT_ONCE))
         if not due:
             return 0
         records = self._store.jobs_by_uid([job.uid for job in due])
         found = [self._step(job, records[job.uid], server) for job in due if job.uid in records]
         steps = [step for step in found if step is not None]
         return sum(apply_all(self._store, steps, self._batch))
+
+    def _not_over(self, due: Iterable[Due]) -> Sequence[Due]:
+        """Those whose attempt is not over, as far as can be said now."""
+        by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
+        with_attempt = [key for key, job in by_key.items() if job.state in _OVER]
+        for seen in self._engine.observe(with_attempt) if with_attempt else ():
+            if seen.phase in _OVER[by_key[seen.key].state]:
+                del by_key[seen.key]
+        return tuple(by_key.values())
 
     def _step(self, due: Due, record: JobRecord, server: str) -> Step | None:
         """The job as it was when it was due: if it has moved on since, the step does not fit."""

@@ -7,6 +7,7 @@ what was told.  By default nothing else is done, since a long evaluation may loo
 from dataclasses import dataclass, field
 
 from trainshed.controller import orders, words
+from trainshed.controller.applying import events_of_attempt
 from trainshed.controller.verdicts import Terms, Verdict
 from trainshed.engines.base import AttemptKey, Observation, Phase
 from trainshed.model.restarts import Cause
@@ -14,8 +15,6 @@ from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import Jobs
 from trainshed.store.records import Active
-
-_EVENTS_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -83,13 +82,5 @@ class Hangs:
 
     def _told(self, key: AttemptKey) -> set[str]:
         """The replicas of an attempt whose hang was told before, maybe by another server."""
-        told: set[str] = set()
-        seq = 0
-        while events := self._store.events(key.uid, after=seq, limit=_EVENTS_AT_ONCE):
-            seq = events[-1].seq
-            told |= {
-                str(event.data.get("task_name"))
-                for event in events
-                if event.kind == "HUNG" and event.attempt == key.attempt
-            }
-        return told
+        told = events_of_attempt(self._store, key.uid, key.attempt)
+        return {str(event.data.get("task_name")) for event in told if event.kind == words.HUNG}

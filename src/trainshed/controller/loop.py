@@ -8,7 +8,7 @@ crash between any two steps, or inside one, loses nothing; tests call the steps 
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from trainshed.controller.deadlines import Deadlines
 from trainshed.controller.fleet import Fleet
@@ -37,10 +37,6 @@ _OBSERVE_REST = 1.0
 _MANY = COMMANDS_MAX // 2
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Controller:
     """One server's share of the work.
 
@@ -60,7 +56,7 @@ class Controller:
         budgets: Budgets | None = None,
         hang_restart: bool = False,
         pace: Pace | None = None,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is read or started before ``start`` or a step.
@@ -82,11 +78,13 @@ class Controller:
             self._leases,
             holdings,
             quotas=quotas,
-            clock=clock,
+            clock=clock or store.now,
             monotonic=monotonic,
             pace=pace,
         )
-        self._deadlines = Deadlines(store, self._leases, grace_s=pace.grace_s, batch=pace.batch)
+        self._deadlines = Deadlines(
+            store, engine, self._leases, grace_s=pace.grace_s, batch=pace.batch
+        )
         self._maintenance = Maintenance(
             store,
             self._leases,

@@ -3,13 +3,16 @@
 What is to be done is found anew in every pass, from the orders and the places: a server that is
 killed between any two steps has forgotten nothing.  A job that may not be started again
 (``disableRetries``) is left alone on a node that is only drained; for a maintenance it gets the
-same notice as the others, and has FAILED (UNAVAILABLE) when nothing of it lives.
+same notice as the others, and has FAILED (UNAVAILABLE) when nothing of it lives.  A second order
+with a shorter notice shortens what is left of the first; a longer one comes too late for those
+that have had theirs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from trainshed.controller import orders
-from trainshed.controller.applying import apply_all
+from trainshed.controller import orders, words
+from trainshed.controller.applying import apply_all, events_of_attempt
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.verdicts import Terms, step_of
@@ -20,6 +23,7 @@ from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase
 from trainshed.store.records import Active, Holding, JobRecord, NodeOrder, Step
 
+_NEVER: Final = float("inf")
 _RESTARTABLE = frozenset({JobState.PREPARING, JobState.RUNNING})
 
 _Attempt = tuple[int, int]
@@ -51,8 +55,8 @@ class Maintenance:
         self._grace_s = grace_s
         self._batch = batch
         self._found = found
-        self._settled: set[_Attempt] = set()
-        """Attempts on such nodes that end already: they never run again."""
+        self._settled: dict[_Attempt, float] = {}
+        """Attempts on such nodes that end already, they never run again: the notice they had."""
 
     def once(self) -> int:
         """One pass; how many jobs were given notice.  0 while another server leads."""
@@ -61,8 +65,8 @@ class Maintenance:
         server = self._leases.name
         found = {o.name: o for o in self._store.node_orders() if o.state is NodeState.MAINTENANCE}
         on_them = self._on(found) if found else {}
-        self._settled &= on_them.keys()
-        new = on_them.keys() - self._settled
+        self._settled = {key: s for key, s in self._settled.items() if key in on_them}
+        new = [key for key in on_them if not self._had(key, on_them[key])]
         if not new:
             return 0
         self._found()
@@ -89,17 +93,35 @@ class Maintenance:
             attempt = (record.uid, record.attempt)
             if attempt not in on_them:
                 continue  # its places are others by now
+            node = on_them[attempt]
             if record.job.status.state in _RESTARTABLE:
-                yield self._step(record, on_them[attempt], server)
-            else:
-                self._settled.add(attempt)
+                yield self._step(record, self._order(node), server)
+                continue
+            self._settled[attempt] = self._given_s(record)
+            if not self._had(attempt, node):
+                del self._settled[attempt]  # until the shorter one stands in its story
+                yield orders.sooner(record, self._order(node), server)
 
-    def _step(self, record: JobRecord, node: NodeOrder, server: str) -> Step:
-        order = StopOrder(
+    def _had(self, attempt: _Attempt, node: NodeOrder) -> bool:
+        """Whether an attempt is known to end, and no later than the node's order says."""
+        return self._settled.get(attempt, _NEVER) <= self._notice_s(node)
+
+    def _given_s(self, record: JobRecord) -> float:
+        """The shortest notice that the newest attempt was given; a cancel leaves less."""
+        if record.job.status.state is not JobState.RESTARTING:
+            return 0.0
+        told = events_of_attempt(self._store, record.uid, record.attempt)
+        given = (e.data.get("notice_s") for e in told if e.kind == words.RESTART_ORDERED)
+        return min((s for s in given if isinstance(s, int | float)), default=_NEVER)
+
+    def _order(self, node: NodeOrder) -> StopOrder:
+        return StopOrder(
             grace_s=self._notice_s(node),
             reason=StopReason.MAINTENANCE,
             message=f"The node {node.name} goes into maintenance.",
         )
+
+    def _step(self, record: JobRecord, order: StopOrder, server: str) -> Step:
         terms = Terms(scheduling=record.job.spec.scheduling, budgets=self._budgets)
         active = Active(
             uid=record.uid,

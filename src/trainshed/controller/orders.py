@@ -5,9 +5,9 @@ from trainshed.controller.verdicts import UNAVAILABLE, Terms, Verdict
 from trainshed.lifecycle.events import RestartOrdered
 from trainshed.lifecycle.restart import may_restart, spent
 from trainshed.model.restarts import Cause
-from trainshed.model.status import JobError
+from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
-from trainshed.store.records import Active
+from trainshed.store.records import Active, CommandKind, JobRecord, Step
 
 
 def restart(active: Active, order: StopOrder, cause: Cause, terms: Terms) -> Verdict | None:
@@ -31,4 +31,22 @@ def last_stop(order: StopOrder, cause: Cause, terms: Terms) -> Verdict:
     doom = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
     return Verdict(
         event=RestartOrdered(), story=(words.stopping(order, doom),), error=doom, stop=order
+    )
+
+
+def sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
+    """A shorter notice for an attempt that has been given one: it was counted and stays RESTARTING.
+
+    What the job will have failed of stands in its row, and is written again to stay there.
+    """
+    doom = record.job.status.error
+    return Step(
+        uid=record.uid,
+        version=record.version,
+        state=JobState.RESTARTING,
+        error=doom,
+        events=(words.stopping(order, doom),),
+        commands=(CommandKind.STOP,),
+        stop=order,
+        server=server,
     )

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeGuard
 
 from trainshed.controller import replicas, words
-from trainshed.controller.applying import log_with_story
+from trainshed.controller.applying import log_not_taken, log_with_story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.verdicts import (
@@ -25,6 +26,7 @@ from trainshed.engines.base import AttemptKey, Engine
 from trainshed.lifecycle import decide
 from trainshed.model.faults import EngineFault, Fault
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.passing import passes
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
@@ -165,19 +167,19 @@ class Performer:
         return StopOrder(grace_s=self._grace_s, reason=StopReason.END, message=_OVER)
 
     def _launch(self, key: AttemptKey, record: JobRecord | None, server: str) -> bool:
-        if (
-            record is None
-            or record.attempt != key.attempt
-            or record.job.status.state is not JobState.PREPARING
-        ):
+        if not _is_to_begin(record, key):
             return True  # it has ended or is being cancelled: the STOP has come or will come
         held = self._holdings.of(key)
-        if held is None:
-            raise AssertionError(f"attempt {key} is to be launched and holds no places")
+        if held is None:  # read later than the job, which may be over by now
+            if _is_to_begin(self._store.job_by_uid(key.uid), key):
+                raise AssertionError(f"attempt {key} is to be launched and holds no places")
+            return True
         try:
             plan = self._composed(record, key, held.seats)
             self._engine.launch(key, plan, held.seats)
         except (Fault, EngineFault, _CannotCompose) as error:
+            if passes(error):
+                raise
             return self._give_up(record, held, error, server)
         return True
 
@@ -188,7 +190,7 @@ class Performer:
             raise
         except Exception as error:
             tries = self._delays[key].tries + 1 if key in self._delays else 1
-            if tries < COMPOSE_TRIES_MAX:
+            if tries < COMPOSE_TRIES_MAX or passes(error):
                 raise
             log_with_story(self._store, key.uid, "cannot compose")
             raise _CannotCompose(error) from error
@@ -214,10 +216,15 @@ class Performer:
         tries = self._delays[key].tries + 1 if key in self._delays else 1
         pause = min(_BACKOFF_S_MAX, 2.0**tries / 4)
         if tries == 1:
-            log_with_story(self._store, key.uid, "the engine did not take a command of")
+            log_not_taken(self._store, key.uid, error)
             self._store.add_event(key.uid, words.not_taken(error))
         self._delays[key] = _Delay(tries, self._monotonic() + pause)
         return False
+
+
+def _is_to_begin(record: JobRecord | None, key: AttemptKey) -> TypeGuard[JobRecord]:
+    found = record and (record.attempt, record.job.status.state)
+    return found == (key.attempt, JobState.PREPARING)
 
 
 class _CannotCompose(Exception):

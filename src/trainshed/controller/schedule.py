@@ -18,7 +18,7 @@ from trainshed.controller.pace import Pace
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.events import Placed
 from trainshed.model.explanation import Explanation, Reason
-from trainshed.model.resources import Node, Seat
+from trainshed.model.resources import Node, NodeState, Seat
 from trainshed.model.status import JobState
 from trainshed.placement.plan import Planner
 from trainshed.placement.request import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
@@ -156,7 +156,11 @@ class Scheduler:
 
     def _place(self, placed: Mapping[int, Sequence[Seat]], server: str) -> Collection[int]:
         """Write the places; the uids of the jobs that have them now."""
-        jobs = [waiting for waiting in self._front if waiting.uid in placed]
+        closed = self._closed() if placed else frozenset()
+        open_to = {
+            uid for uid, seats in placed.items() if closed.isdisjoint(seat.node for seat in seats)
+        }
+        jobs = [waiting for waiting in self._front if waiting.uid in open_to]
         if not jobs or not self._leases.leading:
             return ()
         owners = self._store.servers() or (server,)
@@ -168,6 +172,13 @@ class Scheduler:
             # the mirror of the holdings would bring it too, as news that make another pass due
             self._hold(_holding(job, placed[job.uid], self._clock()))
         return {job.uid for job in done}
+
+    def _closed(self) -> frozenset[str]:
+        """Nodes that were drained since they were read: what is placed on them would be ended."""
+        closed = frozenset(order.name for order in self._store.node_orders())
+        if any(node.name in closed and node.state is NodeState.READY for node in self._nodes):
+            self.look_at_nodes()
+        return closed
 
     def _tell(self, found: Mapping[int, Explanation]) -> None:
         rest = iter(found.items())

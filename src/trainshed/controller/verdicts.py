@@ -97,6 +97,7 @@ def step_of(
         server=server,
         stop=verdict.stop,
         restarts=verdict.restarts,
+        ran_s_max=_ran_s(seen) if seen else None,
     )
 
 
@@ -117,6 +118,13 @@ def _rows(
     if after is JobState.RUNNING:
         return replicas.running(held)
     return replicas.ended(held, seen.outcome)
+
+
+def _ran_s(seen: Observation) -> float | None:
+    """How long the attempt ran at the most; None where nobody knows, or where it runs on."""
+    if seen.outcome is not None and seen.outcome.replicas:
+        return max(ended.seconds for ended in seen.outcome.replicas)
+    return seen.ran_s
 
 
 def _ready(_active: Active, _seen: Observation, _terms: Terms) -> Verdict:

@@ -6,6 +6,7 @@ from typing import Final
 
 from trainshed.controller import ends
 from trainshed.engines.base import Hang, Outcome
+from trainshed.model.faults import EngineFault
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
@@ -19,6 +20,10 @@ PREPARING: Final = NewEvent(kind="PREPARING", message="Job is preparing.")
 RUNNING: Final = NewEvent(kind="RUNNING", message="Job is running.")
 SUCCEEDED: Final = NewEvent(kind="SUCCEEDED", message="Job completed successfully.")
 CANCELLED: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
+
+#: Kinds of events that are read again: what was told once need not be told by the next server.
+HUNG: Final = "HUNG"
+RESTART_ORDERED: Final = "RESTART_ORDERED"
 
 _WARNING: Final = {"severity": "WARNING"}
 
@@ -52,7 +57,7 @@ def stopping(order: StopOrder, doom: JobError | None) -> NewEvent:
     after = "will not start again" if doom else "will start again"
     notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
     return NewEvent(
-        kind="RESTART_ORDERED",
+        kind=RESTART_ORDERED,
         message=f"{order.message.rstrip('.')}: {notice}.",
         data={"reason": order.reason.value, "notice_s": order.grace_s, **_WARNING},
     )
@@ -61,7 +66,7 @@ def stopping(order: StopOrder, doom: JobError | None) -> NewEvent:
 def hung(hang: Hang) -> NewEvent:
     """That a replica shows no progress; what it was doing is kept beside the sentence."""
     return NewEvent(
-        kind="HUNG",
+        kind=HUNG,
         message=f"Replica {hang.task_name} has shown no progress for {hang.seconds:.0f} s.",
         data={
             "task_name": hang.task_name,
@@ -83,7 +88,8 @@ def recovered(task_name: str) -> NewEvent:
 
 def not_taken(error: Exception) -> NewEvent:
     """That the engine did not take a command, and will be asked again."""
-    text = f"The engine could not be told what to do and will be asked again: {error!r}."
+    why = str(error) if isinstance(error, OSError | EngineFault) else repr(error)
+    text = f"The engine could not be told what to do and will be asked again: {why}."
     return NewEvent(kind="ENGINE_RETRIED", message=text)
 
 

@@ -57,8 +57,3 @@ def decode(data: bytes) -> LogLine:
         text=text,
         trial=trial,
     )
-
-
-def stamp_of(data: bytes) -> int:
-    """The stamp of an encoded line, without decoding the rest.  Raises ValueError."""
-    return int(data[1 : data.index(b",")])

@@ -10,9 +10,9 @@ class Cause(enum.Enum):
     MAINTENANCE = "maintenance"
     """An administrator has taken the node away, with notice."""
     INFRA = "infra"
-    """The attempt was lost: its machine, its supervisor, its devices."""
+    """The attempt was lost: its machine, its supervisor, its devices; or it hung."""
     USER = "user"
-    """The program failed, or hung."""
+    """The program was ended by a signal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,15 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from trainshed.store.base import Work
 
 _AT_ONCE: Final = 100
-
-
-def _utc_now() -> datetime:
-    return datetime.now(tz=UTC)
+#: So many folders that cannot be removed tell that none can.
+_KEPT_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,26 +27,41 @@ class Expiry:
     """Removes the folder of a uid, or finds it gone; see ``remove_folder``."""
     days_max: float | None
     """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
-    clock: Callable[[], datetime] = _utc_now
+    clock: Callable[[], datetime]
+    """The time of the store, in which the ends of jobs are told: a wall clock that was set wrong
+    would make all jobs old at once."""
 
     def tidy(self) -> int:
         """Forget all whose time has come; how many.
 
         Folders go before rows: a server that is killed in between finds the rows again.  A folder
-        that cannot be removed keeps its job, and those that ended after it, for the next time.
+        that cannot be removed keeps its job for the next time, and none of the others.  Raises its
+        OSError in the end.
         """
         if self.days_max is None:
             return 0
         ended_before = self.clock() - timedelta(days=self.days_max)
         forgotten: set[int] = set()
-        while uids := self.store.expired(ended_before=ended_before, limit=_AT_ONCE):
+        kept: dict[int, OSError] = {}
+        while len(kept) < _KEPT_MAX:
+            oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(kept))
+            uids = [uid for uid in oldest if uid not in kept]
             if forgotten.issuperset(uids):
-                break  # the store keeps them, for a reason of its own
-            for uid in uids:
-                self.remove(uid)
-            self.store.forget(uids)
-            forgotten.update(uids)
+                break  # there are none, or the store keeps them, for a reason of its own
+            gone = [uid for uid in uids if self._is_removed(uid, kept)]
+            self.store.forget(gone)
+            forgotten.update(gone)
+        for error in kept.values():
+            raise error
         return len(forgotten)
+
+    def _is_removed(self, uid: int, kept: dict[int, OSError]) -> bool:
+        try:
+            self.remove(uid)
+        except OSError as error:
+            kept[uid] = error
+            return False
+        return True
 
 
 def remove_folder(jobs_dir: Path, uid: int) -> None:

@@ -1,6 +1,7 @@
-"""Which frameworks an interpreter has: asked of the interpreter itself, once a process."""
+"""What an interpreter has for a job: asked of the interpreter itself, once a process."""
 
 import functools
+import importlib.util
 import json
 import subprocess
 import sys
@@ -16,18 +17,22 @@ DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "XGBoost": ("xgboost", "xgboost-cpu"),
     "Ray": ("ray",),
 }
+#: The library that training programs may import.
+TRAINER = "trainshed_trainer"
 _ANSWER_S_MAX = 60.0
 
 _SCRIPT = """
 import json, sys
-from importlib import metadata
+from importlib import metadata, util
 found = {}
-for name in sys.argv[1:]:
+for name in sys.argv[2:]:
     try:
         found[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
-print(json.dumps({"python": list(sys.version_info[:2]), "versions": found}))
+has_trainer = util.find_spec(sys.argv[1]) is not None
+version = list(sys.version_info[:2])
+print(json.dumps({"python": version, "versions": found, "has_trainer": has_trainer}))
 """
 
 
@@ -38,6 +43,8 @@ class Installed:
     python: str = ""
     frameworks: Mapping[str, str] = field(default_factory=dict)
     """Version by framework, in the catalog's names."""
+    has_trainer: bool = False
+    """Whether a program can import the trainer library."""
 
 
 @functools.cache
@@ -45,10 +52,14 @@ def installed(python: str) -> Installed:
     """What is installed for an interpreter; our own is not started for it."""
     if python == sys.executable:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return Installed(python=version, frameworks=_frameworks(_own_versions()))
+        return Installed(
+            python=version,
+            frameworks=_frameworks(_own_versions()),
+            has_trainer=importlib.util.find_spec(TRAINER) is not None,
+        )
     try:
         answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
-            [python, "-I", "-c", _SCRIPT, *_names()],
+            [python, "-I", "-c", _SCRIPT, TRAINER, *_names()],
             capture_output=True,
             check=True,
             text=True,
@@ -58,7 +69,11 @@ def installed(python: str) -> Installed:
     except (OSError, ValueError, subprocess.SubprocessError):
         return Installed()
     major, minor = facts["python"]
-    return Installed(python=f"{major}.{minor}", frameworks=_frameworks(facts["versions"]))
+    return Installed(
+        python=f"{major}.{minor}",
+        frameworks=_frameworks(facts["versions"]),
+        has_trainer=facts["has_trainer"],
+    )
 
 
 def _own_versions() -> dict[str, str]:

@@ -186,6 +186,8 @@ class JobService:
         patch = patch_of(document, update_mask)
         try:
             return self._patched(record, patch)
+        except KeyError:  # it was deleted, or forgotten, since it was found
+            raise not_found(job_name(Kind.ML_JOB, project, "", job_id)) from None
         except StaleEtag:
             raise Refusal(
                 Code.ABORTED,

@@ -31,6 +31,7 @@ from trainshed.service.mounts import mounted, with_real_paths
 from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
+from trainshed.service.trainer_library import TrainerLibrary
 from trainshed.storage.buckets import SCHEME, Buckets
 from trainshed.storage.folders import make_all
 from trainshed.store.base import StoreBase
@@ -38,6 +39,8 @@ from trainshed.store.records import JobRecord
 
 #: The folder of an attempt in which its replicas start.
 WORK = "work"
+#: The folder beside those of the jobs in which the trainer library is shown.
+LIBRARY = "trainer-library"
 
 PYTHON_WORD = "python"
 
@@ -54,12 +57,13 @@ class Launching:
         jobs_dir: Path,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """``jobs_dir`` holds a folder for each job; ``environ`` gives the server's PATH."""
+        """``jobs_dir`` holds a folder for each job; ``environ`` is the server's environment."""
         self._store = store
         self._images = images
         self._buckets = buckets
         self._jobs_dir = jobs_dir
         self._environ = environ
+        self._library = TrainerLibrary(jobs_dir.with_name(LIBRARY))
 
     def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
@@ -108,7 +112,7 @@ class Launching:
             notes=tuple(dict.fromkeys(notes)),
             hosts=tuple(_hosts(spec, plan)),
             binds=mounted(asked, record.job.project, self._buckets, self._store),
-            checkpoints=tuple(self._checkpoints(spec)) if attempt > 1 else (),
+            checkpoints=tuple(self._checkpoints(spec, record.uid, attempt)),
         )
 
     def _stand_ins(self, spec: JobSpec) -> dict[Role, StandIn]:
@@ -138,11 +142,17 @@ class Launching:
             found += [base, *(base / name for name in AIP_FOLDERS)]
         return found
 
-    def _checkpoints(self, spec: JobSpec) -> Iterator[str]:
-        """Where an earlier attempt has left them, if it did as it was told."""
-        if spec.job_dir:
+    def _checkpoints(self, spec: JobSpec, uid: int, attempt: int) -> Iterator[str]:
+        """Where earlier attempts have left them.
+
+        A program that is told no place may keep them where it starts: the next attempt starts
+        elsewhere, and is to be told what it does not see.
+        """
+        for earlier in range(1, attempt):
+            yield str(self._jobs_dir / str(uid) / str(earlier) / WORK / FOLDER[AIP_CHECKPOINT_DIR])
+        if attempt > 1 and spec.job_dir:
             yield self._seen(spec.job_dir)
-        if spec.base_output_dir:
+        if attempt > 1 and spec.base_output_dir:
             yield under(self._seen(spec.base_output_dir), FOLDER[AIP_CHECKPOINT_DIR])
 
     def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
@@ -157,11 +167,9 @@ class Launching:
         first, *rest = in_environment(replica.argv)
         is_other = stand_in.python != found[Role.PRIMARY].python
         first = stand_in.python if first == PYTHON_WORD and is_other else first
-        return replace(
-            replica,
-            argv=(first, *rest),
-            env={"PATH": self._path(stand_in.python), **replica.env},
-        )
+        env = {"PATH": self._path(stand_in.python), **replica.env}
+        env |= self._library.variables(stand_in.python, {**self._environ, **replica.env})
+        return replace(replica, argv=(first, *rest), env=env)
 
     def _path(self, python: str) -> str:
         binaries = Path(shutil.which(python) or python).parent

@@ -1,6 +1,5 @@
 """How long logs are kept: by size while a job runs, by age after its end."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,7 +21,8 @@ class Retention:
     """Per job (settings ``log_bytes_max``)."""
     days_max: float
     """After the job's end (settings ``log_days_max``)."""
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float]
+    """Seconds since 1970, of the store, in which the ends of jobs are told."""
     _settled: dict[int, float] = field(default_factory=dict, init=False)
     """When the log of a job that is over has to be looked at again, by uid."""
 

@@ -242,6 +242,9 @@ class Rest(Protocol):
 class StoreBase(Jobs, Work, Rest, Protocol):
     """All of it."""
 
+    def now(self) -> datetime:
+        """The store's time, to the microsecond; it does not jump when the wall clock is set."""
+
     def clock_skew_s(self) -> float:
         """How far the wall clock, which may have been set, is ahead of the store's time."""
 

@@ -190,6 +190,9 @@ class Step:
     """How the STOP among the commands is to be performed."""
     restarts: Restarts | None = None
     """The counts from now on; None leaves them."""
+    ran_s_max: float | None = None
+    """How long the attempt that leaves RUNNING has run at the most: it may be long since it ended,
+    and nobody may have looked.  None: until now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

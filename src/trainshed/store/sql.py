@@ -1,7 +1,9 @@
 """The store on a SQL database: its parts in one object."""
 
 import contextlib
+from datetime import datetime
 
+from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.fleet import Fleet
 from trainshed.store.forgetting import Forgetting
@@ -24,6 +26,10 @@ class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Forgetting, Pipelines, P
         self._db = db
         self._held = held
         self._known_buckets = {}
+
+    def now(self) -> datetime:
+        """The store's time."""
+        return codec.to_time(self._db.clock())
 
     def clock_skew_s(self) -> float:
         """How far the wall clock is ahead of the store's time, in seconds."""

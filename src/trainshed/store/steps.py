@@ -79,6 +79,7 @@ _STEP = given(
     error=Text,
     before=Text,
     restarts=Text,
+    ran_ns=BigInteger,
 )
 
 
@@ -102,7 +103,7 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
             error=_error(state),
             restarts=func.coalesce(_STEP.c.restarts, JOBS.c.restarts),
             **_ON_ENTER[state],
-            **times.ON_ENTER[state],
+            **times.on_enter(state, _STEP.c.ran_ns),
             **(_ON_OPENING if opens else {}),
         )
         .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
@@ -181,6 +182,7 @@ def _update(
             None if step.error is None else codec.ERROR.encode(step.error),
             JobState.QUEUED.value,
             None if step.restarts is None else codec.RESTARTS.encode(step.restarts),
+            times.most_ns(step.ran_s_max),
         ]
         for step in steps
     ]

@@ -33,24 +33,39 @@ def _on_running() -> Mapping[str, Any]:
     }
 
 
-def _on_leaving(*, ends: bool) -> Mapping[str, Any]:
+def _on_leaving(most_ns: ColumnElement[int], *, ends: bool) -> Mapping[str, Any]:
     kept = case((_SINCE.is_(None), JOBS.c.deadline_ns), else_=null())
-    return {"running_since_ns": null(), "ran_ns": ran_ns(), "deadline_ns": null() if ends else kept}
+    return {
+        "running_since_ns": null(),
+        "ran_ns": _ran_ns(most_ns),
+        "deadline_ns": null() if ends else kept,
+    }
 
 
-def ran_ns() -> ColumnElement[int]:
+def _ran_ns(most_ns: ColumnElement[int]) -> ColumnElement[int]:
     """How long a job has run up to ``:now_ns``; a clock that went back takes nothing away."""
-    runs = _SINCE < _NOW
-    return case((runs, JOBS.c.ran_ns + _NOW - _SINCE), else_=JOBS.c.ran_ns)
+    return case(
+        (_SINCE + most_ns < _NOW, JOBS.c.ran_ns + most_ns),
+        (_SINCE < _NOW, JOBS.c.ran_ns + _NOW - _SINCE),
+        else_=JOBS.c.ran_ns,
+    )
 
 
-#: What entering a state means for the times of its row.
-ON_ENTER: Final[Mapping[JobState, Mapping[str, Any]]] = {
-    state: _on_running()
-    if state is JobState.RUNNING
-    else _on_leaving(ends=state in FINAL or state is JobState.CANCELLING)
-    for state in JobState
-}
+def on_enter(state: JobState, most_ns: ColumnElement[int]) -> Mapping[str, Any]:
+    """What entering a state means for the times of its row.
+
+    ``most_ns`` is how long the attempt that leaves RUNNING has run at the most; NULL: until now.
+    """
+    if state is JobState.RUNNING:
+        return _on_running()
+    return _on_leaving(most_ns, ends=state in FINAL or state is JobState.CANCELLING)
+
+
+def most_ns(ran_s_max: float | None) -> int | None:
+    """What ``on_enter`` is given for a step; what is too long for a number is no limit."""
+    if ran_s_max is None or ran_s_max >= FOREVER_S:
+        return None
+    return max(0, int(ran_s_max * NS_PER_S))
 
 
 def deadline_ns(create_ns: int, waiting_s_max: float | None) -> int | None:

@@ -59,7 +59,7 @@ class FakeAttempt:
             return self._ready
         if now >= min(self._own_end, self._ordered_end):
             if self._own_end < self._ordered_end:
-                return self.end(now, self.script.exit_code)
+                return self.end(self._own_end, self.script.exit_code)
             return self._stopped(now)
         if now - self.began < self.script.ready_s:
             return Observation(key=self.key, phase=Phase.STARTING)
@@ -87,9 +87,11 @@ class FakeAttempt:
         exits = (replace(first, exit_code=code, **how), *others)
         return self._over(exit_code, exits)
 
-    def lose(self) -> Observation:
+    def lose(self, ran_s: float | None) -> Observation:
         """Vanish without a record, as a machine does that loses its power."""
-        self.ended = Observation(key=self.key, phase=Phase.LOST, fault="the machine was lost")
+        self.ended = Observation(
+            key=self.key, phase=Phase.LOST, fault="the machine was lost", ran_s=ran_s
+        )
         return self.ended
 
     @property

@@ -121,10 +121,13 @@ class FakeEngine:
             self._world.attempts[key].end(self._monotonic(), exit_code, **how)
             self._free(self._world.attempts[key])
 
-    def lose(self, key: AttemptKey) -> None:
-        """Let an attempt vanish without a record, as a machine does that loses its power."""
+    def lose(self, key: AttemptKey, ran_s: float | None = None) -> None:
+        """Let an attempt vanish without a record, as a machine does that loses its power.
+
+        ``ran_s``: the engine can tell that it ran no longer.
+        """
         with self._lock:
-            self._world.attempts[key].lose()
+            self._world.attempts[key].lose(ran_s)
             self._free(self._world.attempts[key])
 
     def interrupt(self, key: AttemptKey) -> None:

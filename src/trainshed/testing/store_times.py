@@ -48,6 +48,21 @@ class TimesContract:
         [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB))
         assert listed.ran_s == store.jobs_by_uid([uid])[uid].ran_s == 15
 
+    def test_an_attempt_that_was_over_before_anybody_looked_has_not_run_until_then(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        uid = add(store, running_s_max=60.0).uid
+        _run(store, uid)
+        clock.forward(1000)
+        assert go(store, uid, S.QUEUED, ran_s_max=10.0).ran_s == 10
+        _run(store, uid)
+        clock.forward(20)
+        assert go(store, uid, S.QUEUED, ran_s_max=1e300).ran_s == 30, "never longer than it was"
+        _run(store, uid)
+        assert not _due(store)
+        clock.forward(5)
+        assert go(store, uid, S.SUCCEEDED, ran_s_max=30.0).ran_s == 35
+
     def test_a_clock_that_went_back_takes_no_running_time_away(
         self, store: StoreBase, clock: HandClock
     ) -> None:

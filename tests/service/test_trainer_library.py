@@ -1,0 +1,84 @@
+"""A program finds the trainer library in every Python of the machine; one's own comes first."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import trainshed_trainer
+from service.submitting import Desk, custom_job, images, pool
+from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.service.launching import LIBRARY, Launching
+from trainshed.storage.buckets import Buckets
+
+OURS = Path(trainshed_trainer.__file__).parent
+WHERE = "import trainshed_trainer as t; print(t.__file__)"
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A Python with nothing installed."""
+    venv.create(tmp_path / "bare", symlinks=True)
+    return tmp_path / "bare/bin/python"
+
+
+@pytest.fixture
+def started(store, tmp_path):
+    """The environment in which a program starts whose image a Python stands in for."""
+
+    def start(python, environ=None, env=()):
+        other = LocalEnvironment(name="other", python=str(python))
+        table = images(ImageMapping(environment="other", image="OWN/*"), environments=(other,))
+        buckets = Buckets(root=tmp_path / "buckets")
+        launching = Launching(
+            store, images=table, buckets=buckets, jobs_dir=tmp_path / "jobs", environ=environ or {}
+        )
+        container = pool(["python", "-c", "pass"], image="OWN/x")
+        container["containerSpec"]["env"] = [{"name": n, "value": v} for n, v in env]
+        plan = launching(Desk(store, table).custom(custom_job(container)), 1, [])
+        return plan.primary.env
+
+    return start
+
+
+def imported(python, env):
+    answer = subprocess.run(
+        [python, "-c", WHERE], env=dict(env), capture_output=True, text=True, check=True
+    )
+    return Path(answer.stdout.strip()).resolve().parent
+
+
+def test_a_python_without_the_library_is_given_the_server_s(started, bare, tmp_path):
+    env = started(bare)
+    assert imported(bare, env) == OURS
+    shown = tmp_path / LIBRARY
+    assert env["PYTHONPATH"] == str(shown)
+    assert [path.name for path in shown.iterdir()] == ["trainshed_trainer"], "and nothing else"
+
+
+def test_one_that_has_it_keeps_its_own(started, bare, tmp_path):
+    [packages] = (tmp_path / "bare").glob("lib/python*/site-packages")
+    own = packages / "trainshed_trainer"
+    own.mkdir()
+    (own / "__init__.py").touch()
+    env = started(bare)
+    assert "PYTHONPATH" not in env
+    assert imported(bare, env) == own
+    assert "PYTHONPATH" not in started(sys.executable)
+
+
+def test_what_is_on_the_path_comes_first(started, bare, tmp_path):
+    shown = str(tmp_path / LIBRARY)
+    given = started(bare, environ={"PYTHONPATH": "/the/server/s"})
+    assert given["PYTHONPATH"] == os.pathsep.join(["/the/server/s", shown])
+    given = started(bare, {"PYTHONPATH": "/the/server/s"}, [("PYTHONPATH", "/the/job/s")])
+    assert given["PYTHONPATH"] == os.pathsep.join(["/the/job/s", shown])
+
+
+def test_it_is_that_of_the_newest_server(started, bare, tmp_path):
+    (tmp_path / LIBRARY).mkdir()
+    (tmp_path / LIBRARY / "trainshed_trainer").symlink_to(tmp_path / "gone")
+    assert imported(bare, started(bare)) == OURS
