@@ -62,9 +62,18 @@ class Server:
 @contextlib.contextmanager
 def simulated(*, gpus: int, database: str | None = None) -> Iterator[Server]:
     """A server over 1,000 simulated nodes with so many GPUs each."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        simulated_at(Path(folder), gpus=gpus, database=database) as server,
+    ):
+        yield server
+
+
+@contextlib.contextmanager
+def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Iterator[Server]:
+    """The same on a data directory that is there, so that it can be started again."""
     flags = ["--gpus", str(gpus), *(["--database", database] if database else [])]
-    command = [sys.executable, str(HERE / "simulated_server.py"), *flags]
-    with tempfile.TemporaryDirectory() as folder, _running(command, Path(folder)) as server:
+    with _running([sys.executable, str(HERE / "simulated_server.py"), *flags], folder) as server:
         yield server
 
 

@@ -1,0 +1,215 @@
+"""What a killed server, its supervisors and a cancel cost.
+
+    python benchmarks/recovery.py [--kills 5] [--format json]
+
+Prints a PASS or FAIL line for each promised figure; there is no peer that does the same.  A server
+over 1,000 running simulated jobs, and one with 20 real ones, are killed (SIGKILL) and started
+again; supervisors are looked at; trainers that fork and daemons that ignore SIGTERM are cancelled.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from service_jobs import VERTEX, Json
+from service_measures import wait_for
+from service_servers import Server, local, simulated_at
+
+SIMULATED, REAL, CANCELS = 1000, 20, 20
+READY_S_MAX, GONE_S_MAX, RSS_MB_MAX = 5.0, 5.0, 15.0
+GRACE_S = 1.0
+
+SLEEPS = "import time; print('up', flush=True); time.sleep(3600)"
+#: A daemon that has left its session, and a child; neither hears SIGTERM.
+CLINGS = """\
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    os.fork()
+print("up", flush=True)
+time.sleep(3600)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A promised figure and what was found."""
+
+    name: str
+    ours: float
+    most: float
+    unit: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is kept."""
+        return self.ours <= self.most
+
+
+def job(number: int, code: str) -> Json:
+    """A custom job that runs a line of Python."""
+    image = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest"
+    program = {"imageUri": image, "command": ["python", "-c", code]}
+    one = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": program}
+    spec = {"workerPoolSpecs": [{**one, "replicaCount": "1"}]}
+    return {"displayName": f"job-{number}", "jobSpec": spec}
+
+
+def submit(server: Server, count: int, code: str) -> list[str]:
+    """Submit real jobs and wait until each has begun; their names."""
+    with server.client() as client:
+        names = [str(client.call("POST", VERTEX, job(n, code))["name"]) for n in range(count)]
+        for name in names:
+            await_state(server, name, "JOB_STATE_RUNNING")
+    return names
+
+
+def await_state(server: Server, name: str, state: str) -> None:
+    """Wait until a job is in a state."""
+
+    def is_there() -> bool:
+        with server.client() as client:
+            return bool(client.call("GET", f"/v1/{name}")["state"] == state)
+
+    wait_for(is_there, f"{name} does not come to {state}")
+
+
+def simulated_ready_s(kills: int) -> list[float]:
+    """How long each start takes with a thousand jobs running."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        with simulated_at(Path(folder), gpus=8) as server:
+            with server.client() as client:
+                client.answer("POST", f"/simulated/jobs?count={SIMULATED}", {})
+            wait_for(lambda: server.states().get("RUNNING", 0) == SIMULATED, "they do not run")
+            os.kill(server.pid, signal.SIGKILL)
+        for _ in range(kills):
+            with simulated_at(Path(folder), gpus=8) as server:
+                found.append(server.started_s)
+                os.kill(server.pid, signal.SIGKILL)
+    return found
+
+
+def on_this_machine(kills: int) -> tuple[list[float], float, list[float]]:
+    """Seconds of each start with real jobs, MB of the largest supervisor, seconds of each end."""
+    starts_s = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        (path / "config.toml").write_text(
+            f"[fleet]\ngrace_s = {GRACE_S}\nslots = {REAL + CANCELS}\n"
+        )
+        with local(path) as server:
+            submit(server, REAL, SLEEPS)
+            rss_mb = max(map(memory_mb, supervisors(path)))
+            os.kill(server.pid, signal.SIGKILL)
+        for _ in range(kills):
+            with local(path) as server:
+                starts_s.append(server.started_s)
+                os.kill(server.pid, signal.SIGKILL)
+        with local(path) as server:
+            ends_s = [end_s(path, server, name) for name in submit(server, CANCELS, CLINGS)]
+            end_all(server)
+    return starts_s, rss_mb, ends_s
+
+
+def end_s(folder: Path, server: Server, name: str) -> float:
+    """From the cancel until nothing of a job lives."""
+    uid = name.rpartition("/")[2]
+    began = time.monotonic()
+    with server.client() as client:
+        client.answer("POST", f"/v1/{name}:cancel", {})
+    wait_for(lambda: not marked(f"TRAINSHED_JOB={uid}/1"), f"something of {name} lives")
+    wait_for(lambda: not supervisors(folder, uid), f"the supervisor of {name} lives")
+    return time.monotonic() - began
+
+
+def end_all(server: Server) -> None:
+    """Leave nothing behind."""
+    with server.client() as client:
+        jobs = client.call("GET", f"{VERTEX}?pageSize=100")["customJobs"]
+        living = [each["name"] for each in jobs if each["state"] == "JOB_STATE_RUNNING"]
+        for name in living:
+            client.answer("POST", f"/v1/{name}:cancel", {})
+    for name in living:
+        await_state(server, name, "JOB_STATE_CANCELLED")
+
+
+def supervisors(folder: Path, uid: str = "") -> list[int]:
+    """The processes that hold the locks of attempts below a data directory."""
+    found = []
+    for pid in processes():
+        words = Path(f"/proc/{pid}/cmdline")
+        if f"{folder}/jobs/{uid}" in read(words):
+            found.append(pid)
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """The processes of an attempt, whatever they have forked from."""
+    return [pid for pid in processes() if mark in read(Path(f"/proc/{pid}/environ")).split("\0")]
+
+
+def processes() -> list[int]:
+    """All that there are."""
+    return [int(each) for each in os.listdir("/proc") if each.isdecimal()]  # noqa: PTH208 - names
+
+
+def read(path: Path) -> str:
+    """A file of a process that may be gone."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def memory_mb(pid: int) -> float:
+    """What a process has in memory."""
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", read(Path(f"/proc/{pid}/status")))[0]) / 1024
+
+
+def figures(kills: int) -> Sequence[Figure]:
+    """Measure all."""
+    simulated_s = simulated_ready_s(kills)
+    starts_s, rss_mb, ends_s = on_this_machine(kills)
+    gone = f"a cancelled trainer with daemons is gone, slowest of {CANCELS}, grace {GRACE_S:g} s"
+    return (
+        Figure(name=f"ready again, {SIMULATED} simulated jobs, slowest of {kills}",
+               ours=max(simulated_s), most=READY_S_MAX, unit="s"),
+        Figure(name=f"ready again, {REAL} real jobs, slowest of {kills}",
+               ours=max(starts_s), most=READY_S_MAX, unit="s"),
+        Figure(name=f"memory of a supervisor, largest of {REAL}",
+               ours=rss_mb, most=RSS_MB_MAX, unit="MB"),
+        Figure(name=gone, ours=max(ends_s), most=GONE_S_MAX + GRACE_S, unit="s"),
+        Figure(name="the same, median", ours=statistics.median(ends_s),
+               most=GONE_S_MAX + GRACE_S, unit="s"),
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    asked = parser.parse_args()
+    found = figures(asked.kills)
+    if asked.format == "json":
+        print(json.dumps([{**asdict(each), "holds": each.holds} for each in found], indent=1))
+    else:
+        for each in found:
+            word = "PASS" if each.holds else "FAIL"
+            print(f"{word}  {each.name:76} {each.ours:7.2f} {each.unit} (at most {each.most:g})")
+    return 0 if all(each.holds for each in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
