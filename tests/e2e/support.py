@@ -30,9 +30,13 @@ environment = "tests"
 
 
 @contextlib.contextmanager
-def serving(folder, *flags, config=""):
-    """A started server; at the end its log is clean, and of its jobs no process lives."""
+def serving(folder, *flags, config="", program=None):
+    """A started server; at the end its log is clean, and of its jobs no process lives.
+
+    ``program`` is started in the place of ``trainshed``.
+    """
     server = prepared(folder, *flags, config=config)
+    server.program = program or server.program
     try:
         yield server.start()
         server.stop()

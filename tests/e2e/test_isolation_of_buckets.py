@@ -1,6 +1,7 @@
 """The native routes and the buckets of a project are invisible to others, too."""
 
 import json
+import os
 
 import pytest
 
@@ -36,11 +37,15 @@ def test_the_native_routes_tell_nothing_of_others(world, verb, path):
         assert found[0][0] == 404
 
 
+#: The node is there, and stays as it is.
+NAMES = {"token": "none", "key": "none", "node": os.uname().nodename}
+
+
 @pytest.mark.parametrize(("verb", "path"), ADMINISTRATION)
 def test_only_administrators_of_everything_administer(world, verb, path):
     document = {} if verb == "POST" else None
     for token in ("alpha", "bravo-admin", "bravo-viewer", "any-submitter"):
-        names = {"token": "none", "key": "none"}
+        names = NAMES
         status, text = world.call(verb, filled(path, names), token, document)
         assert status == 403, text
         assert "administrator" in text
@@ -48,7 +53,7 @@ def test_only_administrators_of_everything_administer(world, verb, path):
 
 @pytest.mark.parametrize(("verb", "path"), NATIVE)
 def test_the_native_routes_are_closed_to_nobody_and_to_revoked_tokens(world, verb, path):
-    names = {"project": FOREIGN, "job": world.ids["ml"], "token": "none", "key": "none"}
+    names = {**NAMES, "project": FOREIGN, "job": world.ids["ml"]}
     check_strangers(world, verb, filled(path, names), {} if verb == "POST" else None)
 
 

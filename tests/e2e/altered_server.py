@@ -1,0 +1,44 @@
+"""``trainshed`` with one thing about it altered that nobody can set: a program for tests.
+
+    python altered_server.py ALTERATION serve --data-dir ...
+
+- ``little-memory``: every replica has 64 MiB.  The smallest machine type that jobs may ask for has
+  more memory than a test should take.
+- ``tidies-often``: housekeeping comes every second instead of every minute.
+"""
+
+import sys
+from dataclasses import replace
+from functools import partial
+
+from trainshed import app
+from trainshed.cli.main import main
+from trainshed.service import launching
+
+MEMORY_BYTES = 64 << 20
+
+
+def give_little_memory():
+    limited = launching.limited
+
+    def little(*plan):
+        return tuple(replace(each, memory_bytes_max=MEMORY_BYTES) for each in limited(*plan))
+
+    launching.limited = little
+
+
+def tidy_often():
+    app.Housekeeping = partial(app.Housekeeping, every_s=1.0)
+
+
+ALTERATIONS = {"little-memory": give_little_memory, "tidies-often": tidy_often}
+
+
+def altered(name):
+    """The program of a server that is altered so."""
+    return (sys.executable, __file__, name)
+
+
+if __name__ == "__main__":
+    ALTERATIONS[sys.argv.pop(1)]()
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""What can befall a machine: a full disk, a read-only one, a locked database.
+
+Each time the server says what is wrong, loses nothing that it acknowledged, starts nothing again,
+and goes on when the fault is gone.
+"""
+
+import json
+import sqlite3
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+
+from e2e.chaos import (
+    OUTAGE_S,
+    cancel,
+    check_count,
+    check_doctor,
+    check_ran_once,
+    counting,
+    replica_texts,
+    started,
+)
+from e2e.disks import full, read_only, small_disk
+from e2e.support import (
+    FINAL,
+    PARENT,
+    custom_job,
+    good,
+    native,
+    prepared,
+    serving,
+    submit,
+    wait_until,
+)
+from server_process import TRAINSHED
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+FOREVER = "import time; print('began', flush=True); time.sleep(7200)"
+#: Room for the server, and more than the doctor asks for.
+DISK_MIB = 128
+PADDING = "#" * 60_000
+
+
+class Running:
+    """Three jobs at work: one ends while the fault lasts, one afterwards, one is cancelled."""
+
+    def __init__(self, server, folder):
+        self._go = {name: folder / name for name in ("early", "late")}
+        codes = {name: counting(path) for name, path in self._go.items()}
+        self.names = {
+            name: submit(server, custom_job(name, code))
+            for name, code in {**codes, "forever": FOREVER}.items()
+        }
+        for name in self.names.values():
+            wait_until(lambda name=name: replica_texts(server, name))
+
+    def end(self, name):
+        self._go[name].touch()
+
+    def check(self, server):
+        """Each has come to its end, at the first attempt and with every line."""
+        self.end("late")
+        cancel(server, self.names["forever"])
+        for name, job in self.names.items():
+            found = server.wait_for(f"/v1/{job}", FINAL)
+            wanted = "CANCELLED" if name == "forever" else "SUCCEEDED"
+            assert found["state"] == f"JOB_STATE_{wanted}", found
+            check_ran_once(server, job)
+            if name != "forever":
+                check_count(replica_texts(server, job))
+
+
+def check_each_ran(server, names):
+    """Every job that was acknowledged is there, and has run once."""
+    for name in names:
+        assert server.wait_for(f"/v1/{name}", FINAL)["state"] == "JOB_STATE_SUCCEEDED"
+        check_ran_once(server, name)
+
+
+def check_refusal(answer):
+    status, found = answer
+    assert status == 503, answer
+    assert (found["error"]["code"], found["error"]["status"]) == (503, "UNAVAILABLE")
+    assert "database" in found["error"]["message"]
+
+
+def stories(server, names):
+    """What the stories of jobs say, all together."""
+    return json.dumps([native(server, name, "/events") for name in names])
+
+
+@contextmanager
+def serving_on_small_disk(folder):
+    """A server whose data directory is a disk of its own; its log lies elsewhere."""
+    with small_disk(folder / "disk", DISK_MIB) as disk:
+        log = folder / "serve.log"
+        log.touch()
+        (disk / "serve.log").symlink_to(log)
+        with started(prepared(disk, config="[fleet]\nslots = 8\n")) as (server,):
+            yield server
+
+
+def test_a_full_disk(tmp_path):
+    with serving_on_small_disk(tmp_path) as server:
+        running = Running(server, tmp_path)
+        acknowledged = [submit(server, custom_job("before"))]
+        with full(server.data_dir / "ballast"):
+            running.end("early")
+            accepted, refused = submitted_until_refused(server)
+            acknowledged += accepted
+            check_refusal(refused)
+            wait_until(lambda: "no space is left on its disk" in server.output())
+            assert not server.has_ended
+            early = good(server.call("GET", f"/v1/{running.names['early']}"))
+            assert early["state"] == "JOB_STATE_RUNNING", "its end cannot be recorded"
+        check_each_ran(server, [*acknowledged, submit(server, custom_job("afterwards"))])
+        running.check(server)
+        check_doctor(server)
+
+
+def submitted_until_refused(server):
+    """The names of the jobs that were accepted, and the first answer that is none."""
+    names, path = [], f"/v1/{PARENT}/customJobs"
+    while True:
+        answer = server.call("POST", path, custom_job("meanwhile", "print(1)" + PADDING))
+        if answer[0] != 200:
+            return names, answer
+        names.append(answer[1]["name"])
+
+
+def test_a_read_only_data_directory(tmp_path):
+    with serving(tmp_path / "data") as server:
+        running = Running(server, tmp_path)
+        with read_only(server.data_dir):
+            running.end("early")
+            waiting = [submit(server, custom_job(f"meanwhile {n}")) for n in range(2)]
+            wait_until(lambda: "the file system is read-only" in server.output())
+            wait_until(lambda: "the file system is read-only" in stories(server, waiting))
+            for name in waiting:
+                server.wait_for(f"/v1/{name}", {"JOB_STATE_PENDING"})
+        check_each_ran(server, [*waiting, submit(server, custom_job("afterwards"))])
+        running.check(server)
+        check_doctor(server)
+
+
+def test_a_server_is_not_started_on_a_read_only_data_directory(tmp_path):
+    """It says so in a sentence; jobs under way wait for the disk, and the next start finds them."""
+    with serving(tmp_path / "data") as server:
+        running = Running(server, tmp_path)
+        server.kill()
+        with read_only(server.data_dir):
+            running.end("early")
+            argv = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "none"]
+            said = subprocess.run(
+                [*argv, "--data-dir", server.data_dir],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert said.returncode
+            assert said.stderr.startswith("error: ")
+            assert "read-only" in said.stderr.lower()
+            assert "Traceback" not in said.stderr
+        server.start()
+        running.check(server)
+        check_doctor(server)
+
+
+@contextmanager
+def locked(path):
+    """Hold the one lock under which a database is written."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.execute("ROLLBACK")
+
+
+def test_a_locked_database(tmp_path):
+    """For longer than a write waits for it, and longer than a lease lives."""
+    with serving(tmp_path / "data") as server:
+        running = Running(server, tmp_path)
+        acknowledged = [submit(server, custom_job("before"))]
+        with locked(server.data_dir / "trainshed.db"), ThreadPoolExecutor() as pool:
+            began = time.monotonic()
+            running.end("early")
+            path = f"/v1/{PARENT}/customJobs"
+            answers = [
+                pool.submit(server.call, "POST", path, custom_job("meanwhile")) for _ in range(4)
+            ]
+            cancelled = pool.submit(
+                server.call, "POST", f"/v1/{running.names['forever']}:cancel", {}
+            )
+            found = good(server.call("GET", f"/v1/{running.names['early']}"))
+            assert found["state"] == "JOB_STATE_RUNNING"
+            for answer in (*answers, cancelled):
+                check_refusal(answer.result())
+            wait_until(lambda: "is locked by another program" in server.output())
+            time.sleep(max(0.0, began + OUTAGE_S - time.monotonic()))
+        check_each_ran(server, [*acknowledged, submit(server, custom_job("afterwards"))])
+        listed = good(server.call("GET", path))["customJobs"]
+        assert "meanwhile" not in {job["displayName"] for job in listed}
+        running.check(server)
+        check_doctor(server)

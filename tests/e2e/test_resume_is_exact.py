@@ -1,0 +1,139 @@
+"""Stopped at any step, in any way, a job ends with the weights of one that nobody stopped."""
+
+import re
+import sys
+
+import pytest
+
+from e2e import fleet
+from e2e.chaos import FULL, check_doctor, some_random
+from e2e.interrupting import (
+    LAST_STEPS,
+    STEP_S,
+    STEPS_PER_STOP,
+    WAYS,
+    by_the_supervisors_death,
+    keras_job,
+    torch_job,
+)
+from e2e.support import custom_job, log_lines, native, serving
+from examples.cluster import needs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if FULL else 900)]
+
+#: More supervisors are killed here than anybody loses.
+CONFIG = "[restarts]\ninfra = 20\n"
+
+TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (4, 2)
+
+
+#: Keeps one checkpoint; the next attempt looks at it or does not.
+KEEPS = """\
+import os, sys, time
+folder = os.environ["AIP_CHECKPOINT_DIR"]
+path = os.path.join(folder, "checkpoint-7")
+if os.environ["TRAINSHED_ATTEMPT"] == "2":
+    {look}
+    sys.exit(0)
+with open(path, "w") as file:
+    file.write("weights")
+print("saved", flush=True)
+time.sleep(7200)
+"""
+LOOKS = {"reads": "open(path).read()", "ignores": "os.listdir(folder)"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("resume") / "data", config=CONFIG) as found:
+        fleet.make_bucket(found)
+        yield found
+        check_doctor(found)
+
+
+@pytest.fixture(autouse=True)
+def node_is_back(server):
+    """Whatever became of a test, the next one has its node."""
+    yield
+    fleet.resume(server)
+
+
+@needs("torch")
+def test_torch_on_two_replicas(server):
+    check(server, TORCH_STOPS, torch_job)
+
+
+@needs("tensorflow")
+def test_keras(server, tmp_path):
+    check(server, KERAS_STOPS, lambda *job: keras_job(*job, tmp_path))
+
+
+def check(server, stops, submit):
+    """Once straight on, once with stops at random steps."""
+    chance = some_random()
+    steps = LAST_STEPS + stops * STEPS_PER_STOP
+    straight = submit(server, "straight", steps, 0).weights()
+    training = submit(server, "stopped", steps, STEP_S)
+    ways = a_shuffle(chance, stops)
+    for number, step in enumerate(sorted(chance.sample(range(5, steps - LAST_STEPS), stops)), 1):
+        fleet.running(server, training.name, number)
+        training.wait_for(step)
+        way = ways[number - 1].__name__
+        sys.stdout.write(f"stop {number} of {stops} at about step {step} of {steps}: {way}\n")
+        ways[number - 1](training)
+    assert training.weights() == straight, fleet.story_text(server, training.name)
+    check_the_story(server, training, ways)
+
+
+def a_shuffle(chance, count):
+    """So many ways, each as often as the others, in any order."""
+    ways = [WAYS[number % len(WAYS)] for number in range(count)]
+    chance.shuffle(ways)
+    return ways
+
+
+def check_the_story(server, training, ways):
+    """Every stop was one, and was counted for what it was."""
+    found = native(server, training.name)
+    assert found["attempt"] == len(ways) + 1
+    killed = ways.count(by_the_supervisors_death)
+    assert found["restarts"] == {"maintenance": len(ways) - killed, "infra": killed, "user": 0}
+    words = "\n".join(said(server, training.name))
+    starts = re.findall(r"^(?:resumed from|started at) step (\d+)$", words, re.MULTILINE)
+    assert len(starts) == len(ways) + 1, words
+    for step in re.findall(r"told to stop at step (\d+)", words):
+        assert step in starts, f"what was saved at a notice is where it goes on: {words}"
+
+
+def said(server, name):
+    """What the primary has printed; the dialects name it differently."""
+    primary = next(each for each in native(server, name)["replicas"] if each["role"] == "primary")
+    return fleet.said(server, name, primary["taskName"])
+
+
+def test_only_who_ignores_its_checkpoint_is_warned(server):
+    jobs = {
+        kind: fleet.begun(
+            server, fleet.in_bucket(custom_job(kind, KEEPS.format(look=look)), kind), "saved"
+        )
+        for kind, look in LOOKS.items()
+    }
+    for name in jobs.values():
+        fleet.maintained(server, name, 0)
+    fleet.resume(server)
+    for name in jobs.values():
+        assert fleet.ended(server, name)["attempt"] == 2
+    assert warnings(server, jobs["reads"]) == []
+    (warning,) = warnings(server, jobs["ignores"])
+    assert "opened none of the 1 files" in warning
+    assert "/results/ignores/checkpoints/checkpoint-7" in warning
+
+
+def warnings(server, name):
+    """What the log warns of beside the restart itself."""
+    lines = log_lines(server, name)
+    return [
+        line["message"]
+        for line in lines
+        if line["severity"] == "WARNING" and "checkpoint" in line["message"]
+    ]

@@ -1,0 +1,215 @@
+"""How long jobs may wait, run and be kept: each dialect's own words and meaning."""
+
+import sqlite3
+from datetime import datetime
+
+import pytest
+import yaml
+
+from conformance.gcloud import needs_gcloud
+from e2e import fleet
+from e2e.altered_server import altered
+from e2e.chaos import check_doctor
+from e2e.support import IMAGE, custom_job, good, ml_job, native, serving, submit, wait_until
+
+pytestmark = pytest.mark.slow
+
+CONFIG = "[fleet]\nslots = 2\n"
+#: Jobs are looked at for their limits once a second.
+SHORT_S = 2
+NOT_FOUND = 404
+LONGER_S = 6
+#: Five seconds.
+EXPIRES = "[jobs]\nfinished_days_max = 0.00006\n"
+
+#: Says of what it hears, and ends; the second attempt never hears of anything but time.
+LISTENS = """\
+import sys, time
+from trainshed_trainer import notice
+notice()
+print("began", flush=True)
+while not notice():
+    time.sleep(0.02)
+print("told", notice().reason, flush=True)
+sys.exit(143)
+"""
+WRITES = """\
+import os
+with open(os.path.join(os.environ["AIP_MODEL_DIR"], "model"), "w") as file:
+    file.write("weights")
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("limits") / "data", config=CONFIG) as found:
+        yield found
+        check_doctor(found)
+
+
+def limited(name, code=LISTENS, **scheduling):
+    """A job of Vertex with limits, in seconds."""
+    document = custom_job(name, code)
+    limits = {field: f"{seconds}s" for field, seconds in scheduling.items()}
+    document["jobSpec"]["scheduling"] = limits
+    return document
+
+
+def cancelled(server, name):
+    """A job whose time was over: its error as Vertex tells it."""
+    end = fleet.ended(server, name)
+    assert end["state"] == "CANCELLED", fleet.story_text(server, name)
+    (event,) = fleet.story(server, name, "TIMEOUT")
+    return good(server.call("GET", f"/v1/{name}")), event
+
+
+def test_a_job_of_vertex_runs_no_longer_than_its_timeout(server):
+    name = submit(server, limited("vertex", timeout=SHORT_S))
+    found, event = cancelled(server, name)
+    assert found["state"] == "JOB_STATE_CANCELLED"
+    assert found["error"]["code"] == 4
+    assert f"{SHORT_S} s of scheduling.timeout" in found["error"]["message"]
+    assert event["message"] == found["error"]["message"]
+    assert fleet.said(server, name)[-1] == "told timeout"
+
+
+@needs_gcloud
+def test_a_job_of_ai_platform_runs_no_longer_than_its_max_running_time(
+    server, warm, gcloud_at, tmp_path
+):
+    container = {
+        "imageUri": IMAGE,
+        "containerCommand": ["python", "-c"],
+        "containerArgs": [LISTENS],
+    }
+    training = {
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-standard-4",
+        "masterConfig": container,
+        "scheduling": {"maxRunningTime": f"{SHORT_S}s"},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"trainingInput": training}))
+    gcloud = fleet.Gcloud(warm, gcloud_at(server.url, server.token), tmp_path)
+    submit_words = ("ai-platform", "jobs", "submit", "training", "limited", "--config=config.yaml")
+    gcloud(*submit_words).ok()
+    found, _ = cancelled(server, "projects/demo-proj/jobs/limited")
+    assert found["state"] == "CANCELLED"
+    wanted = f"{SHORT_S} s of trainingInput.scheduling.maxRunningTime"
+    assert wanted in found["errorMessage"]
+    shown = yaml.safe_load(gcloud("ai-platform", "jobs", "describe", "limited").ok().stdout)
+    assert (shown["state"], shown["errorMessage"]) == ("CANCELLED", found["errorMessage"])
+    printed = fleet.said(server, "projects/demo-proj/jobs/limited", "master-replica-0")
+    assert printed[-1] == "told timeout"
+
+
+def test_time_in_the_queue_is_no_running_time(server):
+    holders = [submit(server, limited(f"holder-{i}", timeout=LONGER_S)) for i in (1, 2)]
+    for holder in holders:
+        fleet.running(server, holder)
+    name = submit(server, limited("patient", "print('trained')", timeout=SHORT_S))
+    for holder in holders:
+        cancelled(server, holder)
+    end = fleet.ended(server, name)
+    assert end["state"] == "SUCCEEDED", fleet.story_text(server, name)
+    assert seconds(end["createTime"], end["startTime"]) > SHORT_S
+
+
+def test_the_running_time_of_all_attempts_counts_and_the_wait_between_them_does_not(server):
+    name = submit(server, limited("twice", timeout=LONGER_S))
+    fleet.wait_for_words(server, name, "began")
+    pass_running_time(server, LONGER_S // 2)
+    try:
+        fleet.maintained(server, name)
+        pass_waiting_time(server, SHORT_S)
+        anew = submit(server, limited("anew", timeout=LONGER_S))
+    finally:
+        fleet.resume(server)
+    found, timeout = cancelled(server, name)
+    assert native(server, anew)["state"] == "RUNNING", "it began with the second attempt"
+    assert f"{LONGER_S} s of scheduling.timeout" in found["error"]["message"]
+    assert native(server, name)["attempt"] == 2
+    first, second = (event["time"] for event in fleet.story(server, name, "RUNNING"))
+    (ended,) = fleet.ends_of(server, name, 1).values()
+    ran_s = seconds(first, ended["time"]) + seconds(second, timeout["time"])
+    assert ran_s >= LONGER_S - 0.1
+    assert fleet.said(server, name) == ["began", "told maintenance", "began", "told timeout"]
+    fleet.cancel(server, anew)
+
+
+def pass_running_time(server, seconds_s):
+    """Have a job run so long."""
+    cancelled(server, submit(server, limited("a clock", timeout=seconds_s)))
+
+
+def pass_waiting_time(server, seconds_s):
+    """Have a job wait so long."""
+    cancelled(server, submit(server, limited("a slow clock", maxWaitDuration=seconds_s)))
+
+
+def test_a_job_waits_no_longer_than_it_says_unless_it_has_run(server):
+    ran = submit(server, limited("ran", maxWaitDuration=SHORT_S))
+    fleet.wait_for_words(server, ran, "began")
+    fleet.running(server, ran)
+    try:
+        fleet.maintained(server, ran)
+        waits = submit(server, limited("waits", maxWaitDuration=SHORT_S))
+        found, _ = cancelled(server, waits)
+        assert found["error"]["code"] == 4
+        assert f"{SHORT_S} s of scheduling.maxWaitDuration" in found["error"]["message"]
+        assert "startTime" not in found
+        assert native(server, ran)["state"] == "QUEUED", "it has waited even longer"
+    finally:
+        fleet.resume(server)
+    fleet.running(server, ran, 2)
+    fleet.cancel(server, ran)
+
+
+def test_max_wait_time_of_ai_platform_which_is_half_an_hour_at_least(server):
+    fleet.maintain(server, 0)
+    try:
+        document = ml_job("waits_long", scheduling={"maxWaitTime": "1800s"})
+        name = submit(server, document)
+        server.stop()
+        pass_half_an_hour(server, "waits_long")
+        server.start()
+        found, _ = cancelled(server, name)
+    finally:
+        fleet.resume(server)
+    assert "1800 s of trainingInput.scheduling.maxWaitTime" in found["errorMessage"]
+
+
+def pass_half_an_hour(server, job_id):
+    """Let a job's deadline be that much nearer: nobody waits for it."""
+    with sqlite3.connect(server.data_dir / "trainshed.db") as database:
+        query = "UPDATE jobs SET deadline_ns = deadline_ns - 1800000000000 WHERE job_id = ?"
+        assert database.execute(query, (job_id,)).rowcount == 1
+    database.close()
+
+
+def seconds(begin, end):
+    """The time between two stamps."""
+    return stamp(end) - stamp(begin)
+
+
+def stamp(text):
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
+
+
+def test_jobs_that_ended_long_ago_are_forgotten_and_their_results_are_not(tmp_path):
+    folder = tmp_path / "data"
+    with serving(folder, config=EXPIRES, program=altered("tidies-often")) as server:
+        fleet.make_bucket(server)
+        runs = submit(server, custom_job("running", LISTENS))
+        fleet.running(server, runs)
+        document = custom_job("old", WRITES)
+        output = {"outputUriPrefix": "gs://results/old"}
+        document["jobSpec"]["baseOutputDirectory"] = output
+        old = submit(server, document)
+        wait_until(lambda: server.call("GET", f"/v1/{old}")[0] == NOT_FOUND)
+        assert (folder / "buckets" / "results" / "old" / "model" / "model").read_text() == "weights"
+        found = native(server, runs)
+        assert found["state"] == "RUNNING"
+        wait_until(lambda: [path.name for path in (folder / "jobs").iterdir()] == [found["uid"]])
+        check_doctor(server)
+        fleet.cancel(server, runs)
