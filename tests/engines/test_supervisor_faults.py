@@ -73,7 +73,8 @@ def engine_with(root, code, monkeypatch):
 def test_a_mistake_of_ours_is_told_and_leaves_nothing_behind(root, mark, monkeypatch):
     engine = engine_with(root, FAILS, monkeypatch)
     engine.launch(KEY, marked(mark, FORKS, FOREVER), ())
-    found = ended(engine)
+    found = until(engine, Phase.LOST, Phase.ENDED)
+    assert found.phase is Phase.LOST, "our mistake is not the program's"
     assert found.fault == "the local engine failed: RuntimeError: a mistake of ours"
     assert "RuntimeError" in (folder(root) / "runner.txt").read_text()
     assert_no_survivor(mark)
@@ -91,7 +92,7 @@ def test_an_errand_that_cannot_be_read_is_a_fault(root, mark, monkeypatch):
     monkeypatch.setattr(beginning.errand, "encode", lambda _: {"uid": "strange"})
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, "print('x')"), ())
-    assert ended(engine).fault.startswith("the local engine failed: ")
+    assert until(engine, Phase.LOST, Phase.ENDED).fault.startswith("the local engine failed: ")
     assert record(root, "Began")
 
 

@@ -1,10 +1,13 @@
-"""How long an attempt ran of which nobody saw the end."""
+"""What is told of an attempt: how long it ran though nobody saw the end, and what stands."""
 
 import os
 from pathlib import Path
 
+from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.attempt_folder import AttemptFolder
-from trainshed.engines.local.telling import ran_s
+from trainshed.engines.local.records import Known
+from trainshed.engines.local.supervise.records import Decided, End, Ended
+from trainshed.engines.local.telling import ran_s, told
 
 BEGAN_S = 1_800_000_000
 
@@ -30,3 +33,12 @@ def test_an_attempt_ran_until_its_last_sign_of_life_and_not_until_somebody_looke
 
 def test_without_its_errand_nobody_can_say_it(tmp_path):
     assert ran_s(AttemptFolder(tmp_path)) is None
+
+
+def test_what_was_decided_stands_though_the_supervisor_failed_afterwards():
+    end = Ended(End(exit_code=1, message="ours"), fault="the local engine failed", lost=True)
+    known = Known(decided=Decided(0, "all is done", "", False), ended=end)
+    found = told(AttemptKey(1, 1), known)
+    assert (found.phase, found.outcome.exit_code) == (Phase.ENDED, 0)
+    known.decided = None
+    assert told(AttemptKey(1, 1), known).phase is Phase.LOST

@@ -48,6 +48,28 @@ def logs(draw):
 
 @given(logs(), st.data())
 @settings(max_examples=60)
+def test_whatever_was_damaged_all_other_lines_are_found(tmp_path_factory, parts, data):
+    root, left = tmp_path_factory.mktemp("jobs"), []
+    noise = st.sampled_from([b"", b"[", b"9", b"\0", b"\xfe" * 40, b"[1", b'[5, "a', b"{}", b", "])
+    for attempt, (part, torn) in enumerate(parts, 1):
+        path = write(root, part, attempt=attempt, torn=torn)
+        bytes_of = path.read_bytes().splitlines(keepends=True)
+        for place, each in enumerate(part):
+            if data.draw(st.booleans()):
+                bytes_of[place] = data.draw(noise) + b"\n"
+            else:
+                left.append(each)
+        path.write_bytes(b"".join(bytes_of))
+    log = JobLog(root)
+    for first in data.draw(st.lists(st.integers(0, 130), min_size=5, max_size=5)):
+        expected = [each for each in left if each.stamp_ns >= first]
+        assert log.lines(UID, from_ns=first, limit=100) == expected
+        newest = log.read(UID, Span(from_ns=first, newest_first=True))
+        assert list(newest) == expected[::-1]
+
+
+@given(logs(), st.data())
+@settings(max_examples=60)
 def test_any_span_is_what_a_plain_search_would_find(tmp_path_factory, parts, data):
     root = tmp_path_factory.mktemp("jobs")
     for attempt, (part, torn) in enumerate(parts, 1):

@@ -69,13 +69,13 @@ class Settings:
     notice_s: float = 120.0
     """What replicas get before their node's maintenance, where it says nothing of it."""
     restarts_infra: int = 3
-    """How often a job whose attempt was lost is started again."""
+    """How often a job whose attempt was lost, or hung, is started again."""
     restarts_user: int = 0
-    """How often a job whose program failed or hung is started again."""
+    """How often a job whose program was ended by a signal is started again."""
     hang_s: float | None = 1800.0
     """After so long without a sign of progress a replica hangs; None: nobody looks."""
     hang_restart: bool = False
-    """Whether a job that hangs is started again, within ``restarts_user``."""
+    """Whether a job that hangs is started again, within ``restarts_infra``."""
     hang_stacks: bool = True
     """Whether the stacks of a replica that hangs are written to the job's log."""
     running_days_default: float = 7.0

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainshed.model.faults import EngineFault
+from trainshed.model.passing import PassingFault, passes
 
 #: What an errno means to the person who reads it.
 REASON = {
@@ -26,18 +27,22 @@ REASON = {
 
 
 def make_all(folders: Iterable[Path]) -> None:
-    """Create folders and make sure that they can be written to.  Raises EngineFault."""
+    """Create folders and make sure that they can be written to.
+
+    Raises EngineFault, and of that PassingFault where the machine is at fault.
+    """
     for folder in folders:
         make(folder)
 
 
 def make(folder: Path) -> None:
-    """Create one folder, with its parents, and write to it once.  Raises EngineFault."""
+    """Create one folder, with its parents, and write to it once.  Raises as ``make_all``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _try_writing(folder)
     except OSError as error:
-        raise EngineFault(f"cannot write to {folder}: {reason(error)}") from error
+        kind = PassingFault if passes(error) else EngineFault
+        raise kind(f"cannot write to {folder}: {reason(error)}") from error
 
 
 def reason(error: OSError) -> str:

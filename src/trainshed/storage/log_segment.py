@@ -1,7 +1,11 @@
-"""One file of a log: the lines of a span are found by halving, and read through the page cache."""
+"""One file of a log: the lines of a span are found by halving, and read through the page cache.
+
+Lines that somebody has damaged are passed over; all others are found.
+"""
 
 import json
 import mmap
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,10 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
 
-from trainshed.model.log_line import LogLine, decode, stamp_of
+from trainshed.model.log_line import LogLine, decode
 
 _NEWLINE: Final = b"\n"
-_STAMP_BYTES_MAX: Final = 32
+#: The beginning of every line that ``encode`` has written, with its stamp.
+_HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
 _FIRST_STAMPS_MAX: Final = 1 << 16
 
 
@@ -28,14 +33,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file with at least one line, and the stamp of its first."""
+    """A file with at least one line, and the stamp of the first that can be read."""
 
     path: Path
     first_ns: int
 
     @classmethod
     def open(cls, path: Path) -> Self | None:
-        """The segment of a path; None while it is empty, or when it is gone."""
+        """The segment of a path; None while it has no line, or when it is gone."""
         try:
             return cls(path, _first_stamp(path))
         except (ValueError, FileNotFoundError):
@@ -61,7 +66,10 @@ class Segment:
 def _first_stamp(path: Path) -> int:
     """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
     with path.open("rb") as file:
-        return stamp_of(file.read(_STAMP_BYTES_MAX))
+        for line in file:
+            if head := _HEAD.match(line):
+                return int(head[1])
+    raise ValueError(f"{path} has no line")
 
 
 @contextmanager
@@ -85,18 +93,21 @@ def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(_NEWLINE, low, middle) + 1)
-        if _stamp_at(data, start) < stamp_ns:
-            low = data.find(_NEWLINE, middle) + 1
-        else:
+        line, found_ns = _sound_line(data, start, high)
+        if found_ns is None or found_ns >= stamp_ns:
             high = start
+        else:
+            low = data.find(_NEWLINE, line) + 1
     return low
 
 
-def _stamp_at(data: mmap.mmap, start: int) -> int:
-    try:
-        return stamp_of(data[start : start + _STAMP_BYTES_MAX])
-    except ValueError:  # no line of ours
-        return 0
+def _sound_line(data: mmap.mmap, start: int, end: int) -> tuple[int, int | None]:
+    """Where the first line begins that is one of ours, and its stamp; None if there is none."""
+    while start < end:
+        if head := _HEAD.match(data, start, end):
+            return start, int(head[1])
+        start = data.find(_NEWLINE, start, end) + 1 or end
+    return end, None
 
 
 def _needle(task: str | None) -> bytes:

@@ -5,7 +5,7 @@ from typing import Final
 
 from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
 from trainshed.engines.local.attempt_folder import AttemptFolder
-from trainshed.engines.local.records import Known, hangs_of, outcome_of
+from trainshed.engines.local.records import Known, decided_outcome, hangs_of, outcome_of
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 
 _LAST_WORDS_LENGTH: Final = 2000
@@ -15,7 +15,7 @@ def told(key: AttemptKey, known: Known) -> Observation:
     """What the records say of an attempt whose supervisor lives, or has told its end."""
     if known.ended is not None:
         if known.ended.lost:
-            return lost(key, known, known.ended.fault or "")
+            return _given_up(key, known, known.ended.fault or "")
         return ended(key, known, outcome_of(known.ended.outcome), known.ended.fault)
     phase = Phase.STARTING if known.ready is None else Phase.READY
     return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hangs_of(known))
@@ -31,6 +31,13 @@ def lost(key: AttemptKey, known: Known, fault: str, ran_s: float | None = None) 
     """That no process of the attempt lives, and nobody can say how it ended."""
     names = _task_names(known)
     return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
+
+
+def _given_up(key: AttemptKey, known: Known, fault: str) -> Observation:
+    """A fault of ours or of the machine; what had been decided before it stands."""
+    if known.decided is not None:
+        return ended(key, known, decided_outcome(known.decided))
+    return lost(key, known, fault)
 
 
 def ran_s(folder: AttemptFolder) -> float | None:

@@ -76,7 +76,8 @@ class _Supervisor:
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits to be told
             sys.excepthook(*sys.exc_info())
             self._end_everything()
-            ended = failed(f"the local engine failed: {type(error).__name__}: {error}")
+            why = f"the local engine failed: {type(error).__name__}: {error}"
+            ended = failed(why)._replace(lost=True)  # our mistake is not the program's
         if ended is not None:
             self._facts.tell(ended, durably=True)
             self._until_told()
