@@ -221,6 +221,7 @@ def _local_engine(settings: Settings, jobs_dir: Path, containers: Found) -> Loca
         runtime=containers.runtime,
         hang_s=settings.hang_s,
         hang_stacks=settings.hang_stacks,
+        grace_s=settings.grace_s,
     )
 
 

@@ -14,7 +14,7 @@ from server_process import TRAINSHED
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
 
 #: Longer than a lease of a server lives (10 s), after which others may take its jobs.
-OUTAGE_S = 60.0 if FULL else 12.0
+OUTAGE_S = 60.0 if FULL else 11.0
 
 #: Writes 1, 2, 3 ... until a file is there, then how many it were.
 COUNT = """\

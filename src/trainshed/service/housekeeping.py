@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from trainshed.store.base import StoreFault
+
 #: How often every chore is done.
 EVERY_S: Final = 60.0
 #: How long a server that ends waits for a chore under way; the next one begins it anew.
@@ -47,7 +49,9 @@ class Housekeeping:
     def _do(self, name: str, perform: Callable[[], object]) -> None:
         try:
             perform()
-        except Exception:  # noqa: BLE001  # a full disk must not end the thread, nor the other chores
+        except (StoreFault, OSError) as fault:  # it comes and goes: no story to tell
+            _LOG.warning("the housekeeping of %s failed and will be repeated: %s", name, fault)
+        except Exception:  # noqa: BLE001  # it must not end the thread, nor the other chores
             _LOG.exception("the housekeeping of %s failed", name)
 
 

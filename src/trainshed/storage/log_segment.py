@@ -16,8 +16,9 @@ from typing import Final, Self
 from trainshed.model.log_line import LogLine, decode
 
 _NEWLINE: Final = b"\n"
-#: The beginning of every line that ``encode`` has written, with its stamp.
+#: What every line begins and ends with that ``encode`` has written.
 _HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
+_TAIL: Final = b'"]\n'
 _FIRST_STAMPS_MAX: Final = 1 << 16
 
 
@@ -67,7 +68,7 @@ def _first_stamp(path: Path) -> int:
     """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
     with path.open("rb") as file:
         for line in file:
-            if head := _HEAD.match(line):
+            if (head := _HEAD.match(line)) and line.endswith(_TAIL):
                 return int(head[1])
     raise ValueError(f"{path} has no line")
 
@@ -104,9 +105,11 @@ def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
 def _sound_line(data: mmap.mmap, start: int, end: int) -> tuple[int, int | None]:
     """Where the first line begins that is one of ours, and its stamp; None if there is none."""
     while start < end:
-        if head := _HEAD.match(data, start, end):
+        behind = data.find(_NEWLINE, start, end) + 1 or end
+        head = _HEAD.match(data, start, behind)
+        if head and data[behind - len(_TAIL) : behind] == _TAIL:
             return start, int(head[1])
-        start = data.find(_NEWLINE, start, end) + 1 or end
+        start = behind
     return end, None
 
 

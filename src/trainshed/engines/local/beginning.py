@@ -29,6 +29,8 @@ class Beginning(NamedTuple):
     devices: Sequence[Device]
     """What the machine has; nothing where GPUs are emulated."""
     hang: Hang
+    grace_s: float = errands.GRACE_S
+    """What those get that live on when the job is over."""
 
     def begin(self, key: AttemptKey, folder: AttemptFolder, preparation: Preparation) -> int:
         """Start a supervisor; its pid.  Raises OSError or EngineFault.
@@ -47,14 +49,18 @@ class Beginning(NamedTuple):
         if needs_preparer(plan):
             outlines = errands.outlines_of(site, plan)
             prepare = (sys.executable, "-P", "-m", PREPARING, site.folder.path)
-            return errands.errand_of(site, plan, outlines, prepare=prepare, hang=self.hang)
+            return errands.errand_of(
+                site, plan, outlines, prepare=prepare, hang=self.hang, grace_s=self.grace_s
+            )
         notes: list[str] = []
         with gpus.assigned(
             plan.replicas, self.devices, notes.append, lone_takes_all=False
         ) as shares:
             home = Prepared(python=plan.environment.python)
             replicas = errands.replicas_of(site, plan, home, shares)
-        return errands.errand_of(site, plan, replicas, notes=notes, hang=self.hang)
+        return errands.errand_of(
+            site, plan, replicas, notes=notes, hang=self.hang, grace_s=self.grace_s
+        )
 
 
 def needs_preparer(plan: LaunchPlan) -> bool:

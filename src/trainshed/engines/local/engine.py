@@ -20,6 +20,7 @@ from trainshed.engines.local.attempt_folder import AttemptFolder, Order
 from trainshed.engines.local.attempts import Attempt
 from trainshed.engines.local.beginning import Beginning
 from trainshed.engines.local.containers.runtime import Runtime
+from trainshed.engines.local.errands import GRACE_S
 from trainshed.engines.local.fencing import Fence
 from trainshed.engines.local.gpus import Device
 from trainshed.engines.local.inventory import Inventory
@@ -56,6 +57,7 @@ class LocalEngine:
         runtime: Runtime | None = None,
         hang_s: float | None = None,
         hang_stacks: bool = True,
+        grace_s: float = GRACE_S,
         name: str = "local",
         node_name: str | None = None,
     ) -> None:
@@ -63,7 +65,8 @@ class LocalEngine:
 
         A replica without a sign of progress for ``hang_s`` seconds hangs; with ``hang_stacks`` it
         is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
-        waits ``gpu_wait_s`` seconds for GPUs that others hold.
+        waits ``gpu_wait_s`` seconds for GPUs that others hold.  ``grace_s`` is what processes get
+        that live on when their job is over by itself.
         """
         self.name = name
         self._root = root.absolute()
@@ -76,6 +79,7 @@ class LocalEngine:
         self._inventory = Inventory(self._root, find_gpus or partial(finding.devices, fake_gpus))
         self._runtime = runtime
         self._hang = Hang(after_s=hang_s, stacks=hang_stacks)
+        self._grace_s = grace_s
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, Attempt] = {}
@@ -167,7 +171,7 @@ class LocalEngine:
             runtime=self._runtime,
         )
         devices = () if emulates else self._inventory.stock().devices
-        beginning = Beginning(devices=devices, hang=self._hang)
+        beginning = Beginning(devices=devices, hang=self._hang, grace_s=self._grace_s)
         attempt.child = beginning.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
 

@@ -68,13 +68,14 @@ def errand_of(  # noqa: PLR0913 - an errand's parts, each with its default
     notes: Sequence[str] = (),
     prepare: Sequence[str] | None = None,
     hang: Hang = Hang(),  # noqa: B008 - a constant
+    grace_s: float = GRACE_S,
 ) -> Errand:
     """The whole errand of a plan."""
     return Errand(
         uid=site.key.uid,
         attempt=site.key.attempt,
         job_id=plan.job_id,
-        grace_s=GRACE_S,
+        grace_s=grace_s,
         settle_s=SETTLE_S,
         replicas=tuple(replicas),
         notes=(*plan.notes, *notes),

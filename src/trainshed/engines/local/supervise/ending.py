@@ -101,6 +101,7 @@ class Ending:
         """Nothing is left to be ended."""
         self.is_over = True
         self._call_off()
+        self._replicas.close()
 
     def _call_off(self) -> None:
         for timer in (self._timer, self._last_call):

@@ -55,6 +55,7 @@ class Replicas:
         self._stopped: set[int] = set()
         self._terminator = Terminator()
         self._looks_for_orphans = False
+        self._is_over = False
         self._told_s: float | None = None
         self._killed: set[int] = set()
         self._hows: dict[str, str] = {}
@@ -115,9 +116,14 @@ class Replicas:
         self._stopped |= set(self.living)
         self._terminator.everybody()
 
+    def close(self) -> None:
+        """Nothing of them lives; whoever is started from now on is none of theirs."""
+        self._is_over = True
+
     def _terminate_orphans(self) -> None:
         self._looks_for_orphans = False
-        self._terminator.orphans(self.living.values())
+        if not self._is_over:
+            self._terminator.orphans(self.living.values())
 
     def kill(self) -> None:
         """Kill every process, at once; to be repeated until none lives."""

@@ -103,7 +103,7 @@ class HangWatch:
 
 def stacks_argv(pid: int) -> list[str] | None:
     """The command that prints what a Python process and those below it do; None without py-spy."""
-    folders = [os.path.dirname(sys.executable), *os.environ.get("PATH", "").split(os.pathsep)]
+    folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.dirname(sys.executable)]
     for folder in folders:
         program = os.path.join(folder, "py-spy")
         if folder and os.access(program, os.X_OK):

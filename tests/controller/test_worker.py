@@ -1,0 +1,44 @@
+"""A worker outlives every failure of its step, and says what is wrong without repeating itself."""
+
+import logging
+import threading
+
+import pytest
+
+from trainshed.controller.worker import Worker
+from trainshed.store.base import StoreFault
+
+
+@pytest.fixture(autouse=True)
+def _log_is_heard(monkeypatch):
+    monkeypatch.setattr(logging.getLogger("trainshed"), "propagate", True)
+
+
+def fail_often(times, tick_s):
+    """Have a step fail so many times, then be taken once more."""
+    taken, done = [], threading.Event()
+
+    def step():
+        taken.append(1)
+        if len(taken) <= times:
+            raise StoreFault("the database cannot be used")
+        done.set()
+
+    worker = Worker("tried", step, tick_s=tick_s)
+    worker.start()
+    try:
+        assert done.wait(60)
+    finally:
+        worker.end()
+        worker.join()
+
+
+def test_a_step_that_is_seldom_taken_is_taken_again_soon_after_a_failure():
+    """A lease is renewed three times in its life, and must not end because one of them failed."""
+    fail_often(1, tick_s=3600.0)
+
+
+def test_what_lasts_is_not_told_at_every_try(caplog):
+    fail_often(50, tick_s=0.001)
+    assert len(caplog.records) == 1
+    assert "'tried' waits: the database cannot be used" in caplog.text
