@@ -39,7 +39,8 @@ docker:
 # the long versions of what make test does in short: hundreds of cancels, twenty kill points, minutes without a database
 chaos: $(VENV)/.test postgres docker
 	TRAINSHED_CHAOS=full $(BIN)/python -m pytest -rP tests/e2e/test_failpoints.py tests/e2e/test_kill_hygiene.py \
-	    tests/e2e/test_partition.py tests/e2e/test_faults.py tests/e2e/test_resume_is_exact.py --timeout 3600
+	    tests/e2e/test_partition.py tests/e2e/test_faults.py tests/e2e/test_damage.py tests/e2e/test_clock_steps.py \
+	    tests/e2e/test_killed_supervisors.py tests/e2e/test_resume_is_exact.py --timeout 3600
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
 check: $(VENV)/.test
@@ -51,6 +52,7 @@ check: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/recovery.py
 
 golden: $(VENV)/.test
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -m "not slow"
