@@ -83,6 +83,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constrai
 
 # tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here
 $(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done
-	$(PIP) -e '.[server,postgres,torch,jax,dev]' tensorflow-cpu
+	$(PIP) -e '.[server,postgres,torch,jax,dev]' tensorflow-cpu lightning
 	$(PIP) --no-deps tf_keras
 	@touch $@
