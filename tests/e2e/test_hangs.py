@@ -1,13 +1,14 @@
 """A replica that does nothing for too long: reported with what it does, and ended where asked."""
 
+import os
 import re
-import shutil
 
 import pytest
 
 from e2e import fleet
 from e2e.chaos import check_doctor
 from e2e.support import custom_job, log_lines, native, serving, submit, wait_until
+from trainshed.engines.local.supervise.watch_hang import stacks_argv
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +86,7 @@ def test_the_one_replica_that_hangs_is_named(hung):
     assert all("workerpool1-0" in words for words in warned)
 
 
-@pytest.mark.skipif(shutil.which("py-spy") is None, reason="py-spy is not installed")
+@pytest.mark.skipif(stacks_argv(os.getpid()) is None, reason="py-spy is not installed")
 def test_its_log_shows_what_it_was_doing(hung):
     server, name, _, _ = hung
     (event,) = fleet.story(server, name, "HUNG")
