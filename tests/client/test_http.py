@@ -16,7 +16,10 @@ class Answer:
         return self._pieces.pop(0) if self._pieces else b""
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n"))), st.lists(st.integers(0, 200)))
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n"))),
+    st.lists(st.integers(0, 200)),
+)
 def test_lines_are_whole_wherever_the_network_cuts_them(texts, places):
     lines = [text.encode() for text in texts]
     data = b"".join(line + b"\n" for line in lines)
