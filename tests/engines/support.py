@@ -101,10 +101,10 @@ def run_replicas(
 def marked_processes(mark: str) -> list[int]:
     needle = f"{MARK}={mark}".encode()
     found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for path in Path("/proc").iterdir():
         try:
-            if needle in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
+            if path.name.isdecimal() and needle in (path / "environ").read_bytes().split(b"\0"):
+                found.append(int(path.name))
         except OSError:
             continue
     return found

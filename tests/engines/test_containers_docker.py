@@ -195,11 +195,13 @@ def test_what_a_killed_supervisor_leaves_is_found_by_its_label_and_by_its_mark(s
 def marked():
     """Processes of the attempt by their environment, which containers do not hide."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for path in Path("/proc").iterdir():
+        if not path.name.isdecimal() or int(path.name) == os.getpid():
+            continue
         try:
-            entries = path.read_bytes().split(b"\0")
+            entries = (path / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if f"TRAINSHED_JOB={MARK}".encode() in entries and int(path.parent.name) != os.getpid():
+        if f"TRAINSHED_JOB={MARK}".encode() in entries:
             found.append(path)
     return found

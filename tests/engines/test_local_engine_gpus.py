@@ -199,10 +199,12 @@ def test_an_attempt_is_not_over_before_nobody_computes_on_its_devices(root, mark
 
 def waiting_for(uuid, root):
     """Whether a process of an attempt of this test waits until a device is free."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").iterdir():
+        if not path.name.isdecimal():
+            continue
         try:
-            words = path.read_bytes().split(b"\0")
-            here = str(path.with_name("cwd").readlink())
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            here = str((path / "cwd").readlink())
         except OSError:
             continue
         if uuid.encode() in words and here.startswith(root):
