@@ -14,6 +14,7 @@ from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
+from trainshed.model.trials import Report
 
 Stream = Literal["stdout", "stderr"]
 
@@ -124,6 +125,21 @@ class Observation:
     """How long its replicas ran at the most, where no exit of theirs says it: ENDED or LOST."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the program of a trial has reported, behind a mark, in the order in which it came.
+
+    ``mark`` is what to ask behind the next time.  Once the attempt's phase is ENDED or LOST nothing
+    is added any more.
+    """
+
+    mark: int
+    reports: tuple[Report, ...] = ()
+    found: str = ""
+    """For people: where reports were looked for and what was there instead of them, such as
+    ``/x/output.metrics was never written; event files in /y have the tags loss, lr``."""
+
+
 class Engine(Protocol):
     """What the controller asks of an engine.  Every call is safe to repeat and thread-safe."""
 
@@ -143,3 +159,9 @@ class Engine(Protocol):
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What is known of these attempts; reading only, cheap, and never blocking for long."""
+
+    def measured(self, key: AttemptKey, after: int) -> Measured:
+        """What the trial of an attempt has reported behind a mark; 0 is the beginning.
+
+        Reading only.  Of an attempt that is not known there is nothing, and the mark stays.
+        """

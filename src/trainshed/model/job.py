@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainshed.model.roles import Dialect, Role
-from trainshed.model.study import StudySpec
+from trainshed.model.study import StudySpec, Trial
 
 
 class ScaleTier(enum.Enum):
@@ -100,8 +100,8 @@ class JobSpec:
     """One job as asked for.
 
     ``groups`` are in role order and hold at most one group a role.  A group that the caller skipped
-    (an empty worker pool) is absent.  ``study`` is set for a tuning job; the spec then describes
-    one trial (R19).
+    (an empty worker pool) is absent.  ``study`` is set for a tuning job, whose spec describes one
+    trial (R19), and for the job of each trial.
     """
 
     dialect: Dialect
@@ -119,10 +119,17 @@ class JobSpec:
     scheduling: Scheduling = field(default_factory=Scheduling)
     labels: Mapping[str, str] = field(default_factory=dict)
     study: StudySpec | None = None
+    trial: Trial | None = None
+    """Set for the job of one trial: ``study`` is then the one it belongs to."""
     request: str = "{}"
     """The caller's document as JSON text, normalised only in key case and number form."""
     envelope: str = "{}"
     """aiplatform v1: what stands around the CustomJobSpec of ``request``, as JSON text; echoed."""
+
+    @property
+    def is_study(self) -> bool:
+        """Whether this is a tuning job: it is never placed, its trials' jobs are."""
+        return self.study is not None and self.trial is None
 
     def group(self, role: Role) -> ReplicaGroup | None:
         """The group of a role, or None when the job has none."""

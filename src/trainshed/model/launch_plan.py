@@ -76,6 +76,19 @@ class ContainerPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsPlan:
+    """Where a trial's program reports its metrics, and under which names (R19).
+
+    ``files`` are metric files of cloudml-hypertune (contracts/vertex-sdk.md 10.1); ``summaries``
+    are folders in which TensorFlow writes event files (AI Platform's older way).
+    """
+
+    files: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
     """One attempt of a job: all replicas, or none, are started (R11).
 
@@ -97,6 +110,8 @@ class LaunchPlan:
     """(folder here, folder there): what every replica sees besides the machine's own files."""
     checkpoints: tuple[str, ...] = ()
     """Folders in which a program may find checkpoints of earlier attempts (R20)."""
+    metrics: MetricsPlan | None = None
+    """Set for a trial."""
 
     @property
     def primary(self) -> ReplicaPlan:

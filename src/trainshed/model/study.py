@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class Goal(enum.Enum):
@@ -38,12 +38,97 @@ class Algorithm(enum.Enum):
     RANDOM_SEARCH = "RANDOM_SEARCH"
 
 
+class Selection(enum.Enum):
+    """Which of a trial's measurements is its final one (contracts/vertex-sdk.md 8)."""
+
+    LAST = "LAST"
+    BEST = "BEST"
+
+
+class Noise(enum.Enum):
+    """How much two trials with the same parameters differ; DEFAULT lets the model find out."""
+
+    DEFAULT = "DEFAULT"
+    LOW = "LOW"
+    HIGH = "HIGH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safety:
+    """A metric that must not become worse than ``threshold``, by its own goal.
+
+    ``fraction_min``: the share of safe trials to aim at (0..1); 0 aims at none.
+    """
+
+    threshold: float
+    fraction_min: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One measured quantity and its goal."""
+    """One measured quantity and its goal.  With ``safety`` it is a limit, and not an objective."""
 
     metric_id: str
     goal: Goal = Goal.MAXIMIZE
+    safety: Safety | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MedianRule:
+    """Stop a trial whose best value is worse than the median of the others' running averages."""
+
+    by_time: bool = False
+    """Compare at the same elapsed time, and not at the same step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecayCurveRule:
+    """Stop a trial that is very unlikely to beat the best one, by a Gaussian process."""
+
+    by_time: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvexRule:
+    """Stop a trial whose optimistic extrapolation to ``step_count_max`` is worse than the best.
+
+    None: as contracts/vertex-sdk.md 8 has it (a tenth of the most steps; 5 measurements).
+    """
+
+    step_count_max: int | None = None
+    step_count_min: int | None = None
+    measurement_count_min: int | None = None
+    learning_rate_parameter: str | None = None
+    by_time: bool = False
+    update_all_stopped_trials: bool = False
+
+
+StoppingRule = MedianRule | DecayCurveRule | ConvexRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimit:
+    """A time since the study began, a date (RFC 3339), or both; None is no limit."""
+
+    seconds: float | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingRules:
+    """When a study makes no further trials (studyStoppingConfig, contracts/vertex-sdk.md 8).
+
+    The minimum rules block all others.  None is no rule.
+    """
+
+    stop_asap: bool = False
+    """Trials that run then are stopped too, and not awaited."""
+    runtime_min: TimeLimit | None = None
+    runtime_max: TimeLimit | None = None
+    trial_count_min: int | None = None
+    trial_count_max: int | None = None
+    trials_without_progress_max: int | None = None
+    seconds_without_progress_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +148,8 @@ class ParameterSpec:
     bounds: tuple[float, float] | None = None
     values: tuple[str | float, ...] = ()
     scale: Scale = Scale.NONE
+    default: str | float | None = None
+    """The value of the first trial; None lets the service choose."""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -76,7 +163,11 @@ class StudySpec:
     trial_count_max: int = 1
     trial_count_parallel: int = 1
     trial_count_failed_max: int = 0
-    early_stopping: bool = False
+    selection: Selection = Selection.LAST
+    noise: Noise = Noise.DEFAULT
+    stopping: StoppingRule | None = None
+    """How trials are stopped early; None: they are not."""
+    ending: EndingRules = field(default_factory=EndingRules)
     resume_previous_job_id: str | None = None
     is_whole: bool = True
     """False when a part of the caller's study could not be read, and is absent here."""
@@ -107,7 +198,10 @@ def occurrences(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One suggestion: its number as a string from "1", and a value a parameter (R19)."""
+    """One trial as its program sees it: its number as a string from "1", and its arguments (R19)."""
 
     trial_id: str
     parameters: tuple[tuple[str, str], ...] = ()
+    """(name, value as the command line has it); a parameter that is inactive is absent."""
+    study_job_id: str = ""
+    """The id of the tuning job; its programs know themselves by it (CLOUD_ML_JOB_ID)."""

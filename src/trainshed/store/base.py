@@ -32,6 +32,7 @@ from trainshed.store.records import (
     Token,
     Waiting,
 )
+from trainshed.store.records_studies import OpenStudy, StoredTrial, StudyStep
 
 
 class AlreadyThere(Exception):
@@ -239,7 +240,23 @@ class Rest(Protocol):
         """Forget a key; False where there is none of this id."""
 
 
-class StoreBase(Jobs, Work, Rest, Protocol):
+class Studies(Protocol):
+    """What is asked about tuning: studies and their trials (``store.records_studies``)."""
+
+    def open_studies(self) -> Sequence[OpenStudy]:
+        """Every study that is not over, oldest first; cheap."""
+
+    def trials(self, uid: int) -> Sequence[StoredTrial]:
+        """The trials of a study by number, with their reports and how their jobs stand."""
+
+    def apply_study(self, step: StudyStep) -> bool:
+        """Perform a step if it still fits; False if not, and then nothing of it is done."""
+
+    def study_of(self, job_uid: int) -> tuple[int, int] | None:
+        """(uid of the study, number of the trial) of a trial's job; None for any other job."""
+
+
+class StoreBase(Jobs, Work, Rest, Studies, Protocol):
     """All of it."""
 
     def now(self) -> datetime:

@@ -21,6 +21,8 @@ class Kind(enum.Enum):
     ML_JOB = "jobs"
     CUSTOM_JOB = "customJobs"
     TUNING_JOB = "hyperparameterTuningJobs"
+    TRIAL = "trials"
+    """The job of one trial of an ml v1 job; no client lists them.  The id is ``JOB/trials/N``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,10 @@ class NewJob:
     running_s_max: float | None = None
     """How long it may be RUNNING, all attempts together; None is no limit."""
     waiting_s_max: float | None = None
-    """How long it may wait before its first RUNNING; None is no limit."""
+    """How long it may wait before its first RUNNING; None is no limit.
+
+    A job whose spec ``is_study`` is stored as PREPARING: it is never placed (R19).
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,87 @@
+"""What was tried in a study and what came of it: trials, reports and measurements (R19)."""
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+
+from trainshed.model.status import JobState
+
+#: A parameter's value: a number for DOUBLE, DISCRETE and INTEGER (whole), a text for CATEGORICAL.
+Value = float | int | str
+Values = tuple[tuple[str, Value], ...]
+
+
+class TrialState(enum.Enum):
+    """How far a trial has come; there is no FAILED (contracts/vertex-sdk.md 8)."""
+
+    REQUESTED = "REQUESTED"
+    """It will be made; it has no values yet."""
+    ACTIVE = "ACTIVE"
+    """It has its values and its job, which waits or runs."""
+    STOPPING = "STOPPING"
+    """It is to end before its time; its job is being ended."""
+    SUCCEEDED = "SUCCEEDED"
+    """It has a final measurement."""
+    INFEASIBLE = "INFEASIBLE"
+    """It has ended without one; the reason says why."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing changes any more."""
+        return self in {TrialState.SUCCEEDED, TrialState.INFEASIBLE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One value of one metric, as a program has reported it; NaN and infinity included.
+
+    ``elapsed_s`` are seconds since the trial's program began to run.
+    """
+
+    tag: str
+    value: float
+    step: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """The metrics of one step, only finite ones: (metric id, value)."""
+
+    step: int = 0
+    elapsed_s: float = 0.0
+    metrics: tuple[tuple[str, float], ...] = ()
+
+    def value(self, metric_id: str) -> float | None:
+        """The value of a metric, where it was measured."""
+        return next((value for name, value in self.metrics if name == metric_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """A trial as it is remembered.  ``measurements`` ascend by (step, elapsed time)."""
+
+    number: int
+    """From 1; never given twice in a study."""
+    state: TrialState = TrialState.ACTIVE
+    values: Values = ()
+    """In the order of the study's parameters; inactive ones are absent."""
+    measurements: tuple[Measurement, ...] = ()
+    final: Measurement | None = None
+    """Set with SUCCEEDED, and only then."""
+    infeasible_reason: str | None = None
+    stopped_early: bool = False
+    """A stopping rule has ended it; it may be SUCCEEDED all the same."""
+    start_time: datetime | None = None
+    """When its job first ran."""
+    end_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialView:
+    """A trial as clients see it: with its measurements, and its job."""
+
+    trial: TrialRecord
+    job_name: str
+    """The full resource name of its job; empty where clients cannot ask for it (ml v1)."""
+    job_state: JobState
