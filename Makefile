@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-local demo-service test postgres docker check chaos bench clean golden
+.PHONY: demo demo-local demo-service demo-tuning test postgres docker check chaos bench clean golden
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -18,6 +18,11 @@ demo-local: $(VENV)/.demo
 # the same job through the service: a server of its own, a submit, the log as it comes, the end
 demo-service: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/service/demo.sh $(CURDIR)/runs/service
+
+# a study of 24 trials of a real trainer, two at a time; a minute or two
+demo-tuning: $(VENV)/.demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tuning/demo.sh $(CURDIR)/runs/tuning
+	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
 
 test: $(VENV)/.test postgres docker
 	$(BIN)/ruff check .
@@ -66,7 +71,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constraints.txt
 	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; a minute or more)"
-	$(PIP) -e trainer -e '.[server,torch]'
+	$(PIP) -e trainer -e '.[server,torch,report]' cloudml-hypertune
 	@touch $@
 
 # Google's own clients, against which the generated wire files are checked; they pin what others need

@@ -49,6 +49,7 @@ from trainshed.service.pipelines import PipelineService
 from trainshed.service.retention import Retention
 from trainshed.service.story import Stories
 from trainshed.service.submission import SubmitRules
+from trainshed.service.trial_jobs import TrialJobs
 from trainshed.storage.buckets import buckets_of, cache_dir
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
@@ -126,6 +127,7 @@ def build(
         engine or _local_engine(settings, jobs_dir, containers),
         server=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}",
         compose=compose or launching,
+        make_trial_job=TrialJobs(store, settings.running_s_default),
         quotas=settings.quotas,
         pace=Pace(grace_s=settings.grace_s),
         budgets=settings.budgets,

@@ -8,64 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.asking import ask, group, ml, vertex
+from admission.asking import ask
+from admission.studies import (
+    ACCURACY,
+    discrete,
+    double,
+    integer,
+    of_parameters,
+    rules,
+    study,
+    violations,
+    when,
+    words,
+)
 from trainshed.admission import check
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.roles import Dialect
-from trainshed.model.study import (
-    Algorithm,
-    Condition,
-    Metric,
-    ParameterKind,
-    ParameterSpec,
-    Scale,
-    StudySpec,
-)
+from trainshed.model.study import Algorithm, Metric, Scale, StudySpec
+from trainshed.model.study_places import StudyField, StudyPlace
 from trainshed.wire.detect import parse
 
-JOB = {Dialect.ML_V1: ml, Dialect.AIPLATFORM_V1: vertex}
 DIALECTS = pytest.mark.parametrize("dialect", Dialect)
-ACCURACY = Metric(metric_id="accuracy")
-
-
-def double(name="lr", bounds=(0.1, 1.0), **fields):
-    kind = ParameterKind.DOUBLE
-    return ParameterSpec(parameter_id=name, kind=kind, bounds=bounds, **fields)
-
-
-def integer(name="n", bounds=(1.0, 4.0), **fields):
-    kind = ParameterKind.INTEGER
-    return ParameterSpec(parameter_id=name, kind=kind, bounds=bounds, **fields)
-
-
-def discrete(*values, name="d", **fields):
-    kind = ParameterKind.DISCRETE
-    return ParameterSpec(parameter_id=name, kind=kind, values=values, **fields)
-
-
-def words(*values, name="opt", **fields):
-    kind = ParameterKind.CATEGORICAL
-    return ParameterSpec(parameter_id=name, kind=kind, values=values, **fields)
-
-
-def when(parameter, *values):
-    return Condition(parent_values=values, parameter=parameter)
-
-
-def study(*parameters, metrics=(ACCURACY,), **fields):
-    return StudySpec(metrics=metrics, parameters=parameters or (double(),), **fields)
-
-
-def violations(asked, dialect=Dialect.AIPLATFORM_V1):
-    return check(ask(JOB[dialect](group(), study=asked)))
-
-
-def rules(asked, dialect=Dialect.AIPLATFORM_V1):
-    return [v.rule for v in violations(asked, dialect) if v.rule.startswith("study-")]
-
-
-def of_parameters(*parameters, **fields):
-    return rules(study(*parameters, **fields))
 
 
 @DIALECTS
@@ -87,9 +50,10 @@ def test_a_sound_study_is_accepted(asked, dialect):
     assert not violations(asked, dialect)
 
 
-def test_a_violation_names_the_parameter_at_the_study():
+def test_a_violation_names_the_parameter_and_points_at_its_field():
     [violation] = violations(study(double(bounds=(2.0, 1.0))))
-    assert violation.field == FieldPath(Field.STUDY)
+    place = StudyPlace(StudyField.LEAST, (0,))
+    assert violation.field == FieldPath(Field.STUDY, place=place)
     assert violation.message == "parameter lr: minValue 2 is above maxValue 1"
     assert violation.accepted
 

@@ -28,6 +28,10 @@ LEFT_OUT = {
     "ai hp-tuning-jobs create": "answers UNIMPLEMENTED; test_jobs_verbs has it",
     "ai hp-tuning-jobs describe": "there is no tuning job yet",
     "ai hp-tuning-jobs cancel": "there is no tuning job yet",
+    "ai hp-tuning-jobs stream-logs": "there is no tuning job yet",
+    "ai hp-tuning-jobs watch": "there is no tuning job yet; test_tuning_watch has it",
+    "ai hp-tuning-jobs report": "there is no tuning job yet; test_tuning_report has it",
+    "ai-platform jobs report": "census_1 is no tuning job; test_tuning_report has one",
 }
 
 ML = {

@@ -4,6 +4,7 @@ from controller.world import START, World, go, nodes, runs
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopReason
+from trainshed.testing.study_builders import add_study, step_of
 from trainshed.wire.aiplatform_v1 import render as aiplatform_v1
 from trainshed.wire.ml_v1 import render as ml_v1
 
@@ -38,6 +39,18 @@ def test_a_job_that_runs_too_long_is_stopped_and_told_why(make_world):
     shown = aiplatform_v1.custom_job(record.job)
     assert (shown["state"], shown["error"]["code"]) == ("JOB_STATE_CANCELLED", 4)
     assert ml_v1.job(record.job)["errorMessage"] == record.job.status.error.message
+
+
+def test_a_study_that_runs_too_long_is_cancelled_though_no_engine_knows_it(make_world):
+    world: World = make_world(script=runs())
+    controller = world.controller()
+    study = add_study(world.store, running_s_max=3600.0)
+    assert world.store.apply_study(step_of(world.store, study.uid, state=JobState.RUNNING))
+    go(controller)
+    assert world.state(study.uid) is JobState.RUNNING
+    pass_time(world, controller, 3601)
+    assert world.state(study.uid) is JobState.CANCELLING
+    assert world.error(study.uid).code == 4
 
 
 def test_the_time_of_all_attempts_counts_and_waiting_between_them_does_not(make_world):

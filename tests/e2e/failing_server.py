@@ -36,6 +36,7 @@ WRITES = frozenset(
         "add_job",
         "add_pipeline",
         "apply",
+        "apply_study",
         "confirm",
         "delete_job",
         "explain",
@@ -127,11 +128,11 @@ def instrument(failpoints, engine_socket):
         inside = failpoints.around(getattr(owner, name), f"local {name}")
         setattr(owner, name, inside)
     if engine_socket:
-        from controller.world import compose  # noqa: PLC0415 - only with a simulated engine
+        from controller.tuning_world import with_arguments  # noqa: PLC0415 - only when simulated
         from e2e.remote_engine import RemoteEngine  # noqa: PLC0415 - the same
 
         remote = Watched(RemoteEngine(engine_socket), "engine", ACTS, failpoints)
-        fake = functools.partial(build, engine=remote, compose=compose)
+        fake = functools.partial(build, engine=remote, compose=with_arguments)
         app.build = fake
         sys.modules["trainshed.cli.serve"].build = fake
 

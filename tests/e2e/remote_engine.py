@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from trainshed.engines.base import AttemptKey, Observation
+from trainshed.engines.base import AttemptKey, Measured, Observation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Node, Seat
@@ -29,18 +29,25 @@ class Stop(NamedTuple):
     order: StopOrder
 
 
+class Ask(NamedTuple):
+    key: AttemptKey
+    after: int
+
+
 #: What each call is given and answers with, as JSON.
 ARGUMENTS = {
     "nodes": TypeAdapter(tuple[()]),
     "launch": TypeAdapter(Launch),
     "stop": TypeAdapter(Stop),
     "observe": TypeAdapter(list[AttemptKey]),
+    "measured": TypeAdapter(Ask),
 }
 ANSWERS = {
     "nodes": TypeAdapter(tuple[Node, ...]),
     "launch": TypeAdapter(None),
     "stop": TypeAdapter(None),
     "observe": TypeAdapter(list[Observation]),
+    "measured": TypeAdapter(Measured),
 }
 
 
@@ -64,6 +71,9 @@ class RemoteEngine:
 
     def observe(self, keys):
         return self._call("observe", list(keys)) if keys else []
+
+    def measured(self, key, after):
+        return self._call("measured", Ask(key, after))
 
     def _call(self, what, arguments):
         stream = self._stream()

@@ -13,7 +13,7 @@ FOLDERS = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
 CONFIGS = sorted(EXAMPLES.glob("*/*.yaml"))
 SOURCES = sorted(EXAMPLES.rglob("*.py"))
 #: Folders that show the library for training programs; it works wherever they are started.
-WITH_LIBRARY = {"torch-resume", "keras-resume", "lightning-resume"}
+WITH_LIBRARY = {"torch-resume", "keras-resume", "lightning-resume", "tuning"}
 
 
 def name(path: Path) -> str:
@@ -59,4 +59,5 @@ def test_every_configuration_has_exactly_one_primary(config):
     if "trainingInput" in document:
         assert "masterType" in document["trainingInput"]
     else:
-        assert document["workerPoolSpecs"][0]["replicaCount"] == 1
+        spec = document.get("trialJobSpec", document)
+        assert spec["workerPoolSpecs"][0]["replicaCount"] == 1

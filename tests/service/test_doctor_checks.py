@@ -21,6 +21,7 @@ from trainshed.service.doctor.snapshot import (
     RowsSeen,
     SeatSeen,
     Snapshot,
+    TrialSeen,
 )
 from trainshed.service.doctor.values import Check, Finding, Result
 
@@ -128,6 +129,19 @@ def with_disk(**changes):
     return snapshot(disk=replace(snapshot().disk, **changes))
 
 
+STUDY = job(uid=8, name="projects/p/jobs/tune", attempt=0, holds=False, owner=None, is_study=True)
+ENDED_STUDY = replace(STUDY, state=JobState.SUCCEEDED, end_ns=NOW)
+
+
+def with_study(study=STUDY, seen_job=None, **changes):
+    """The job is that of a study's first trial."""
+    seen_job = seen_job or job()
+    trial = TrialSeen(**{"study_uid": 8, "number": 1, "job_uid": 7, "is_over": False, **changes})
+    found = rows(seen_job, trials=(trial,))
+    both = replace(found, jobs={7: seen_job, 8: study}, stamps={7: NOW, 8: NOW})
+    return snapshot(seen_job.state, rows=both)
+
+
 OVERFULL = {"attempts": {OLD: (SEAT,), KEY: (SEAT,) * 3}, "replicas": {OLD: 1, KEY: 3}}
 SMALL = NodeSeen(engine="local", node=replace(NODE, vcpus=3, memory_gb=4.0))
 LAUNCH = CommandSeen(key=KEY, kind="LAUNCH")
@@ -141,6 +155,8 @@ BREACHES = {
     "active-holds-places": snapshot(row=job(holds=False)),
     "attempts-have-seats": with_rows(attempts={KEY: (SEAT,)}),
     "commands-are-performed": with_rows(commands=(LAUNCH,)),
+    "trials-have-jobs": with_study(job_uid=9),
+    "over-ends-its-trials": with_study(ENDED_STUDY),
     "leases-are-valid": with_rows(leases=()),
     "newest-attempt-alone": snapshot(processes=(process(OLD),)),
     "over-has-no-process": snapshot(JobState.CANCELLED, processes=(process(),)),
@@ -198,6 +214,14 @@ def test_every_check_has_its_breach():
         (snapshot(row=job(end_ns=5)), "over-has-an-end", "is not over"),
         (snapshot(JobState.QUEUED, row=job(JobState.QUEUED, holds=True)), "active-holds-places",
          "waits and holds"),
+        (with_study(replace(STUDY, state=JobState.QUEUED)), "active-holds-places",
+         "stands in the queue"),
+        (with_study(replace(STUDY, holds=True, owner="here-1")), "active-holds-places",
+         "is a tuning job and holds places"),
+        (with_study(study_uid=9), "trials-have-jobs", "belongs to no study"),
+        (with_study(job_uid=9), "trials-have-jobs", "trial 1 has no job"),
+        (with_study(ENDED_STUDY), "over-ends-its-trials", "its trial 1 is not"),
+        (with_study(ENDED_STUDY, is_over=True), "over-ends-its-trials", "(7/2, RUNNING), the job"),
         (with_rows(replicas={OLD: 1, KEY: 2}), "attempts-have-seats", "2 replicas"),
         (with_rows(attempts={OLD: (SEAT,), KEY: ()}, replicas={OLD: 1}), "attempts-have-seats",
          "no seats"),
@@ -232,6 +256,11 @@ def test_a_breach_is_told_in_words(seen, name, words):
         replace(with_rows(leases=()), server_pid=None),
         snapshot(machine="elsewhere", folders={}, processes=()),
         with_disk(free_files=None),
+        with_study(),
+        with_study(replace(STUDY, state=JobState.PREPARING)),
+        with_study(replace(STUDY, state=JobState.CANCELLING), is_over=True),
+        with_study(ENDED_STUDY, job(JobState.FAILED), is_over=True),
+        with_study(ENDED_STUDY, job(JobState.FAILED), is_over=True, job_uid=9),
     ],
     ids=[
         "a line may be torn while it is written",
@@ -242,6 +271,11 @@ def test_a_breach_is_told_in_words(seen, name, words):
         "without a server nobody holds a lease",
         "attempts on other machines are not looked for here",
         "file systems that count no files",
+        "a study has no attempt and holds no place",
+        "nor before its first trial runs",
+        "the job of a trial that is over may end later than the trial",
+        "a study ends after its trials",
+        "the job of a trial that is over may be forgotten",
     ],
 )
 def test_what_may_be_is_no_breach(seen):

@@ -35,7 +35,7 @@ REFUSED = {
     "gcloud-3.2-hyperparameters": "trainingInput.runtimeVersion",  # the contract elides it
     "gcloud-3.2-hyperparameters-misspelled": "trainingInput.hyperparameters.goal",
     "gcloud-5.3-config-misspelled": "jobSpec.workerPoolSpecs[0].replicaCountX",
-    "gcloud-6.1-tuning": "studySpec",  # GRID_SEARCH over a DOUBLE
+    "gcloud-6.1-tuning": "studySpec.parameters[0].doubleValueSpec",  # GRID_SEARCH over a DOUBLE
     "shape-ml-lower-case-words": "trainingInput.scaleTier",
     "shape-ml-prediction": "predictionInput",
     "shape-ml-snake-case-nulls-and-doubles": "training_input.pythonVersion",

@@ -5,7 +5,18 @@ from postgres_server import bin_folder, running_postgres
 pytest.register_assert_rewrite(
     *(
         f"trainshed.testing.store_{part}"
-        for part in ("forgetting", "jobs", "lists", "rest", "steps", "times", "work")
+        for part in (
+            "forgetting",
+            "jobs",
+            "lists",
+            "rest",
+            "steps",
+            "studies",
+            "study_ends",
+            "times",
+            "trials",
+            "work",
+        )
     )
 )
 

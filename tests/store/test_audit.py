@@ -11,11 +11,14 @@ from sqlalchemy import create_engine, make_url, text
 from trainshed.model.resources import Node, NodeState
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.model.trials import TrialState
 from trainshed.store import audit
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import CommandKind
+from trainshed.store.records_studies import NewTrial
 from trainshed.testing.store_builders import LEASE_S, NS_PER_S, SEATS, SERVER, add, go, place
+from trainshed.testing.study_builders import add_study, advance, trial, trial_job
 
 KILLED = """
 import os, signal, sys
@@ -57,6 +60,25 @@ def test_an_audit_says_what_the_store_says(url, store, clock):
     assert found.last_events == {uid: store.events(uid)[-1] for uid in uids}
     until_ns = clock.now_ns + int((LEASE_S - 5) * NS_PER_S)
     assert found.leases == {f"server:{SERVER}": (SERVER, until_ns)}
+    assert list(found.damage) == []
+
+
+def test_an_audit_knows_the_trials_and_who_is_a_study(url, store, clock):
+    uids = [add_study(store, job_id=name).uid for name in ("a", "b")]
+    jobs = [trial_job(1, "a"), trial_job(2, "a"), trial_job(1, "b")]
+    given = [NewTrial(trial=trial(int(job.spec.trial.trial_id)), job=job) for job in jobs]
+    advance(store, uids[1], new_trials=given[2:])
+    advance(store, uids[0], new_trials=given[:2])
+    stopping = trial(2, state=TrialState.STOPPING)
+    stored = [*advance(store, uids[0], trials=(stopping,)), *store.trials(uids[1])]
+    found = audit.rows(url, clock)
+    assert [each.job_uid for each in found.trials] == [each.job_uid for each in stored]
+    assert [(each.study_uid, each.number, each.state) for each in found.trials] == [
+        (uids[0], 1, TrialState.ACTIVE),
+        (uids[0], 2, TrialState.STOPPING),
+        (uids[1], 1, TrialState.ACTIVE),
+    ]
+    assert [record.uid for record in found.jobs if record.job.spec.is_study] == uids
     assert list(found.damage) == []
 
 

@@ -13,7 +13,19 @@ from trainshed.model.job import JobSpec, Program, ReplicaGroup, Scheduling
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobError
-from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec
+from trainshed.model.study import (
+    ConvexRule,
+    DecayCurveRule,
+    EndingRules,
+    MedianRule,
+    Metric,
+    ParameterKind,
+    ParameterSpec,
+    Safety,
+    StudySpec,
+    TimeLimit,
+    Trial,
+)
 from trainshed.store import codec
 from trainshed.wire import detect
 
@@ -35,10 +47,15 @@ PARAMETER = st.builds(
     values=st.lists(TEXT | NUMBER, max_size=2).map(tuple),
     conditions=st.just(()),
 )
+SAFETY = st.none() | st.builds(Safety, threshold=NUMBER)
+LIMIT = st.none() | st.builds(TimeLimit, seconds=st.none() | NUMBER, until=st.none() | TEXT)
+TRIAL = st.builds(Trial, trial_id=TEXT, parameters=st.lists(st.tuples(TEXT, TEXT)).map(tuple))
 STUDY = st.builds(
     StudySpec,
-    metrics=st.lists(st.builds(Metric, metric_id=TEXT), max_size=2).map(tuple),
+    metrics=st.lists(st.builds(Metric, metric_id=TEXT, safety=SAFETY), max_size=2).map(tuple),
     parameters=st.lists(PARAMETER, max_size=2).map(tuple),
+    stopping=st.none() | st.builds(MedianRule) | st.builds(DecayCurveRule) | st.builds(ConvexRule),
+    ending=st.builds(EndingRules, runtime_max=LIMIT),
 )
 VALUES = {
     "spec": (
@@ -50,6 +67,7 @@ VALUES = {
             groups=st.lists(GROUP, max_size=2).map(tuple),
             scheduling=st.builds(Scheduling, running_s_max=st.none() | NUMBER),
             study=st.none() | STUDY,
+            trial=st.none() | TRIAL,
             request=TEXT,
         ),
     ),

@@ -3,7 +3,7 @@
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import MetaData, Table, create_engine, make_url, select
+from sqlalchemy import MetaData, Table, create_engine, inspect, make_url, select
 
 from trainshed.model.resources import Node, NodeState
 from trainshed.model.restarts import Restarts
@@ -15,21 +15,32 @@ from trainshed.store.opening import open_store
 from trainshed.store.records import CommandKind
 from trainshed.store.tables import METADATA
 from trainshed.testing.store_builders import LEASE_S, SERVER, add, go, new_job, place
+from trainshed.testing.study_builders import add_study, advance, new_trials, reported
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def first_url(request, tmp_path):
     """A database as the first release made it."""
+    return of_version(request, tmp_path, "0001")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def second_url(request, tmp_path):
+    """One that knows of time and restarts, and not of studies."""
+    return of_version(request, tmp_path, "0002")
+
+
+def of_version(request, tmp_path, version):
     if request.param == "sqlite":
-        (tmp_path / "first.db").touch()
-        url = f"sqlite:///{tmp_path}/first.db"
+        (tmp_path / "old.db").touch()
+        url = f"sqlite:///{tmp_path}/old.db"
     else:
         url = request.getfixturevalue("postgres").new_database()
     engine = write_engine(make_url(url))
     with engine.begin() as connection:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(migrate._FOLDER))
-        command.upgrade(config, "0001")
+        command.upgrade(config, version)
     engine.dispose()
     return url
 
@@ -37,6 +48,10 @@ def first_url(request, tmp_path):
 @pytest.fixture
 def old(first_url, tmp_path, clock):
     """Its jobs by what they were doing when the last server of that release ended."""
+    return fill(first_url, tmp_path, clock)
+
+
+def fill(url, tmp_path, clock):
     filled = f"sqlite:///{tmp_path}/filled.db"
     store = open_store(filled, clock)
     limits = {"running_s_max": 60.0, "waiting_s_max": 60.0}
@@ -55,7 +70,7 @@ def old(first_url, tmp_path, clock):
     go(store, uids["runs again"], JobState.RUNNING)
     clock.forward(10)
     store.close()
-    copy(filled, first_url)
+    copy(filled, url)
     return uids
 
 
@@ -63,7 +78,10 @@ def copy(source, target):
     """Copy the columns that the target knows; it numbers events and commands itself."""
     there, here = create_engine(source), create_engine(target)
     with there.connect() as reading, here.begin() as writing:
+        there_now = inspect(writing).get_table_names()
         for known in METADATA.sorted_tables:
+            if known.name not in there_now:
+                continue
             table = Table(known.name, MetaData(), autoload_with=writing)
             names = [column.name for column in table.columns if column.name != "seq"]
             rows = reading.execute(select(*(known.c[name] for name in names)))
@@ -123,7 +141,30 @@ def test_what_had_ended_can_be_forgotten(first_url, old, clock):
     store.close()
 
 
+def test_from_the_second_release_on_nothing_changes_and_studies_can_be_added(
+    second_url, tmp_path, clock
+):
+    uids = fill(second_url, tmp_path, clock).values()
+    before = open_store(f"sqlite:///{tmp_path}/filled.db", clock)
+    store = open_store(second_url, clock)
+    clock.forward(30)
+    assert store.jobs_by_uid(uids) == before.jobs_by_uid(uids)
+    assert list(store.due(limit=9)) == list(before.due(limit=9)) != []
+    assert [store.events(uid)[-1].kind for uid in uids] == [
+        "ACCEPTED",
+        "PLACED",
+        "PLACED",
+        "PLACED",
+    ]
+    assert not store.open_studies()
+    study = add_study(store).uid
+    assert [each.uid for each in store.open_studies()] == [study]
+    assert len(advance(store, study, new_trials=new_trials(1), reports=(reported(1, 0.5),))) == 1
+    before.close()
+    store.close()
+
+
 def test_an_older_database_is_not_audited_but_named(first_url, old):
     assert old
-    with pytest.raises(StoreFault, match=r"older release.*0001.*0002"):
+    with pytest.raises(StoreFault, match=r"older release.*0001.*0003"):
         audit.rows(first_url)

@@ -9,7 +9,18 @@ from sqlalchemy import make_url
 
 from trainshed.model.filters import AllOf
 from trainshed.model.status import JobState
-from trainshed.store import forgetting, jobs, pipelines, rows, step_rows, steps, story, work
+from trainshed.store import (
+    forgetting,
+    jobs,
+    pipelines,
+    rows,
+    step_rows,
+    steps,
+    story,
+    studies,
+    study_rows,
+    work,
+)
 from trainshed.store.database import write_engine
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
@@ -43,6 +54,15 @@ HOT = {
     "due": work.DUE,
     "expired": forgetting.EXPIRED,
     "over": forgetting.OVER,
+    "open studies": studies.OPEN_STUDIES,
+    "study of a job": studies.STUDY_OF,
+    "trials": study_rows.TRIALS_OF_STUDY,
+    "jobs of trials": studies.JOBS_OF_STUDY,
+    "reports": study_rows.REPORTS_OF_STUDY,
+    "taken trials": studies.TAKEN,
+    "change trials": study_rows.CHANGE_TRIALS,
+    "mark trials": study_rows.MARK_TRIALS,
+    "hide trials": study_rows.HIDE_TRIALS,
     **{f"drop {drop.table.name}": drop for drop in forgetting.DROPS},
     **{f"step to {state.name}": steps.STATEMENTS[state, False] for state in JobState},
     "opening step": steps.STATEMENTS[JobState.PREPARING, True],
@@ -94,6 +114,9 @@ def busy_store(postgres):
 BY_KEY = {
     "explain": work.EXPLAIN,
     "drop replicas": step_rows.DROP_REPLICAS,
+    "change trials": study_rows.CHANGE_TRIALS,
+    "mark trials": study_rows.MARK_TRIALS,
+    "hide trials": study_rows.HIDE_TRIALS,
     **{f"step {key}": statement for key, statement in steps.STATEMENTS.items()},
 }
 
@@ -102,15 +125,15 @@ BY_KEY = {
 def test_postgresql_goes_to_each_row_by_its_key(busy_store, name):
     def explain(tx):
         compiled = BY_KEY[name].compile(tx.connection)
-        rows = json.dumps([[1, 1, 0, None, None, None, None]] * 5)
+        rows = json.dumps([[1, 1, 0, None, None, None, None, None, None]] * 5)
         known = {**compiled.params, "now_ns": 1, "mark": 1}
-        known |= dict.fromkeys(("steps", "found", "gone"), rows)
+        known |= dict.fromkeys(("steps", "found", "gone", "changed", "marked"), rows)
         return [row[0] for row in tx.connection.exec_driver_sql(f"EXPLAIN {compiled}", known)]
 
     plan = "\n".join(busy_store._db.write(explain))
-    assert re.search(r"Index (Only )?Scan using (jobs|replicas)_pkey", plan), plan
+    assert re.search(r"Index (Only )?Scan using (jobs|replicas|trials)_pkey", plan), plan
     assert "Cond: " in plan
-    assert len(re.findall("Index|Seq", plan)) == plan.count("Index Cond") + 1, plan
+    assert len(re.findall("(Index|Seq)( Only)? Scan", plan)) == plan.count("Index Cond"), plan
 
 
 @pytest.mark.parametrize("name", ["over", *(drop.table.name for drop in forgetting.DROPS)])

@@ -48,8 +48,11 @@ class VertexJobs:
         return self._render(record.job)
 
     def get(self, call: Call) -> Json:
-        """One job."""
-        return self._render(self._jobs.get(self._kind, *parent_of(call), call.params["job"]).job)
+        """One job; a tuning job with its trials, which lists leave out (gcloud.md 6.2)."""
+        record = self._jobs.get(self._kind, *parent_of(call), call.params["job"])
+        if record.job.spec.is_study:
+            return render.tuning_job(record.job, self._jobs.trials(record))
+        return self._render(record.job)
 
     def list(self, call: Call) -> Json:
         """One page of jobs, newest first, with the fields of the mask."""

@@ -23,9 +23,9 @@ class MlJobs:
         return render.job(record.job)
 
     def get(self, call: Call) -> Json:
-        """One job."""
+        """One job; a tuning job with its trials."""
         record = self._jobs.get(Kind.ML_JOB, call.params["project"], "", call.params["job"])
-        return render.job(record.job)
+        return render.job(record.job, self._jobs.trials(record))
 
     def list(self, call: Call) -> Json:
         """One page of jobs, newest first."""

@@ -115,16 +115,17 @@ def _jobs(native: Native) -> APIRouter:
         return stories.events(project, job, after=after, limit=limit)
 
     @router.get("/jobs/{job}/logs", response_class=StreamingResponse, responses={200: {**LINES}})
-    def logs(
+    def logs(  # noqa: PLR0913 - one parameter a word of the query
         project: Readable,
         job: str,
         *,
         follow: bool = False,
         tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
         task: str | None = None,
+        trial: str | None = None,
     ) -> StreamingResponse:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
-        log = NativeLog(native.logs.cursor(stories.find(project, job)), task)
+        log = NativeLog(native.logs.cursor(stories.find(project, job), trial=trial), task)
         body = _stream(log, follow=follow, tail=tail)
         return StreamingResponse(body, media_type="application/x-ndjson")
 

@@ -32,6 +32,9 @@ SERVER_PACKAGES = frozenset(
     }
 )
 
+#: The packages that a report draws with; one of them comes with the service.
+REPORT_PACKAGES = frozenset({"optuna", "plotly"})
+
 #: Set to anything to see where an unexpected error came from.
 DEBUG = "TRAINSHED_DEBUG"
 
@@ -67,6 +70,8 @@ def report(error: Exception) -> int:
 def _extra_of(error: ImportError) -> str | None:
     """What would bring a package that is missing; None for one that nothing of ours asks for."""
     package = (error.name or "").partition(".")[0]
+    if package in REPORT_PACKAGES:
+        return "server,report"
     return "postgres" if package == "psycopg" else "server" if package in SERVER_PACKAGES else None
 
 

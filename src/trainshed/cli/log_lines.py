@@ -59,7 +59,7 @@ class LineShape:
 
     def text(self, line: Json, width: int | None = None) -> str:
         """One line as text, cut to the width of a terminal."""
-        severity, task = str(line["severity"]), str(line["task"])
+        severity, task = str(line["severity"]), task_of(line)
         self._width = max(self._width, len(task))
         on, grave = self._colour, _SEVERITY_COLOURS.get(severity, "")
         message = harmless(str(line["message"]))
@@ -76,9 +76,16 @@ class LineShape:
         )
 
 
+def task_of(line: Json) -> str:
+    """Which replica a line is of; with its trial in a tuning job, as in ``3/workerpool0-0``."""
+    task, trial = str(line["task"]), line.get("trial")
+    return f"{trial}/{task}" if trial else task
+
+
 def role_colour(task: str) -> str:
     """The colour of a task's role; the service's own words stand back."""
-    role = next((role for start, role in _ROLES.items() if task.startswith(start)), None)
+    name = task.rpartition("/")[2]
+    role = next((role for start, role in _ROLES.items() if name.startswith(start)), None)
     return ROLE_COLOURS[role] if role else DIM
 
 

@@ -17,7 +17,8 @@ def run(request: Request) -> int:
     place = place_of(args)
     followed = Followed(place.server, native_path(args.name, place.project), note)
     try:
-        stream(followed, LinePrinter(sys.stdout, as_json=args.format == "json"), args.task_name)
+        printer = LinePrinter(sys.stdout, as_json=args.format == "json")
+        stream(followed, printer, args.task_name, args.trial)
     except KeyboardInterrupt:
         return left_running(args, args.group, args.name)
     return 0

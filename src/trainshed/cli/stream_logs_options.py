@@ -25,6 +25,7 @@ def _parser(prog: str) -> flags.Parser:
     parser.set_defaults(group=group)
     parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
     parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
+    parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
     add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
     flags.add_idle(parser, words=("--polling-interval",), switches=("--allow-multiline-logs",))
     return parser

@@ -51,12 +51,14 @@ def told_of(args: argparse.Namespace, place: Place, job: Submitted) -> int:
     return exit_code_of(end)
 
 
-def stream(followed: Followed, printer: LinePrinter, task: str | None = None) -> None:
+def stream(
+    followed: Followed, printer: LinePrinter, task: str | None = None, trial: str | None = None
+) -> None:
     """Print why the job waits while it does, then its lines until it has ended."""
     for waiting in followed.until_placed():
         for text in why_it_waits(waiting):
             note(text)
-    for line in followed.lines(task=task):
+    for line in followed.lines(task=task, trial=trial):
         printer.write(line)
 
 

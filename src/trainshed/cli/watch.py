@@ -1,4 +1,4 @@
-"""``trainshed jobs watch``: a job until its end, in the form that the reader can take."""
+"""``watch``: a job until its end, in the form that the reader can take."""
 
 import argparse
 import json
@@ -9,14 +9,14 @@ import time
 from collections import deque
 from typing import Final
 
-from trainshed.cli.connecting import continued, place_of
+from trainshed.cli.connecting import Place, continued, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.notes import note
 from trainshed.cli.submitted import EXIT_INTERRUPTED, print_end, stream
 from trainshed.cli.terminal import out, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
-from trainshed.client.collections import FINAL_STATES, native_path
+from trainshed.client.collections import FINAL_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed, exit_code_of
 
@@ -31,6 +31,10 @@ def run(request: Request) -> int:
     """Watch a job; gives its exit code."""
     args = request.args
     place = place_of(args)
+    if path := _study_path(args, place):
+        from trainshed.cli import tuning_watch  # noqa: PLC0415  # most jobs are none
+
+        return tuning_watch.follow(args, place, path)
     followed = Followed(place.server, native_path(args.job, place.project), note)
     try:
         if args.format == "json":
@@ -42,6 +46,20 @@ def run(request: Request) -> int:
     except KeyboardInterrupt:
         return _left(args, followed)
     return exit_code_of(end)
+
+
+def _study_path(args: argparse.Namespace, place: Place) -> str | None:
+    """Where a tuning job is found in its own dialect; None for a job of another kind."""
+    if args.group == "ai hp-tuning-jobs":
+        return collection_of(args.group).path(args.job, place.project, place.region)
+    name = str(place.server.call("GET", native_path(args.job, place.project))["name"])
+    path = f"/v1/{name}"
+    if name.split("/")[-2] == "hyperparameterTuningJobs":
+        return path
+    if name.split("/")[0::2] != ["projects", "jobs"]:
+        return None
+    training = place.server.call("GET", path).get("trainingInput", {})
+    return path if "hyperparameters" in training else None
 
 
 def _left(args: argparse.Namespace, followed: Followed) -> int:

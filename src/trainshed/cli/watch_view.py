@@ -13,7 +13,8 @@ from trainshed.cli.resource_texts import time_of, why_it_waits
 from trainshed.cli.terminal import DIM, painted, table
 from trainshed.client.faults import Json
 
-_STATE_COLOURS: Final = {
+#: How the states of jobs are painted.
+STATE_COLOURS: Final = {
     "QUEUED": "\x1b[33m",
     "PREPARING": "\x1b[33m",
     "RUNNING": "\x1b[1;32m",
@@ -99,7 +100,7 @@ class View:
         attempt = f", attempt {job['attempt']}" if job["attempt"] > 1 else ""
         behind = f"{attempt} {_ages(job, now)}"
         name = cut(in_one_line(job["displayName"]), max(width - len(f": {state}{behind}"), 1))
-        shown = painted(state, _STATE_COLOURS.get(state, ""), on=self._colour)
+        shown = painted(state, STATE_COLOURS.get(state, ""), on=self._colour)
         return f"{name}: {shown}{behind}"
 
     def _replicas(self, replicas: Sequence[Json], room: int, width: int) -> list[str]:
@@ -137,9 +138,10 @@ def _ages(job: Json, now: datetime) -> str:
     if not since:
         return ""
     if "endTime" in job:
-        return f"after {_span(time_of(job['endTime']) - time_of(since))}"
-    return f"for {_span(now - time_of(since))}"
+        return f"after {span(time_of(job['endTime']) - time_of(since))}"
+    return f"for {span(now - time_of(since))}"
 
 
-def _span(time: timedelta) -> str:
+def span(time: timedelta) -> str:
+    """A time in hours, minutes and seconds."""
     return str(timedelta(seconds=max(int(time.total_seconds()), 0)))

@@ -33,14 +33,19 @@ class Followed:
     pause: Callable[[float], Any] = time.sleep
     _was_reached: bool = field(default=False, init=False)
 
-    def lines(self, *, task: str | None = None, tail: int | None = None) -> Iterator[Json]:
+    def lines(
+        self, *, task: str | None = None, tail: int | None = None, trial: str | None = None
+    ) -> Iterator[Json]:
         """The lines of the job until it has ended and all of them were read.
+
+        ``trial``: only those of this trial of a tuning job.
 
         Raises ServerRefusal, and Unreachable for a server that does not come back.
         """
         seen = last = ""
         while True:
-            query = {"follow": "true", "task": task, "tail": None if seen else tail}
+            newest = None if seen else tail
+            query = {"follow": "true", "task": task, "tail": newest, "trial": trial}
             try:
                 for line in self.server.lines(f"{self.path}/logs", query):
                     self._was_reached = True

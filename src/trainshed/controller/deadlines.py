@@ -58,9 +58,9 @@ class Deadlines:
         return sum(apply_all(self._store, steps, self._batch))
 
     def _not_over(self, due: Iterable[Due]) -> Sequence[Due]:
-        """Those whose attempt is not over, as far as can be said now."""
+        """Those whose attempt is not over, as far as can be said now; a study has none."""
         by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
-        with_attempt = [key for key, job in by_key.items() if job.state in _OVER]
+        with_attempt = [key for key, job in by_key.items() if key.attempt and job.state in _OVER]
         for seen in self._engine.observe(with_attempt) if with_attempt else ():
             if seen.phase in _OVER[by_key[seen.key].state]:
                 del by_key[seen.key]

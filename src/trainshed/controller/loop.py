@@ -10,16 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from trainshed.controller.deadlines import Deadlines
-from trainshed.controller.fleet import Fleet
-from trainshed.controller.hangs import Hangs
-from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.maintenance import Maintenance
-from trainshed.controller.observe import Observer
 from trainshed.controller.pace import Pace
-from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
-from trainshed.controller.schedule import Scheduler
+from trainshed.controller.parts import Surroundings, make_parts
+from trainshed.controller.perform import COMMANDS_MAX, Compose
+from trainshed.controller.studies import MakeJob
 from trainshed.controller.worker import Worker
 from trainshed.engines.base import Engine
 from trainshed.model.restarts import Budgets
@@ -33,6 +28,7 @@ _RENEWALS = 3
 #: How much longer than a pass a thread rests after it; with many jobs a pass is not free.
 _SCHEDULE_REST = 3.0
 _OBSERVE_REST = 1.0
+_STUDIES_REST = 1.0
 #: So many commands performed at once leave others waiting behind them.
 _MANY = COMMANDS_MAX // 2
 
@@ -52,6 +48,7 @@ class Controller:
         *,
         server: str,
         compose: Compose,
+        make_trial_job: MakeJob | None = None,
         quotas: Sequence[QuotaRule] = (),
         budgets: Budgets | None = None,
         hang_restart: bool = False,
@@ -61,58 +58,31 @@ class Controller:
     ) -> None:
         """Nothing is read or started before ``start`` or a step.
 
+        ``make_trial_job`` makes the jobs of trials; without it there is no tuning.
         ``budgets`` say how often a job may start again.  ``hang_restart``: one that hangs does,
         and is not only reported.
         """
         pace = pace or Pace()
-        budgets = budgets or Budgets()
-        self._store = store
         self._monotonic = monotonic
         self._observe_s = pace.observe_s
         self._observed_at = float("-inf")
         self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
-        self._fleet = Fleet(store, engine, monotonic)
-        holdings = Holdings(store)
-        self._scheduler = Scheduler(
-            store,
-            self._leases,
-            holdings,
-            quotas=quotas,
-            clock=clock or store.now,
-            monotonic=monotonic,
-            pace=pace,
-        )
-        self._deadlines = Deadlines(
-            store, engine, self._leases, grace_s=pace.grace_s, batch=pace.batch
-        )
-        self._maintenance = Maintenance(
-            store,
-            self._leases,
-            holdings,
-            budgets=budgets,
-            grace_s=pace.grace_s,
-            batch=pace.batch,
-            found=self._scheduler.look_at_nodes,
-        )
-        self._observer = Observer(
-            store,
-            engine,
-            self._leases,
-            holdings,
-            hangs=Hangs(store, restart=hang_restart, grace_s=pace.grace_s),
-            budgets=budgets,
-            batch=pace.batch,
-        )
-        self._performer = Performer(
-            store,
-            engine,
-            self._leases,
-            holdings,
+        parts = make_parts(
+            Surroundings(store, engine, self._leases, pace, monotonic),
             compose=compose,
-            performed=self._observer.look_at,
-            grace_s=pace.grace_s,
-            monotonic=monotonic,
+            make_trial_job=make_trial_job,
+            quotas=quotas,
+            budgets=budgets or Budgets(),
+            hang_restart=hang_restart,
+            clock=clock or store.now,
         )
+        self._fleet, self._scheduler, self._performer = (
+            parts.fleet,
+            parts.scheduler,
+            parts.performer,
+        )
+        self._observer, self._deadlines = parts.observer, parts.deadlines
+        self._maintenance, self._studies = parts.maintenance, parts.studies
         self._lease_worker = Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
         self._fleet_worker = Worker("fleet", self.fleet_once, tick_s=pace.fleet_s)
         self._schedule_worker = Worker(
@@ -125,6 +95,9 @@ class Controller:
 
         self._deadlines_worker = Worker("deadlines", self.deadlines_once, tick_s=pace.deadlines_s)
         self._maintain_worker = Worker("maintain", self.maintain_once, tick_s=pace.maintain_s)
+        self._studies_worker = Worker(
+            "studies", self.studies_once, tick_s=pace.studies_s, rest=_STUDIES_REST
+        )
 
     # the whole
 
@@ -146,11 +119,13 @@ class Controller:
     def look(self) -> None:
         """Something was submitted; cheap, for any thread."""
         self._schedule_worker.wake()
+        self._studies_worker.wake()
 
     def wake(self) -> None:
         """Something was cancelled, or has ended; cheap, for any thread."""
         self._schedule_worker.wake()
         self._perform_worker.wake()
+        self._studies_worker.wake()
 
     def look_at_nodes(self) -> None:
         """A node was drained, or taken back; cheap, for any thread."""
@@ -219,6 +194,14 @@ class Controller:
             self._perform_worker.wake()
         return ordered
 
+    def studies_once(self) -> int:
+        """Take studies a step further; how many there were."""
+        moved = self._studies.once() if self._studies else 0
+        if moved:
+            self._schedule_worker.wake()
+            self._perform_worker.wake()
+        return moved
+
     @property
     def _workers(self) -> Sequence[Worker]:
         return (
@@ -229,6 +212,7 @@ class Controller:
             self._observe_worker,
             self._deadlines_worker,
             self._maintain_worker,
+            self._studies_worker,
         )
 
     def _schedule_if_due(self) -> None:

@@ -19,6 +19,8 @@ class Pace:
     """How much longer than it may a job may wait or run."""
     maintain_s: float = 0.5
     """How long jobs on a node that goes into maintenance may wait for their notice."""
+    studies_s: float = 1.0
+    """How long what a trial has reported may stay unread."""
     slow_s: float = 5.0
     """How often waiting jobs are looked at though nothing has changed: time alone ends
     reservations."""

@@ -13,6 +13,7 @@ DIALECT_OF_KIND: Final[Mapping[Kind, Dialect]] = {
     Kind.ML_JOB: Dialect.ML_V1,
     Kind.CUSTOM_JOB: Dialect.AIPLATFORM_V1,
     Kind.TUNING_JOB: Dialect.AIPLATFORM_V1,
+    Kind.TRIAL: Dialect.ML_V1,
 }
 
 

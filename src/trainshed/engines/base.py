@@ -164,4 +164,5 @@ class Engine(Protocol):
         """What the trial of an attempt has reported behind a mark; 0 is the beginning.
 
         Reading only.  Of an attempt that is not known there is nothing, and the mark stays.
+        Raises OSError when that cannot be read now.
         """

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trainshed.model.roles import Role
 from trainshed.model.rules import NAMES
+from trainshed.model.study_places import StudyPlace
 
 
 class Field(enum.Enum):
@@ -51,10 +52,14 @@ class Field(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """A place in a JobSpec: a field, and the role of the group it belongs to, if any."""
+    """A place in a JobSpec: a field, and the role of the group it belongs to, if any.
+
+    ``place`` goes with the field STUDY, and says where in it; None is all of it.
+    """
 
     field: Field
     role: Role | None = None
+    place: StudyPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

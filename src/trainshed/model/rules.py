@@ -109,11 +109,15 @@ STUDY: Final[Mapping[str, str]] = {
     "study-metrics": "A metric is missing, given twice, or its name cannot be reported.",
     "study-parameters": "A parameter or its name is missing, or a name is given twice.",
     "study-bounds": "The bounds are missing, reversed, or of another type than the parameter.",
-    "study-scale": "A log scale needs numbers above 0.",
-    "study-values": "The list of values is empty, too long, or not in order.",
+    "study-scale": "A log scale needs numbers above 0, and words have no scale.",
+    "study-values": "The list of values is empty, too long, not in order, or of another type.",
+    "study-default": "The first value of a parameter is none that it can have.",
     "study-algorithm": "The algorithm does not go with a parameter's type.",
     "study-trials": "The counts of trials are impossible.",
     "study-condition": "A condition names a value that the parent parameter does not have.",
+    "study-safety": "The limits of a safety metric are impossible, or nothing is left to improve.",
+    "study-stopping": "The rule by which trials are stopped early does not go with the study.",
+    "study-ending": "The rules by which the study ends are impossible, or exclude each other.",
 }
 
 RULES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 class Goal(enum.Enum):
@@ -77,6 +78,8 @@ class Metric:
 class MedianRule:
     """Stop a trial whose best value is worse than the median of the others' running averages."""
 
+    rule: Literal["median"] = "median"
+    """The word by which it is known again when it is read back; the same for the other rules."""
     by_time: bool = False
     """Compare at the same elapsed time, and not at the same step."""
 
@@ -85,6 +88,7 @@ class MedianRule:
 class DecayCurveRule:
     """Stop a trial that is very unlikely to beat the best one, by a Gaussian process."""
 
+    rule: Literal["decay_curve"] = "decay_curve"
     by_time: bool = False
 
 
@@ -95,6 +99,7 @@ class ConvexRule:
     None: as contracts/vertex-sdk.md 8 has it (a tenth of the most steps; 5 measurements).
     """
 
+    rule: Literal["convex"] = "convex"
     step_count_max: int | None = None
     step_count_min: int | None = None
     measurement_count_min: int | None = None
@@ -169,6 +174,8 @@ class StudySpec:
     """How trials are stopped early; None: they are not."""
     ending: EndingRules = field(default_factory=EndingRules)
     resume_previous_job_id: str | None = None
+    resume_previous_uid: int | None = None
+    """The uid of that job, as the service found it; None before."""
     is_whole: bool = True
     """False when a part of the caller's study could not be read, and is absent here."""
 
@@ -198,7 +205,7 @@ def occurrences(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One trial as its program sees it: its number as a string from "1", and its arguments (R19)."""
+    """One trial as its program sees it: its number as a text from "1", and arguments (R19)."""
 
     trial_id: str
     parameters: tuple[tuple[str, str], ...] = ()

@@ -3,12 +3,17 @@
 import enum
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from typing import Final
 
 from trainshed.model.status import JobState
 
 #: A parameter's value: a number for DOUBLE, DISCRETE and INTEGER (whole), a text for CATEGORICAL.
 Value = float | int | str
 Values = tuple[tuple[str, Value], ...]
+
+#: Above this not every whole number is a float, and one that is has no point to lose.
+_EXACT_MAX: Final = 2**53
 
 
 class TrialState(enum.Enum):
@@ -68,7 +73,7 @@ class TrialRecord:
     """In the order of the study's parameters; inactive ones are absent."""
     measurements: tuple[Measurement, ...] = ()
     final: Measurement | None = None
-    """Set with SUCCEEDED, and only then."""
+    """Set with SUCCEEDED, and only then; of a trial that was stopped early it may be predicted."""
     infeasible_reason: str | None = None
     stopped_early: bool = False
     """A stopping rule has ended it; it may be SUCCEEDED all the same."""
@@ -85,3 +90,16 @@ class TrialView:
     job_name: str
     """The full resource name of its job; empty where clients cannot ask for it (ml v1)."""
     job_state: JobState
+
+
+def text_of(value: Value) -> str:
+    """A value as a program's command line has it, and as ml v1 shows it.
+
+    Whole numbers have no point (``32``), others their shortest form.  A negative one never has an
+    exponent: Python's argparse takes ``-1e-05`` for the name of an option.
+    """
+    if not isinstance(value, float):
+        return str(value)
+    if value.is_integer() and abs(value) < _EXACT_MAX:
+        return str(int(value))
+    return f"{Decimal(repr(value)):f}" if value < 0 else repr(value)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
+from trainshed.model.trials import TrialView
 from trainshed.service.bucket_uris import claim_buckets
 from trainshed.service.fleet import SeenFleet
 from trainshed.service.operations import deleted
@@ -15,10 +16,12 @@ from trainshed.service.paging import next_page, page_of
 from trainshed.service.patching import Patch, patch_of
 from trainshed.service.refusing import not_found
 from trainshed.service.resource_names import job_name
+from trainshed.service.studies import as_study, trial_views
 from trainshed.service.submission import Admitted, Parse, SubmitRules, admit
 from trainshed.store.base import AlreadyThere, StaleEtag, StoreBase
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import (
+    ML_KINDS,
     JobQuery,
     JobRecord,
     Kind,
@@ -89,6 +92,8 @@ class JobService:
         """Store a queued job, durably; a repeated call gets the first one's job."""
         is_ml = kind is Kind.ML_JOB
         admitted = admit(document, None if is_ml else location, self._rules, PARSE[kind])
+        if admitted.spec.study:
+            admitted = as_study(self._store, project, admitted)
         new = NewJob(
             kind=kind,
             project=project,
@@ -127,6 +132,10 @@ class JobService:
         position = None if before is None else before + 1
         status = replace(record.job.status, queue_position=position)
         return replace(record, job=replace(record.job, status=status))
+
+    def trials(self, record: JobRecord) -> Sequence[TrialView]:
+        """The trials of a tuning job by number; none of any other job."""
+        return trial_views(self._store, record)
 
     def list(  # noqa: PLR0913  # what a list call consists of
         self,
@@ -204,7 +213,7 @@ class JobService:
 
     def _find(self, kind: Kind, project: str, location: str, job_id: str) -> JobRecord:
         record = self._store.job(project, kind, job_id)
-        if record is None or (kind is not Kind.ML_JOB and record.job.location != location):
+        if record is None or (kind not in ML_KINDS and record.job.location != location):
             raise not_found(job_name(kind, project, location, job_id))
         return record
 

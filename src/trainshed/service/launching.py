@@ -13,10 +13,14 @@ from pathlib import Path
 from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import FOLDER, under
-from trainshed.launch.variables import AIP_CHECKPOINT_DIR
+from trainshed.launch.variables import (
+    AIP_CHECKPOINT_DIR,
+    AIP_TENSORBOARD_LOG_DIR,
+    CLOUD_ML_HP_METRIC_FILE,
+)
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import Environment, LaunchPlan, MetricsPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.images import Images, StandIn
@@ -39,6 +43,9 @@ from trainshed.store.records import JobRecord
 
 #: The folder of an attempt in which its replicas start.
 WORK = "work"
+#: The folder of an attempt in which its programs report metrics, and the primary's file there.
+METRICS = "hypertune"
+METRIC_FILE = "output.metrics"
 #: The folder beside those of the jobs in which the trainer library is shown.
 LIBRARY = "trainer-library"
 
@@ -86,7 +93,9 @@ class Launching:
         project, number = self._store.project(record.job.project)
         plan = compose(
             spec,
-            job_id=record.job.job_id,
+            job_id=spec.trial.study_job_id if spec.trial else record.job.job_id,
+            trial=spec.trial,
+            metric_file=str(work.with_name(METRICS) / METRIC_FILE),
             attempt=attempt,
             addresses=loopback_addresses(spec),
             environment=self._environment(spec, found[Role.PRIMARY], work),
@@ -113,7 +122,27 @@ class Launching:
             hosts=tuple(_hosts(spec, plan)),
             binds=mounted(asked, record.job.project, self._buckets, self._store),
             checkpoints=tuple(self._checkpoints(spec, record.uid, attempt)),
+            metrics=self._metrics(spec, plan),
         )
+
+    def _metrics(self, spec: JobSpec, plan: LaunchPlan) -> MetricsPlan | None:
+        """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19)."""
+        if spec.trial is None or spec.study is None:
+            return None
+        envs = [replica.env for replica in plan.replicas]
+        logs = plan.primary.env.get(AIP_TENSORBOARD_LOG_DIR)
+        places = [self._results(spec, spec.job_dir), logs]
+        return MetricsPlan(
+            files=tuple(filter(None, (env.get(CLOUD_ML_HP_METRIC_FILE) for env in envs))),
+            tags=tuple(metric.metric_id for metric in spec.study.metrics),
+            summaries=tuple(place for place in places if place),
+        )
+
+    def _results(self, spec: JobSpec, base: str | None) -> str | None:
+        """The folder below a gs:// base that is the job's own: a trial has one for itself."""
+        if not base:
+            return None
+        return under(self._seen(base), *((spec.trial.trial_id,) if spec.trial else ()))
 
     def _stand_ins(self, spec: JobSpec) -> dict[Role, StandIn]:
         """The configuration may have changed since the job was submitted.  Raises EngineFault."""
@@ -136,9 +165,9 @@ class Launching:
         """The gs:// folders that the job writes to."""
         found = []
         if spec.job_dir and spec.job_dir.startswith(SCHEME):
-            found.append(self._buckets.path_of(spec.job_dir))
+            found.append(Path(self._results(spec, spec.job_dir) or ""))
         if spec.base_output_dir and spec.base_output_dir.startswith(SCHEME):
-            base = self._buckets.path_of(spec.base_output_dir)
+            base = Path(self._results(spec, spec.base_output_dir) or "")
             found += [base, *(base / name for name in AIP_FOLDERS)]
         return found
 
@@ -150,10 +179,10 @@ class Launching:
         """
         for earlier in range(1, attempt):
             yield str(self._jobs_dir / str(uid) / str(earlier) / WORK / FOLDER[AIP_CHECKPOINT_DIR])
-        if attempt > 1 and spec.job_dir:
-            yield self._seen(spec.job_dir)
-        if attempt > 1 and spec.base_output_dir:
-            yield under(self._seen(spec.base_output_dir), FOLDER[AIP_CHECKPOINT_DIR])
+        if attempt > 1 and (job_dir := self._results(spec, spec.job_dir)):
+            yield job_dir
+        if attempt > 1 and (base := self._results(spec, spec.base_output_dir)):
+            yield under(base, FOLDER[AIP_CHECKPOINT_DIR])
 
     def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
         names = {seat.node for seat in seats}

@@ -4,14 +4,17 @@ An event may be committed a moment after lines with later stamps were read.  It 
 rather than never.
 """
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
 from trainshed.model.log_line import LogLine
 from trainshed.service.log_events import all_events, is_told, line_of
+from trainshed.service.log_sources import Source, sources
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
-from trainshed.store.base import Jobs
+from trainshed.store.base import StoreBase
+from trainshed.store.records import JobRecord
 
 READ_MAX: Final = 1000
 
@@ -19,13 +22,22 @@ READ_MAX: Final = 1000
 class LogCursor:
     """A place in the log of one job; never blocks."""
 
-    def __init__(self, store: Jobs, job_log: JobLog, uid: int, after_ns: int) -> None:
-        """Stand behind a stamp."""
+    def __init__(
+        self,
+        store: StoreBase,
+        job_log: JobLog,
+        record: JobRecord,
+        after_ns: int,
+        trial: str | None = None,
+    ) -> None:
+        """Stand behind a stamp.  ``trial``: only what this trial of a tuning job has written."""
+        self._trial = trial
         self._store = store
         self._job_log = job_log
-        self._uid = uid
+        self._record = record
         self._after_ns = after_ns
-        self._line_ns = after_ns
+        self._line_ns: dict[int, int] = {}
+        """How far each source was read: those of a tuning job are its trials' jobs."""
         self._seq = 0
         self.has_all = False
         """Whether the last reading came to the end, as it was then."""
@@ -37,28 +49,52 @@ class LogCursor:
 
         Costs what is shown, however long the log is.
         """
-        newest = self._job_log.tail(self._uid, 1)
-        self._line_ns = max([self._line_ns, *(line.stamp_ns for line in newest)])
-        span = Span(task=task, before_ns=self._line_ns + 1, newest_first=True)
-        lines = list(islice(self._job_log.read(self._uid, span), count))
+        lines: list[LogLine] = []
+        for source in self._sources():
+            newest = self._job_log.tail(source.uid, 1)
+            behind = max([self._behind(source), *(line.stamp_ns for line in newest)])
+            span = Span(task=task, before_ns=behind + 1, newest_first=True)
+            found = islice(self._job_log.read(source.uid, span), count)
+            lines += map(source.marked, found)
+            self._line_ns[source.uid] = behind
         said = []
-        for event in all_events(self._store, self._uid):
+        for event in all_events(self._store, self._record.uid):
             self._seq = event.seq
-            if is_told(task):
+            if self._trial is None and is_told(task):
                 said.append(line_of(event))
         return sorted((*said, *lines), key=lambda line: line.stamp_ns)[-count:]
 
     def read(self) -> list[LogLine]:
         """What has come since the last time, a few thousand lines at most; often nothing."""
-        record = self._store.job_by_uid(self._uid)
+        record = self._store.job_by_uid(self._record.uid)
         is_final = record is None or record.job.status.state.is_final
-        lines = self._job_log.lines(self._uid, after_ns=self._line_ns, limit=READ_MAX)
-        events = self._store.events(self._uid, after=self._seq, limit=READ_MAX)
-        self.has_all = READ_MAX not in (len(lines), len(events))
-        if len(lines) == READ_MAX:  # later events wait for the lines before them
-            events = [event for event in events if event.stamp_ns <= lines[-1].stamp_ns]
-        self._line_ns = lines[-1].stamp_ns if lines else self._line_ns
+        lines, until_ns = self._new_lines()
+        events = self._store.events(self._record.uid, after=self._seq, limit=READ_MAX)
+        self.has_all = until_ns is None and len(events) < READ_MAX
+        if until_ns is not None:  # later events wait for the lines before them
+            events = [event for event in events if event.stamp_ns <= until_ns]
         self._seq = events[-1].seq if events else self._seq
         self.is_over = is_final and self.has_all
-        said = [line_of(event) for event in events if event.stamp_ns > self._after_ns]
+        is_told_here = self._trial is None
+        said = [line_of(e) for e in events if is_told_here and e.stamp_ns > self._after_ns]
         return sorted((*said, *lines), key=lambda line: line.stamp_ns)
+
+    def _new_lines(self) -> tuple[list[LogLine], int | None]:
+        """Lines behind the marks; and up to when they are complete, None where they all are."""
+        found: list[LogLine] = []
+        full: list[int] = []
+        for source in self._sources():
+            behind = self._behind(source)
+            lines = self._job_log.lines(source.uid, after_ns=behind, limit=READ_MAX)
+            if lines:
+                self._line_ns[source.uid] = lines[-1].stamp_ns
+            if len(lines) == READ_MAX:
+                full.append(lines[-1].stamp_ns)
+            found += map(source.marked, lines)
+        return found, min(full, default=None)
+
+    def _behind(self, source: Source) -> int:
+        return self._line_ns.get(source.uid, self._after_ns)
+
+    def _sources(self) -> Sequence[Source]:
+        return sources(self._store, self._record, from_ns=self._after_ns, trial=self._trial)

@@ -13,10 +13,11 @@ from typing import Final
 from trainshed.model.log_line import LogLine
 from trainshed.service.log_events import all_events, is_told, line_of
 from trainshed.service.log_pages import Page, Place, first_of, place_of, token_of
+from trainshed.service.log_sources import Source, sources
 from trainshed.service.log_stream import LogCursor
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
-from trainshed.store.base import Jobs
+from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind
 from trainshed.wire.logging_v2 import filter as log_filter
 from trainshed.wire.logging_v2.entry import entry
@@ -33,7 +34,7 @@ _EVENT, _LINE = "0", "1"
 class LogService:
     """The use cases around logs; the store and the files are all its state."""
 
-    store: Jobs
+    store: StoreBase
     job_log: JobLog
 
     def entries(self, project: str, query: EntriesQuery) -> Page:
@@ -47,7 +48,7 @@ class LogService:
         record = self._record(project, wanted.job_id)
         if record is None:
             return Page()
-        found = self._found(record.uid, wanted, token, newest_first=query.descending)
+        found = self._found(record, wanted, token, newest_first=query.descending)
         chosen, more = first_of(found, query.page_size)
         return Page(
             entries=[
@@ -57,9 +58,11 @@ class LogService:
             next_page_token=token_of(chosen[-1][0], project, query) if more else "",
         )
 
-    def cursor(self, record: JobRecord, after_ns: int = 0) -> LogCursor:
-        """A reader that stands behind a stamp, and never blocks."""
-        return LogCursor(self.store, self.job_log, record.uid, after_ns)
+    def cursor(
+        self, record: JobRecord, after_ns: int = 0, *, trial: str | None = None
+    ) -> LogCursor:
+        """A reader that stands behind a stamp, and never blocks; of all trials, or of one."""
+        return LogCursor(self.store, self.job_log, record, after_ns, trial)
 
     def follow(self, record: JobRecord, after_ns: int = 0) -> Iterator[LogLine]:
         """Lines and events behind a stamp as they come, until the job is over and all was read."""
@@ -80,9 +83,10 @@ class LogService:
         return next((record for record in found if record is not None), None)
 
     def _found(
-        self, uid: int, wanted: LogFilter, token: Place | None, *, newest_first: bool
+        self, record: JobRecord, wanted: LogFilter, token: Place | None, *, newest_first: bool
     ) -> Iterator[tuple[Place, LogLine]]:
         """What a filter lets through from the token on, each with its place."""
+        uid = record.uid
         behind, before = _bounds(wanted, token, newest_first=newest_first)
         span = Span(
             from_ns=behind[0],
@@ -90,13 +94,21 @@ class LogService:
             task=wanted.task_name,
             newest_first=newest_first,
         )
-        story = all_events(self.store, uid) if is_told(wanted.task_name) else ()
+        is_story = wanted.trial is None and is_told(wanted.task_name)
+        story = all_events(self.store, uid) if is_story else ()
         events = ((_place_of(uid, line, _EVENT), line) for line in map(line_of, story))
-        lines = ((_place_of(uid, line, _LINE), line) for line in self.job_log.read(uid, span))
+        lines = (
+            self._placed(each, span)
+            for each in sources(self.store, record, from_ns=behind[0], trial=wanted.trial)
+        )
         in_order = sorted(events, key=_place, reverse=newest_first)
-        for place, line in merge(in_order, lines, key=_place, reverse=newest_first):
+        for place, line in merge(in_order, *lines, key=_place, reverse=newest_first):
             if behind < place and (before is None or place < before):
                 yield place, line
+
+    def _placed(self, source: Source, span: Span) -> Iterator[tuple[Place, LogLine]]:
+        for line in self.job_log.read(source.uid, span):
+            yield _place_of(source.uid, line, _LINE), source.marked(line)
 
 
 def _bounds(

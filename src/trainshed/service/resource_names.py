@@ -2,14 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 
-from trainshed.store.records import Kind
+from trainshed.store.records import ML_KINDS, Kind
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def job_name(kind: Kind, project: str, location: str, job_id: str) -> str:
-    """``projects/P/jobs/J``, or ``projects/P/locations/L/customJobs/J``."""
-    if kind is Kind.ML_JOB:
+    """``projects/P/jobs/J``, or ``projects/P/locations/L/customJobs/J``.
+
+    The job of an ml v1 trial is ``projects/P/jobs/J/trials/N``, its id being ``J/trials/N``.
+    """
+    if kind in ML_KINDS:
         return f"projects/{project}/jobs/{job_id}"
     return f"{parent(project, location)}/{kind.value}/{job_id}"
 

@@ -8,6 +8,8 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
+from trainshed.service.resource_names import job_name
+from trainshed.service.study_story import study_sentence
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
 from trainshed.wire.times import rfc3339
@@ -64,7 +66,7 @@ class Stories:
         return {
             "name": resource_name(record),
             "state": status.state.value,
-            "message": waiting["message"] if waiting else _sentence(record),
+            "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
         }
 
@@ -73,6 +75,12 @@ class Stories:
         record = self.find(project, job_id)
         found = self.store.events(record.uid, after=after, limit=limit)
         return {"events": [_event(event) for event in found]}
+
+    def _sentence(self, record: JobRecord) -> str:
+        state = record.job.status.state
+        if record.job.spec.is_study and not state.is_final and state is not JobState.CANCELLING:
+            return study_sentence(self.store, record)
+        return _sentence(record)
 
     def _waiting(self, record: JobRecord) -> Json | None:
         if record.job.status.state is not JobState.QUEUED:
@@ -104,9 +112,7 @@ def explanation_json(found: Explanation, position: int | None) -> Json:
 def resource_name(record: JobRecord) -> str:
     """The name by which clients know the job."""
     job = record.job
-    if record.kind is Kind.ML_JOB:
-        return f"projects/{job.project}/jobs/{job.job_id}"
-    return f"projects/{job.project}/locations/{job.location}/{record.kind.value}/{job.job_id}"
+    return job_name(record.kind, job.project, job.location, job.job_id)
 
 
 def _restarts(record: JobRecord) -> Json | None:
@@ -119,7 +125,8 @@ def _sentence(record: JobRecord) -> str:
     status = record.job.status
     error = status.error.message if status.error else ""
     if status.state is JobState.CANCELLING:
-        return f"{error or 'It was cancelled.'} Its replicas are being stopped."
+        what = "trials" if record.job.spec.is_study else "replicas"
+        return f"{error or 'It was cancelled.'} Its {what} are being stopped."
     if error:
         return error
     return {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trainshed.admission import Scope
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
@@ -29,11 +29,6 @@ from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told
 from trainshed.wire.parsed import Parsed
 
 Parse = Callable[[Mapping[str, Any]], Parsed]
-
-TUNING_LATER: Final = (
-    "hyperparameter tuning is not there yet, a later release brings it; the job is valid and "
-    "nothing was started"
-)
 
 
 def _today() -> date:
@@ -66,7 +61,7 @@ class Admitted:
 def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:
     """Judge a document.  ``location`` None leaves the region to the document (ml v1).
 
-    Raises Refusal: INVALID_ARGUMENT with every violation, UNIMPLEMENTED for a valid tuning job.
+    Raises Refusal: INVALID_ARGUMENT with every violation.
     """
     merged = Merged(content=_object(document), region=location, region_word="location")
     book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
@@ -74,8 +69,6 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
     if found := tuple(_violations(verdict, rules)):
         raise invalid(found)
     accepted = accept(verdict)
-    if accepted.spec.study:
-        raise Refusal(Code.UNIMPLEMENTED, TUNING_LATER)
     assert verdict.question is not None  # noqa: S101  # accept refuses a verdict without one
     return Admitted(
         spec=verdict.question.asked,

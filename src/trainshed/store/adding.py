@@ -73,7 +73,7 @@ def prepare(new: NewJob, uid: int) -> Addition:
     )
 
 
-def queued_record(addition: Addition, create_time: datetime) -> JobRecord:
+def new_record(addition: Addition, create_time: datetime) -> JobRecord:
     """The record of a job that has just been added, as reading it would give."""
     new, row = addition.new, addition.job
     return JobRecord(
@@ -84,7 +84,9 @@ def queued_record(addition: Addition, create_time: datetime) -> JobRecord:
             location=row["location"],
             job_id=row["job_id"],
             spec=new.spec,
-            status=JobStatus(create_time=create_time, update_time=create_time),
+            status=JobStatus(
+                state=JobState(row["state"]), create_time=create_time, update_time=create_time
+            ),
             etag=etag(addition.uid, row["version"]),
             labels=new.spec.labels,
         ),
@@ -196,9 +198,10 @@ def _job_row(new: NewJob) -> dict[str, Any]:
         "waiting_s_max": new.waiting_s_max,
         "demand": codec.DEMAND.encode(new.demand),
         "labels": codec.LABELS.encode(new.spec.labels),
-        "state": JobState.QUEUED.value,
+        "state": (JobState.PREPARING if new.spec.is_study else JobState.QUEUED).value,
         "version": 1,
         "attempt": 0,
+        "is_study": int(new.spec.is_study),
     }
 
 

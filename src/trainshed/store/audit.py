@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, select
 
 from trainshed.model.resources import Seat
+from trainshed.model.trials import TrialState
 from trainshed.store import codec
 from trainshed.store.fleet import ALL, PLACES, node_row
 from trainshed.store.looking import damage_of, look
@@ -26,6 +27,7 @@ from trainshed.store.records import (
 from trainshed.store.rows import HOLDING, JOB, command, holding, job_record
 from trainshed.store.story import replica_row, stored_event
 from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, LEASES, REPLICAS
+from trainshed.store.tables_studies import TRIALS
 
 _JOBS: Final = JOB.order_by(JOBS.c.uid)
 _REPLICAS: Final = select(REPLICAS).order_by(
@@ -34,6 +36,19 @@ _REPLICAS: Final = select(REPLICAS).order_by(
 LAST_EVENTS: Final = select(EVENTS).where(
     EVENTS.c.seq.in_(select(func.max(EVENTS.c.seq)).group_by(EVENTS.c.uid))
 )
+_TRIALS: Final = select(TRIALS.c.uid, TRIALS.c.number, TRIALS.c.state, TRIALS.c.job_uid).order_by(
+    TRIALS.c.uid, TRIALS.c.number
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedTrial:
+    """A trial as its study's rows have it; its job may be gone."""
+
+    study_uid: int
+    number: int
+    state: TrialState
+    job_uid: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,8 @@ class Audit:
     """What is still to be performed, in the order in which it was given."""
     attempts: Mapping[tuple[int, int], tuple[Seat, ...]]
     replicas: Mapping[tuple[int, int], Sequence[ReplicaRow]]
+    trials: Sequence[AuditedTrial]
+    """Those of all studies, by study and number."""
     nodes: Sequence[NodeRow]
     last_events: Mapping[int, StoredEvent]
     """The newest sentence of each job's story, by uid."""
@@ -81,6 +98,15 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
             key: [replica_row(row) for row in group]
             for key, group in groupby(every(_REPLICAS), lambda row: (row.uid, row.attempt))
         },
+        trials=[
+            AuditedTrial(
+                study_uid=row.uid,
+                number=row.number,
+                state=TrialState(row.state),
+                job_uid=row.job_uid,
+            )
+            for row in every(_TRIALS)
+        ],
         nodes=[node_row(row, places.get(row.name, 0)) for row in every(ALL)],
         last_events={row.uid: stored_event(row) for row in every(LAST_EVENTS)},
         leases={row.name: (row.holder, row.until_ns) for row in every(select(LEASES))},

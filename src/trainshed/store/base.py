@@ -10,7 +10,7 @@ from typing import Protocol
 
 from trainshed.model.explanation import Explanation
 from trainshed.model.job import JobSpec
-from trainshed.model.resources import Node, NodeState
+from trainshed.model.resources import JobDemand, Node, NodeState
 from trainshed.store.records import (
     Active,
     Due,
@@ -32,7 +32,7 @@ from trainshed.store.records import (
     Token,
     Waiting,
 )
-from trainshed.store.records_studies import OpenStudy, StoredTrial, StudyStep
+from trainshed.store.records_studies import OpenStudy, StoredTrial, StudyStep, TrialJob
 
 
 class AlreadyThere(Exception):
@@ -51,9 +51,10 @@ class Jobs(Protocol):
     """What use cases ask about jobs."""
 
     def add_job(self, new: NewJob) -> tuple[JobRecord, bool]:
-        """Store a queued job.  False with the first one's record for a known ``retry_key``.
+        """Store a new job: QUEUED or, for a study, PREPARING.
 
-        Raises AlreadyThere.  Retry keys are remembered for ten minutes.
+        False with the first one's record for a known ``retry_key``, which is remembered for ten
+        minutes.  Raises AlreadyThere.
         """
 
     def job(self, project: str, kind: Kind, job_id: str) -> JobRecord | None:
@@ -68,6 +69,9 @@ class Jobs(Protocol):
     def expanded(self, uid: int) -> JobSpec:
         """The spec to launch.  Raises KeyError."""
 
+    def demand(self, uid: int) -> JobDemand:
+        """What must be free at once for it to begin.  Raises KeyError."""
+
     def notes(self, uid: int) -> tuple[str, ...]:
         """What the job is to be told in its log."""
 
@@ -81,7 +85,7 @@ class Jobs(Protocol):
         """Replace the labels.  Raises StaleEtag where an etag is given and is not the row's."""
 
     def delete_job(self, uid: int) -> None:
-        """Hide a final job from names and lists; its story stays."""
+        """Hide a final job from names and lists, a study with its ml v1 trials; its story stays."""
 
     def apply(self, steps: Sequence[Step]) -> Sequence[bool]:
         """Perform each step that still fits its row, all in one transaction; say which did."""
@@ -249,8 +253,15 @@ class Studies(Protocol):
     def trials(self, uid: int) -> Sequence[StoredTrial]:
         """The trials of a study by number, with their reports and how their jobs stand."""
 
+    def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
+        """The jobs of a study's trials by number, without what they reported; cheap."""
+
     def apply_study(self, step: StudyStep) -> bool:
-        """Perform a step if it still fits; False if not, and then nothing of it is done."""
+        """Perform a step if it still fits; False if not, and then nothing of it is done.
+
+        Nothing is done either where it raises: AlreadyThere for a trial or the id of a trial's job
+        that is taken, KeyError for a trial that is not there.
+        """
 
     def study_of(self, job_uid: int) -> tuple[int, int] | None:
         """(uid of the study, number of the trial) of a trial's job; None for any other job."""

@@ -19,6 +19,7 @@ from trainshed.model.resources import JobDemand, Node, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
+from trainshed.model.trials import Measurement, Values
 from trainshed.store.base import StoreFault
 
 T = TypeVar("T")
@@ -69,6 +70,9 @@ SEATS: Final[Codec[tuple[Seat, ...]]] = Codec(tuple[Seat, ...])
 LABELS: Final[Codec[Mapping[str, str]]] = Codec(dict[str, str])
 DATA: Final[Codec[Mapping[str, object]]] = Codec(dict[str, Any])
 TEXTS: Final[Codec[tuple[str, ...]]] = Codec(tuple[str, ...])
+TEXT: Final[Codec[str]] = Codec(str)
+VALUES: Final[Codec[Values]] = Codec(Values)
+MEASUREMENT: Final[Codec[Measurement]] = Codec(Measurement)
 
 
 def plain(text: str) -> str:

@@ -1,7 +1,8 @@
 """Jobs that ended long ago, and how all that is known of them is dropped.
 
 A job whose stop nobody has performed yet is not forgotten, however old it is: its command is all
-that is left to say that something of it may still live.
+that is left to say that something of it may still live.  The job of a trial goes by its own age:
+if it goes before its study, the study still knows the trial.
 """
 
 import json
@@ -14,6 +15,7 @@ from sqlalchemy import BigInteger, bindparam, delete, exists, select
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.study_rows import hide_trials
 from trainshed.store.tables import (
     ATTEMPTS,
     COMMANDS,
@@ -25,6 +27,7 @@ from trainshed.store.tables import (
     RETRY_KEYS,
     SPECS,
 )
+from trainshed.store.tables_studies import REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
 _IS_OVER = JOBS.c.end_ns.is_not(None) & ~exists().where(COMMANDS.c.uid == JOBS.c.uid)
@@ -45,7 +48,17 @@ DROPS: Final = (
     delete(PIPELINES).where(PIPELINES.c.child_uid.in_(_UIDS)),
     *(
         delete(table).where(table.c.uid.in_(_UIDS))
-        for table in (LABELS, SPECS, ATTEMPTS, REPLICAS, EVENTS, RETRY_KEYS, JOBS)
+        for table in (
+            LABELS,
+            SPECS,
+            ATTEMPTS,
+            REPLICAS,
+            EVENTS,
+            RETRY_KEYS,
+            REPORTS,
+            TRIALS,
+            JOBS,
+        )
     ),
 )
 
@@ -75,6 +88,8 @@ class Forgetting:
         def drop(tx: Transaction) -> None:
             over = tx.connection.execute(OVER, known).scalars().all()
             gone = {"gone": json.dumps([[uid] for uid in over])}
+            if over:
+                hide_trials(tx, over)
             for statement in DROPS if over else ():
                 tx.connection.execute(statement, gone)
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from trainshed.model.job import JobSpec
+from trainshed.model.resources import JobDemand
 from trainshed.store import codec
 from trainshed.store.adding import (
     RETRY_NS,
@@ -27,8 +28,8 @@ from trainshed.store.adding import (
     add_all,
     add_labels,
     expanded_of,
+    new_record,
     prepare,
-    queued_record,
 )
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
@@ -37,6 +38,7 @@ from trainshed.store.filtering import JOB_FIELDS, condition
 from trainshed.store.names import etag as etag_of
 from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
 from trainshed.store.rows import JOB, job_record
+from trainshed.store.study_rows import hide_trials
 from trainshed.store.tables import JOBS, LABELS, RETRY_KEYS, SPECS
 from trainshed.store.work import IN_LINE, QUEUED
 from trainshed.store.writer import Transaction
@@ -92,7 +94,7 @@ class Jobs:
     _pruned_ns = 0
 
     def add_job(self, new: NewJob) -> tuple[JobRecord, bool]:
-        """Store a queued job.  False with the first one's record for a known ``retry_key``.
+        """Store a new job.  False with the first one's record for a known ``retry_key``.
 
         Raises AlreadyThere.  Retry keys are remembered for ten minutes.
         """
@@ -103,7 +105,7 @@ class Jobs:
             except UidTaken:
                 continue
             if added.is_new:
-                return queued_record(addition, codec.to_time(added.time_ns)), True
+                return new_record(addition, codec.to_time(added.time_ns)), True
             if first := self.job_by_uid(added.uid):  # unless it was forgotten just now
                 return first, False
 
@@ -129,6 +131,12 @@ class Jobs:
     def expanded(self, uid: int) -> JobSpec:
         """The spec to launch.  Raises KeyError."""
         return expanded_of(self._of_spec(uid))
+
+    def demand(self, uid: int) -> JobDemand:
+        """What must be free at once for it to begin.  Raises KeyError."""
+        row = select(JOBS.c.demand).where(JOBS.c.uid == uid)
+        found = self._db.read(lambda c: c.execute(row).scalar_one_or_none())
+        return codec.DEMAND.decode(_known(found, uid))
 
     def notes(self, uid: int) -> tuple[str, ...]:
         """What the job is to be told in its log.  Raises KeyError."""
@@ -173,10 +181,13 @@ class Jobs:
         return _known(self.job_by_uid(uid), uid)
 
     def delete_job(self, uid: int) -> None:
-        """Hide a final job from names and lists; its story stays."""
-        self._db.write(
-            lambda tx: tx.connection.execute(_HIDE, {"of_uid": uid, "now_ns": tx.now_ns}) and None
-        )
+        """Hide a final job from names and lists, a study with its ml v1 trials; its story stays."""
+
+        def hide(tx: Transaction) -> None:
+            if tx.connection.execute(_HIDE, {"of_uid": uid, "now_ns": tx.now_ns}).rowcount:
+                hide_trials(tx, [uid])
+
+        self._db.write(hide)
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many jobs there are by (project, state)."""

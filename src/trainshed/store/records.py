@@ -4,6 +4,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
@@ -23,6 +24,10 @@ class Kind(enum.Enum):
     TUNING_JOB = "hyperparameterTuningJobs"
     TRIAL = "trials"
     """The job of one trial of an ml v1 job; no client lists them.  The id is ``JOB/trials/N``."""
+
+
+#: Those of AI Platform: their names have no location.
+ML_KINDS: Final = frozenset({Kind.ML_JOB, Kind.TRIAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +230,7 @@ class Due:
 
 
 __all__ = [
+    "ML_KINDS",
     "Active",
     "CommandKind",
     "Due",

@@ -4,8 +4,7 @@ A study is the job of its name, which is never placed and never QUEUED: it is PR
 first trial runs.  A trial is a row of its own beside the job that does its work.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from trainshed.model.status import JobError, JobState
@@ -80,8 +79,10 @@ class StudyStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialCounts:
-    """How a study stands, without its trials; for lists."""
+class TrialJob:
+    """The job of a trial, as far as its log needs it."""
 
-    by_state: Mapping[str, int] = field(default_factory=dict)
-    """Word of the ``TrialState``, and how many."""
+    number: int
+    job_uid: int
+    end_time: datetime | None = None
+    """When the job ended."""

@@ -11,6 +11,7 @@ from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.names import etag
 from trainshed.store.records import (
+    ML_KINDS,
     CommandKind,
     Holding,
     JobRecord,
@@ -24,6 +25,7 @@ from trainshed.store.times import NS_PER_S
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
+_OF_ML: Final = frozenset(kind.value for kind in ML_KINDS)
 
 #: A job with its spec, for ``job_record``.
 JOB: Select[Any] = select(JOBS, SPECS.c.spec).join(SPECS, SPECS.c.uid == JOBS.c.uid)
@@ -155,6 +157,6 @@ def _demand(text: str) -> JobDemand:
 
 
 def _resource_name(row: Row[Any]) -> str:
-    if row.kind == Kind.ML_JOB.value:
+    if row.kind in _OF_ML:
         return f"projects/{row.project}/jobs/{row.job_id}"
     return f"projects/{row.project}/locations/{row.location}/{row.kind}/{row.job_id}"

@@ -15,10 +15,13 @@ from trainshed.store.places import Places
 from trainshed.store.steady_clock import SteadyClock
 from trainshed.store.steps import Steps
 from trainshed.store.story import Story
+from trainshed.store.studies import Studies
 from trainshed.store.work import Work
 
 
-class SqlStore(Jobs, Steps, Story, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants):
+class SqlStore(
+    Jobs, Steps, Story, Studies, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants
+):
     """All of ``store.base.StoreBase``."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:

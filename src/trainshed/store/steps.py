@@ -136,11 +136,12 @@ class Steps:
 
 
 def _apply_all(tx: Transaction, calls: Sequence[Sequence[Step]]) -> Sequence[Sequence[bool]]:
-    fitted = iter(_apply(tx, [step for steps in calls for step in steps]))
+    fitted = iter(apply_in(tx, [step for steps in calls for step in steps]))
     return [[next(fitted) for _ in steps] for steps in calls]
 
 
-def _apply(tx: Transaction, steps: Sequence[Step]) -> Sequence[bool]:
+def apply_in(tx: Transaction, steps: Sequence[Step]) -> Sequence[bool]:
+    """Perform each step that still fits its row, in a write that may consist of more."""
     servers = {step.server for step in steps if step.server is not None}
     alive = {None} | {server for server in servers if has_lease(tx, server)}
     additions = Additions()

@@ -79,6 +79,7 @@ JOBS = Table(
     Column("ran_ns", BigInteger, nullable=False, server_default=text("0")),  # to its last stop
     _number("running_since_ns", null=True),  # null: it does not run
     _text("restarts", null=True),  # null: none
+    Column("is_study", Integer, nullable=False, server_default=text("0")),
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
     _partial("jobs_by_state", "project", "state", where="deleted_ns IS NULL"),
@@ -88,6 +89,7 @@ JOBS = Table(
     _partial("jobs_changed", "changed", where="changed IS NOT NULL"),
     _partial("jobs_by_deadline", "deadline_ns", where="deadline_ns IS NOT NULL"),
     _partial("jobs_by_end", "end_ns", "uid", where="end_ns IS NOT NULL"),
+    _partial("jobs_open_studies", "create_ns", "uid", where="is_study = 1 AND end_ns IS NULL"),
 )
 
 #: What was asked for; written once, so that an update of a job need not carry it along.

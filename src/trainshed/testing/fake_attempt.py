@@ -8,6 +8,7 @@ from trainshed.engines.base import (
     SIGNAL_BASE,
     AttemptKey,
     Hang,
+    Measured,
     Observation,
     Outcome,
     Phase,
@@ -15,6 +16,7 @@ from trainshed.engines.base import (
 )
 from trainshed.model.resources import Seat
 from trainshed.model.stopping import StopOrder
+from trainshed.model.trials import Report
 
 _SIGKILL: Final = 9
 _SIGTERM: Final = 15
@@ -34,6 +36,10 @@ class Script:
     message: str = ""
     notice_s: float | None = 0.0
     """From a notice to the end of all replicas; None: they have to be killed."""
+    reports: tuple[tuple[float, Report], ...] = ()
+    """(seconds after ready, report), in the order of time; those after the end never come."""
+    found: str = ""
+    """What was found where reports are looked for (``engines.base.Measured``)."""
 
 
 @dataclass(slots=True)
@@ -50,6 +56,7 @@ class FakeAttempt:
     _hung: tuple[Hang, ...] = ()
     _noticed_at: float | None = None
     _kill_at: float = field(default=_NEVER)
+    _over_at: float = field(default=_NEVER)
 
     def look(self, now: float) -> Observation:
         """What is known of it."""
@@ -70,6 +77,16 @@ class FakeAttempt:
             )
         return self._ready
 
+    def measured(self, now: float, after: int) -> Measured:
+        """What it has reported by now, or by its end; a mark is a number of reports."""
+        until = min(now, self._over_at, self._own_end, self._ordered_end)
+        all_of_it, ready = self.script.reports, self.began + self.script.ready_s
+        mark = after
+        while mark < len(all_of_it) and ready + all_of_it[mark][0] <= until:
+            mark += 1
+        reports = tuple(report for _, report in all_of_it[after:mark])
+        return Measured(mark=mark, reports=reports, found=self.script.found)
+
     def stop(self, now: float, order: StopOrder) -> None:
         """Give it notice; a second order never gives it more time."""
         if self._noticed_at is None:
@@ -85,10 +102,12 @@ class FakeAttempt:
         first, *others = self._exits(now)
         code = None if how.get("signal") else exit_code
         exits = (replace(first, exit_code=code, **how), *others)
+        self._over_at = now
         return self._over(exit_code, exits)
 
-    def lose(self, ran_s: float | None) -> Observation:
+    def lose(self, now: float, ran_s: float | None) -> Observation:
         """Vanish without a record, as a machine does that loses its power."""
+        self._over_at = now
         self.ended = Observation(
             key=self.key, phase=Phase.LOST, fault="the machine was lost", ran_s=ran_s
         )
@@ -122,6 +141,7 @@ class FakeAttempt:
             "notice_s": self._ordered_end - since,
         }
         exits = tuple(replace(found, **how) for found in self._exits(now))
+        self._over_at = self._ordered_end
         return self._over(SIGNAL_BASE + signum, exits, interrupted=True)
 
     def _exits(self, now: float) -> tuple[ReplicaExit, ...]:

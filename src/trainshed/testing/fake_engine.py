@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainshed.engines.base import AttemptKey, Hang, Observation, Phase
+from trainshed.engines.base import AttemptKey, Hang, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Node, Seat
@@ -110,6 +110,16 @@ class FakeEngine:
         with self._lock:
             return [self._observe_one(key) for key in keys]
 
+    def measured(self, key: AttemptKey, after: int) -> Measured:
+        """What an attempt's script has let it report by now.  Raises ConnectionError."""
+        self._reach()
+        with self._lock:
+            self._observe_one(key)
+            attempt = self._world.attempts.get(key)
+            if attempt is None:
+                return Measured(mark=after)
+            return attempt.measured(self._monotonic(), after)
+
     # what a test does to the world
 
     def end(self, key: AttemptKey, exit_code: int = 0, **how: Any) -> None:
@@ -127,7 +137,7 @@ class FakeEngine:
         ``ran_s``: the engine can tell that it ran no longer.
         """
         with self._lock:
-            self._world.attempts[key].lose(ran_s)
+            self._world.attempts[key].lose(self._monotonic(), ran_s)
             self._free(self._world.attempts[key])
 
     def interrupt(self, key: AttemptKey) -> None:

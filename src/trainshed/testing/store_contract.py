@@ -8,7 +8,10 @@ from trainshed.testing.store_jobs import JobsContract
 from trainshed.testing.store_lists import ListsContract
 from trainshed.testing.store_rest import RestContract
 from trainshed.testing.store_steps import StepsContract
+from trainshed.testing.store_studies import StudiesContract
+from trainshed.testing.store_study_ends import StudyEndsContract
 from trainshed.testing.store_times import TimesContract
+from trainshed.testing.store_trials import TrialsContract
 from trainshed.testing.store_work import WorkContract
 
 
@@ -20,5 +23,8 @@ class StoreContract(
     ForgettingContract,
     WorkContract,
     RestContract,
+    StudiesContract,
+    TrialsContract,
+    StudyEndsContract,
 ):
     """All of it."""

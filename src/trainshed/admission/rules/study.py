@@ -4,14 +4,14 @@ What one parameter must be is asked in ``parameters``.  A study of which a part 
 is not judged: the caller has been told of that part, and what it left behind is not the caller's.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trainshed.admission.question import Question
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
-from trainshed.model.study import Algorithm, Metric, ParameterKind, StudySpec, parameters_of
+from trainshed.model.study import Algorithm, Metric, ParameterKind, StudySpec
+from trainshed.model.study_places import StudyField, StudyPlace, placed
 
 #: Keys of a line of the metric file: a metric of that name is lost, or replaces the line's own
 #: value (contracts/vertex-sdk.md 10.1).
@@ -36,26 +36,29 @@ def study_has_metrics(question: Question) -> Iterator[Violation]:
     if study is None:
         return
     if not study.metrics:
-        yield broken_study("study-metrics", "a study needs a metric", "at least one metric")
-    for metric in study.metrics:
-        yield from _metric(metric, question.asked.dialect)
-    for name, count in Counter(metric.metric_id for metric in study.metrics).items():
-        if count > 1:
-            message = f"metric {name!r} is given {count} times"
-            yield broken_study("study-metrics", message, "each metric once")
+        at = StudyPlace(StudyField.METRICS)
+        yield broken_study("study-metrics", at, "a study needs a metric", "at least one metric")
+    names = [metric.metric_id for metric in study.metrics]
+    for index, metric in enumerate(study.metrics):
+        at = StudyPlace(StudyField.METRIC_ID, (index,))
+        yield from _metric(metric, at, question.asked.dialect)
+        if names.index(metric.metric_id) < index:
+            message = f"metric {metric.metric_id!r} is given before"
+            yield broken_study("study-metrics", at, message, "each metric once")
 
 
-def _metric(metric: Metric, dialect: Dialect) -> Iterator[Violation]:
+def _metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violation]:
     name = metric.metric_id
     if not name:
-        yield broken_study("study-metrics", "a metric needs a name", "accuracy, for example")
+        message = "a metric needs a name"
+        yield broken_study("study-metrics", at, message, "accuracy, for example")
     elif dialect is Dialect.AIPLATFORM_V1 and any(letter.isspace() for letter in name):
         message = f"metric {name!r}: the name of a metric has no blanks"
-        yield broken_study("study-metrics", message, "a name without blanks")
+        yield broken_study("study-metrics", at, message, "a name without blanks")
     elif name in TAKEN_METRICS:
         message = f"metric {name!r}: reports of metrics have a key of that name already"
         accepted = f"any name but {', '.join(TAKEN_METRICS)}"
-        yield broken_study("study-metrics", message, accepted)
+        yield broken_study("study-metrics", at, message, accepted)
 
 
 def study_algorithm_fits(question: Question) -> Iterator[Violation]:
@@ -63,11 +66,12 @@ def study_algorithm_fits(question: Question) -> Iterator[Violation]:
     study = judged_study(question)
     if study is None or study.algorithm is not Algorithm.GRID_SEARCH:
         return
-    for parameter in parameters_of(study):
+    for at, parameter in placed(study.parameters):
         if parameter.kind is ParameterKind.DOUBLE:
             message = f"parameter {parameter.parameter_id}: GRID_SEARCH takes no DOUBLE parameter"
             accepted = "INTEGER, CATEGORICAL or DISCRETE, or another algorithm"
-            yield broken_study("study-algorithm", message, accepted)
+            place = StudyPlace(StudyField.KIND, at)
+            yield broken_study("study-algorithm", place, message, accepted)
 
 
 def study_trials_are_possible(question: Question) -> Iterator[Violation]:
@@ -77,19 +81,27 @@ def study_trials_are_possible(question: Question) -> Iterator[Violation]:
         return
     most, at_once, failed = TRIAL_WORDS[question.asked.dialect]
     total, parallel = study.trial_count_max, study.trial_count_parallel
-    for name, count in ((most, total), (at_once, parallel)):
+    all_of_them, together = StudyField.TRIALS_MAX, StudyField.TRIALS_PARALLEL
+    for field, name, count in ((all_of_them, most, total), (together, at_once, parallel)):
         if count < 1:
             message = f"{name} is at least 1, not {count}"
-            yield broken_study("study-trials", message, "a whole number from 1")
+            yield broken_study("study-trials", StudyPlace(field), message, "a whole number from 1")
     if parallel > total >= 1:
         message = f"{at_once} is {parallel}, which is more than {most}, {total}"
-        yield broken_study("study-trials", message, f"at most {total}, or a larger {most}")
+        accepted = f"at most {total}, or a larger {most}"
+        yield broken_study("study-trials", StudyPlace(together), message, accepted)
     if study.trial_count_failed_max < 0:
         message = f"{failed} is at least 0, not {study.trial_count_failed_max}"
-        yield broken_study("study-trials", message, "a whole number; 0 leaves it to the service")
+        accepted = "a whole number; 0 leaves it to the service"
+        yield broken_study("study-trials", StudyPlace(StudyField.TRIALS_FAILED), message, accepted)
 
 
-def broken_study(rule: str, message: str, accepted: str) -> Violation:
-    """A violation of the study.  The message says of which parameter or metric."""
-    path = FieldPath(Field.STUDY)
+def objective_count(study: StudySpec) -> int:
+    """How many metrics are to become better; a safety metric is a limit, and no objective."""
+    return sum(metric.safety is None for metric in study.metrics)
+
+
+def broken_study(rule: str, place: StudyPlace, message: str, accepted: str) -> Violation:
+    """A violation at a place of the study."""
+    path = FieldPath(Field.STUDY, place=place)
     return Violation(field=path, rule=rule, message=message, accepted=accepted)

@@ -124,6 +124,16 @@ class AttemptFolder:
         """Where replicas run whose plan names no folder."""
         return self._at("work")
 
+    @property
+    def reports(self) -> str:
+        """What a trial has reported, in the order in which it came."""
+        return self._at("reports.jsonl")
+
+    @property
+    def found(self) -> str:
+        """Where reports were looked for and what was there, for people."""
+        return self._at("reports-found.json")
+
     def progress(self, task_name: str) -> str:
         """The file that a replica touches as a sign of progress."""
         return f"{self.shared}/{task_name}"

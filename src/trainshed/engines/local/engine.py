@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import AttemptKey, Observation, Phase
+from trainshed.engines.base import AttemptKey, Measured, Observation, Phase
 from trainshed.engines.local import finding, machine
 from trainshed.engines.local.attempt_folder import AttemptFolder, Order
 from trainshed.engines.local.attempts import Attempt
@@ -24,6 +24,7 @@ from trainshed.engines.local.errands import GRACE_S
 from trainshed.engines.local.fencing import Fence
 from trainshed.engines.local.gpus import Device
 from trainshed.engines.local.inventory import Inventory
+from trainshed.engines.local.measured import measured
 from trainshed.engines.local.plan_file import Errand
 from trainshed.engines.local.spawning import replica_base_env
 from trainshed.engines.local.supervise.errand import Hang
@@ -140,6 +141,10 @@ class LocalEngine:
             self._sweep(keys)
             return [self._observation(key) for key in keys]
 
+    def measured(self, key: AttemptKey, after: int) -> Measured:
+        """What an attempt's supervisor has written of its reports.  Raises OSError."""
+        return measured(self._folder(key), after)
+
     def _node(self) -> Node:
         with self._lock:
             stock = self._inventory.stock()
@@ -154,9 +159,11 @@ class LocalEngine:
 
     def _attempt(self, key: AttemptKey) -> Attempt:
         if key not in self._attempts:
-            folder = AttemptFolder(self._root / str(key.uid) / str(key.attempt))
-            self._attempts[key] = Attempt(key, folder)
+            self._attempts[key] = Attempt(key, self._folder(key))
         return self._attempts[key]
+
+    def _folder(self, key: AttemptKey) -> AttemptFolder:
+        return AttemptFolder(self._root / str(key.uid) / str(key.attempt))
 
     def _begin(
         self, key: AttemptKey, attempt: Attempt, plan: LaunchPlan, *, emulates: bool

@@ -17,7 +17,7 @@ from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.containers.start import Surroundings, replica_start
 from trainshed.engines.local.gpus import Share
 from trainshed.engines.local.prepared import Prepared
-from trainshed.engines.local.supervise.errand import Errand, Hang, Replica
+from trainshed.engines.local.supervise.errand import Errand, Hang, Metrics, Replica
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.model import trainer_contract
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -82,6 +82,7 @@ def errand_of(  # noqa: PLR0913 - an errand's parts, each with its default
         prepare=None if prepare is None else tuple(prepare),
         hang=hang,
         checkpoints=plan.checkpoints if site.key.attempt > 1 else (),
+        metrics=_metrics(plan),
     )
 
 
@@ -114,7 +115,7 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
         replicas=len(plan.replicas),
         hosts=plan.hosts,
         binds=plan.binds,
-        shown=(site.folder.shared,),
+        shown=(site.folder.shared, *_metric_folders(site, plan)),
     )
     inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, replica)}
     start = replica_start(
@@ -133,11 +134,25 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
 
 
 def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
-    for path in (site.folder.work, site.folder.shared):
+    own = (site.folder.work, site.folder.shared, *_metric_folders(site, plan))
+    for path in own:
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
     if site.runtime is not None:
-        places = (site.folder.work, site.folder.shared, *(here for here, _ in plan.binds))
-        hand_over(places, site.runtime.user)
+        hand_over((*own, *(here for here, _ in plan.binds)), site.runtime.user)
+
+
+def _metrics(plan: LaunchPlan) -> Metrics | None:
+    found = plan.metrics
+    if found is None or not (found.files or found.summaries):
+        return None
+    return Metrics(files=found.files, tags=found.tags, summaries=found.summaries)
+
+
+def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
+    """Where metric files are; what is outside of the attempt is not ours to give away."""
+    files = () if plan.metrics is None else plan.metrics.files
+    folders = dict.fromkeys(str(Path(file).parent) for file in files)
+    return tuple(each for each in folders if each.startswith(f"{site.folder.path}/"))
 
 
 def _contract(site: Site, replica: ReplicaPlan) -> dict[str, str]:

@@ -11,7 +11,13 @@ from typing import Any
 
 from trainshed.engines.local.attempt_folder import write_json
 from trainshed.engines.local.containers.runtime import Runtime
-from trainshed.model.launch_plan import ContainerPlan, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import (
+    ContainerPlan,
+    Environment,
+    LaunchPlan,
+    MetricsPlan,
+    ReplicaPlan,
+)
 from trainshed.model.roles import Role
 
 
@@ -59,6 +65,7 @@ def _plan_json(plan: LaunchPlan) -> dict[str, Any]:
         **_fields(plan),
         "replicas": [_replica_json(replica) for replica in plan.replicas],
         "environment": _fields(plan.environment),
+        "metrics": None if plan.metrics is None else _fields(plan.metrics),
     }
 
 
@@ -68,11 +75,13 @@ def _replica_json(replica: ReplicaPlan) -> dict[str, Any]:
 
 
 def _plan(found: dict[str, Any]) -> LaunchPlan:
+    metrics = found.get("metrics")
     return LaunchPlan(
         **{
             **_tuples(found),
             "replicas": tuple(_replica(each) for each in found["replicas"]),
             "environment": Environment(**_tuples(found["environment"])),
+            "metrics": None if metrics is None else MetricsPlan(**_tuples(metrics)),
         }
     )
 

@@ -12,6 +12,7 @@ from trainshed.service.doctor.snapshot import (
     NodeSeen,
     RowsSeen,
     SeatSeen,
+    TrialSeen,
 )
 from trainshed.service.resource_names import job_name, stamp_ns
 from trainshed.store.audit import Audit, rows
@@ -33,6 +34,15 @@ def translated(audit: Audit) -> RowsSeen:
         commands=tuple(
             CommandSeen(key=AttemptKey(each.uid, each.attempt), kind=each.kind.value)
             for each in audit.commands
+        ),
+        trials=tuple(
+            TrialSeen(
+                study_uid=each.study_uid,
+                number=each.number,
+                job_uid=each.job_uid,
+                is_over=each.state.is_final,
+            )
+            for each in audit.trials
         ),
         nodes=tuple(NodeSeen(engine=each.engine, node=each.node) for each in audit.nodes),
         stamps={uid: event.stamp_ns for uid, event in audit.last_events.items()},
@@ -59,6 +69,7 @@ def _job(record: JobRecord, held: Holding | None) -> JobSeen:
         has_error=bool(status.error and status.error.message),
         is_explained=job.explanation is not None,
         owner=record.owner,
+        is_study=job.spec.is_study,
     )
 
 

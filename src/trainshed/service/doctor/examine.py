@@ -5,11 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.service.doctor import attempts, disk, jobs
+from trainshed.service.doctor import attempts, disk, jobs, studies
 from trainshed.service.doctor.snapshot import Snapshot
 from trainshed.service.doctor.values import Check, Finding, Result
 
-CHECKS: Final[tuple[Check, ...]] = (*jobs.CHECKS, *attempts.CHECKS, *disk.CHECKS)
+CHECKS: Final[tuple[Check, ...]] = (
+    *jobs.CHECKS,
+    *studies.CHECKS,
+    *attempts.CHECKS,
+    *disk.CHECKS,
+)
 
 #: A server and its supervisors work on while they are looked at: only what three looks in a row
 #: have shown is so.

@@ -57,12 +57,19 @@ def _wrong_end(job: JobSeen) -> Iterator[str]:
 def active_holds_places(seen: Snapshot) -> Iterator[Finding]:
     """Somebody else would be put on them."""
     for job in _rows(seen).jobs.values():
-        if job.is_over:
-            continue
-        waits = job.state is JobState.QUEUED
-        if waits is job.holds:
-            text = "waits and holds places" if waits else "holds no places"
-            yield Finding(subject=str(job.uid), text=f"{job.told} {text}", advice=_REPORT)
+        if not job.is_over and (wrong := _wrong_places(job)):
+            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+
+
+def _wrong_places(job: JobSeen) -> str:
+    waits = job.state is JobState.QUEUED
+    if job.is_study:
+        if waits:
+            return "is a tuning job and stands in the queue"
+        return "is a tuning job and holds places" if job.holds else ""
+    if waits is not job.holds:
+        return ""
+    return "waits and holds places" if waits else "holds no places"
 
 
 @check(

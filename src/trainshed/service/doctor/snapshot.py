@@ -29,6 +29,8 @@ class JobSeen:
     """Whether it is said why it waits."""
     owner: str | None
     """The server that reconciles it."""
+    is_study: bool = False
+    """Whether it is a tuning job, which is never placed: its trials' jobs are."""
 
     @property
     def is_over(self) -> bool:
@@ -82,6 +84,17 @@ class LeaseSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSeen:
+    """A trial of a study."""
+
+    study_uid: int
+    number: int
+    job_uid: int
+    is_over: bool
+    """Whether it has ended for good, as far as its study knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowsSeen:
     """The database."""
 
@@ -90,6 +103,7 @@ class RowsSeen:
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
     """How many rows of replicas there are."""
     commands: tuple[CommandSeen, ...] = ()
+    trials: tuple[TrialSeen, ...] = ()
     nodes: tuple[NodeSeen, ...] = ()
     stamps: Mapping[int, int] = field(default_factory=dict)
     """The stamp of each job's last event; a job without a story has none."""

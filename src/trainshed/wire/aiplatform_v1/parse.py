@@ -66,7 +66,9 @@ def tuning_job(document: Json) -> Parsed:
     parsed = _parsed(document, reading, "trialJobSpec")
     violations = (*parsed.violations, *without(gaps, parsed.violations))
     study = replace(study_of(reading.value), is_whole=not any(map(_is_of_study, violations)))
-    return replace(_with_spec(parsed, study=study), violations=violations)
+    spec = replace(_made(parsed), study=study)
+    words = in_own_spelling(partial(caller_words, spec=spec, prefix="trialJobSpec."), document)
+    return Parsed(spec=spec, violations=violations, words=words)
 
 
 def _is_of_study(violation: Violation) -> bool:
@@ -92,7 +94,7 @@ def training_pipeline(document: Json) -> Parsed:
     violations = (*reading.violations, *_other_task(document, reading.value), *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
     parsed = _parsed(document, Reading(value=whole, violations=violations), "trainingTaskInputs")
-    return _with_spec(parsed, envelope=compact(reading.value))
+    return replace(parsed, spec=replace(_made(parsed), envelope=compact(reading.value)))
 
 
 def _table() -> Table:
@@ -114,9 +116,9 @@ def _parsed(document: Json, reading: Reading, prefix: str) -> Parsed:
     return Parsed(spec=spec, violations=(*reading.violations, *pools), words=words)
 
 
-def _with_spec(parsed: Parsed, **changes: Any) -> Parsed:
+def _made(parsed: Parsed) -> JobSpec:
     assert parsed.spec is not None  # noqa: S101  # _parsed always makes one
-    return replace(parsed, spec=replace(parsed.spec, **changes))
+    return parsed.spec
 
 
 def _spec(value: Json) -> JobSpec:

@@ -1,14 +1,16 @@
 """Jobs of the model as resources of ``aiplatform/v1``: the caller's document and what was observed.
 
 The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
-``envelope``.  Trials of a tuning job are not rendered yet: no release runs them.
+``envelope``.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.model.status import Job, JobState
+from trainshed.model.trials import TrialView
+from trainshed.wire.aiplatform_v1.trials import trial_json
 from trainshed.wire.telling import ending, with_labels
 from trainshed.wire.times import rfc3339
 
@@ -38,13 +40,14 @@ def custom_job(job: Job) -> dict[str, Any]:
     }
 
 
-def tuning_job(job: Job) -> dict[str, Any]:
-    """The HyperparameterTuningJob as its clients read it."""
-    return {
+def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
+    """The HyperparameterTuningJob as its clients read it; Google leaves ``trials`` out of lists."""
+    found = {
         **_envelope(job),
         "trialJobSpec": json.loads(job.spec.request),
         **_outputs(job, "hyperparameterTuningJobs", "JOB_STATE"),
     }
+    return {**found, "trials": [trial_json(view) for view in trials]} if trials else found
 
 
 def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dict[str, Any]:

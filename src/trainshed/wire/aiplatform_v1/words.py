@@ -6,6 +6,7 @@ from typing import Final
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.roles import POOL_OF_ROLE, Role
+from trainshed.wire.aiplatform_v1 import study_places
 
 #: Fields that stand beside the CustomJobSpec, or in the URL.
 OUTSIDE: Final[Mapping[Field, str]] = {
@@ -71,6 +72,8 @@ def caller_words(path: FieldPath, *, spec: JobSpec, prefix: str) -> str:
 
     ``prefix`` is where the document holds its CustomJobSpec: ``jobSpec.``, or nothing.
     """
+    if path.place and spec.study:
+        return study_places.words_of(path.place, spec.study)
     if path.field in OUTSIDE:
         return OUTSIDE[path.field]
     if path.field in OF_SPEC:

@@ -16,7 +16,8 @@ ACCEPTED: Final = (
     'clauses joined by AND: resource.type="ml_job", '
     '(resource.type="ml_job" OR resource.type="cloudml_job"), resource.labels.job_id="JOB", '
     'resource.labels.task_name="TASK", '
-    '(resource.labels.task_name="TASK" OR labels.task_name="TASK"), timestamp>="TIME", '
+    '(resource.labels.task_name="TASK" OR labels.task_name="TASK"), '
+    'labels."ml.googleapis.com/trial_id"="N", timestamp>="TIME", '
     '((timestamp="TIME" AND insertId>"ID") OR timestamp>"TIME"), timestamp<"TIME"'
 )
 
@@ -27,6 +28,8 @@ class LogFilter:
 
     job_id: str
     task_name: str | None = None
+    trial: str | None = None
+    """The number of a trial of a tuning job."""
     from_ns: int | None = None
     """The first stamp that may be."""
     after_id: str | None = None
@@ -61,6 +64,8 @@ def render(wanted: LogFilter) -> str:
     clauses = ['resource.type="ml_job"', f"resource.labels.job_id={_quoted(wanted.job_id)}"]
     if wanted.task_name is not None:
         clauses.append(f"resource.labels.task_name={_quoted(wanted.task_name)}")
+    if wanted.trial is not None:
+        clauses.append(f'labels."ml.googleapis.com/trial_id"={_quoted(wanted.trial)}')
     if wanted.from_ns is not None:
         time = _quoted(timestamp(wanted.from_ns))
         clauses.append(
@@ -88,9 +93,13 @@ _TYPES = _pattern("(resource.type=* OR resource.type=*)")
 _JOB = _pattern("resource.labels.job_id=*")
 _TASK = _pattern("resource.labels.task_name=*")
 _TASKS = _pattern("(resource.labels.task_name=* OR labels.task_name=*)")
+_TRIAL = re.compile(r'labels\."ml\.googleapis\.com/trial_id"\s*=\s*' + _TEXT)
 _FROM = _pattern("timestamp>=*")
 _AFTER = _pattern("((timestamp=* AND insertId>*) OR timestamp>*)")
 _BEFORE = _pattern("timestamp<*")
+
+#: Clauses of one text, and the fields that they set.
+_PLAIN: Final = {_JOB: "job_id", _TRIAL: "trial"}
 
 _OUR_TYPE: Final = "ml_job"
 _TYPES_KNOWN: Final = frozenset({_OUR_TYPE, "cloudml_job"})
@@ -98,7 +107,7 @@ _TYPES_KNOWN: Final = frozenset({_OUR_TYPE, "cloudml_job"})
 
 def _clause(text: str, at: int) -> tuple[int, dict[str, str | int]]:
     """The end of the clause that begins here, and the fields that it sets."""
-    for pattern in (_TYPE, _TYPES, _JOB, _TASK, _TASKS, _FROM, _AFTER, _BEFORE):
+    for pattern in (_TYPE, _TYPES, _JOB, _TASK, _TASKS, _TRIAL, _FROM, _AFTER, _BEFORE):
         match = pattern.match(text, at)
         if match is not None:
             values = tuple(re.sub(r"\\(.)", r"\1", value) for value in match.groups())
@@ -112,8 +121,8 @@ def _fields(text: str, pattern: re.Pattern[str], values: tuple[str, ...]) -> dic
         if not {_OUR_TYPE} <= set(values) <= _TYPES_KNOWN:
             raise _refusal(text, f"there is no resource.type {first!r} here")
         return {"resource.type": first}
-    if pattern is _JOB:
-        return {"job_id": first}
+    if pattern in _PLAIN:
+        return {_PLAIN[pattern]: first}
     if pattern in (_TASK, _TASKS):
         if set(others) - {first}:
             raise _refusal(text, "two different task names are asked for")

@@ -5,7 +5,7 @@ from typing import Final
 from trainshed.model.filters import Filter
 from trainshed.wire.list_filter import read_filter
 from trainshed.wire.list_filter_words import MATCHING, ORDERED, FilterWords
-from trainshed.wire.ml_v1.render import STATE
+from trainshed.wire.ml_v1.states import STATE
 from trainshed.wire.telling import states_of
 
 WORDS: Final = FilterWords(

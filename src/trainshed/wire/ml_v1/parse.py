@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
@@ -13,14 +14,14 @@ from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import read
 from trainshed.wire.ml_v1.containers import misfits
 from trainshed.wire.ml_v1.groups import groups_of
-from trainshed.wire.ml_v1.study import missing_types, study_of
+from trainshed.wire.ml_v1.study import misplaced, missing_types, study_of
+from trainshed.wire.ml_v1.study_places import HYPERPARAMETERS
 from trainshed.wire.ml_v1.words import FAMILY, caller_words
 from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
 from trainshed.wire.spelling import as_written, snake
 from trainshed.wire.times import seconds
 
 SCALE_TIER: Final = "trainingInput.scaleTier"
-HYPERPARAMETERS: Final = "trainingInput.hyperparameters"
 
 
 def job(document: Mapping[str, Any]) -> Parsed:
@@ -37,8 +38,9 @@ def job(document: Mapping[str, Any]) -> Parsed:
     if _is_tier_unread(document, violations):
         spec = replace(spec, scale_tier=spec.scale_tier or _likely_tier(spec))
     words = in_own_spelling(partial(caller_words, spec=spec), document)
-    violations = (*violations, *without(misfits(training, document), violations))
-    return Parsed(spec=spec, violations=violations, words=words)
+    needless = misplaced(training.get("hyperparameters"), document)
+    later = without(chain(misfits(training, document), needless), violations)
+    return Parsed(spec=spec, violations=(*violations, *later), words=words)
 
 
 def _study(

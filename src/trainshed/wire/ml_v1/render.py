@@ -7,37 +7,28 @@ Clients depend on more than the schema says: ``etag`` is padded base64, or gclou
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, Final
 
 from trainshed.model.status import Job, JobState
+from trainshed.model.trials import TrialView
+from trainshed.wire.ml_v1.states import STATE
+from trainshed.wire.ml_v1.trials import study_output
 from trainshed.wire.telling import ending, waiting, with_labels
 from trainshed.wire.times import rfc3339
-
-#: This dialect's word for every state (contracts/gcloud.md 10.3).
-STATE: Final[Mapping[JobState, str]] = {
-    JobState.QUEUED: "QUEUED",
-    JobState.PREPARING: "PREPARING",
-    JobState.RUNNING: "RUNNING",
-    JobState.RESTARTING: "RUNNING",  # neither dialect has a word for it
-    JobState.CANCELLING: "CANCELLING",
-    JobState.SUCCEEDED: "SUCCEEDED",
-    JobState.FAILED: "FAILED",
-    JobState.CANCELLED: "CANCELLED",
-}
-
 
 #: What ``describe --summarize`` prints of a job that has run: nothing is billed here.
 TRAINING_OUTPUT: Final = {"consumedMLUnits": 0.0}
 
 
-def job(job: Job) -> dict[str, Any]:
+def job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
     """The Job as its clients read it; 64-bit numbers are texts, times are RFC 3339 with Z."""
     request: dict[str, Any] = json.loads(job.spec.request)
-    return {**with_labels(request, job.labels), "jobId": job.job_id, **_outputs(job)}
+    outputs = _outputs(job, trials)
+    return {**with_labels(request, job.labels), "jobId": job.job_id, **outputs}
 
 
-def _outputs(job: Job) -> dict[str, Any]:
+def _outputs(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
     status = job.status
     position = status.queue_position
     found = {
@@ -48,9 +39,18 @@ def _outputs(job: Job) -> dict[str, Any]:
         "errorMessage": _message(job),
         "jobPosition": None if position is None else str(position),
         "etag": base64.b64encode(job.etag).decode("ascii") or None,
-        "trainingOutput": dict(TRAINING_OUTPUT) if status.start_time else None,
+        "trainingOutput": _training_output(job, trials) or None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _training_output(job: Job, trials: Sequence[TrialView]) -> dict[str, Any]:
+    """What came of the job; nothing before it runs, or has trials that will."""
+    if not (job.status.start_time or trials):
+        return {}
+    study = job.spec.study
+    of_study = study_output(study, trials) if study and job.spec.is_study else {}
+    return {**TRAINING_OUTPUT, **of_study}
 
 
 def _message(job: Job) -> str | None:

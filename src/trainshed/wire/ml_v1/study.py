@@ -4,17 +4,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
-from trainshed.model.study import (
-    Metric,
-    ParameterKind,
-    ParameterSpec,
-    StudySpec,
-)
+from trainshed.model.study import MedianRule, Metric, ParameterKind, ParameterSpec, StudySpec
+from trainshed.wire.ml_v1.study_places import HYPERPARAMETERS
 from trainshed.wire.spelling import as_written
 from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 
 #: The metric of a study that names none.
 DEFAULT_METRIC: Final = "training/hptuning/metric"
+
+#: Fields that a parameter of each type must not have (vertex-sdk.md 7.1).  DISCRETE is documented
+#: to ignore bounds, which many old files have.
+MISPLACED: Final[Mapping[str, tuple[str, ...]]] = {
+    "DOUBLE": ("categoricalValues", "discreteValues"),
+    "INTEGER": ("categoricalValues", "discreteValues"),
+    "CATEGORICAL": ("minValue", "maxValue", "discreteValues"),
+    "DISCRETE": ("categoricalValues",),
+}
 
 Json = Mapping[str, Any]
 
@@ -24,7 +29,7 @@ def study_of(value: Json | None) -> StudySpec | None:
     if value is None:
         return None
     params = value.get("params", ())
-    tag = value.get("hyperparameterMetricTag", DEFAULT_METRIC)
+    tag = value.get("hyperparameterMetricTag") or DEFAULT_METRIC
     return StudySpec(
         metrics=(Metric(metric_id=tag, goal=GOAL[value.get("goal", "GOAL_TYPE_UNSPECIFIED")]),),
         parameters=tuple(KINDS[each["type"]](each) for each in params if _has_type(each)),
@@ -32,22 +37,43 @@ def study_of(value: Json | None) -> StudySpec | None:
         trial_count_max=value.get("maxTrials", 1),
         trial_count_parallel=value.get("maxParallelTrials", 1),
         trial_count_failed_max=value.get("maxFailedTrials", 0),
-        early_stopping=value.get("enableTrialEarlyStopping", False),
-        resume_previous_job_id=value.get("resumePreviousJobId"),
+        stopping=MedianRule() if value.get("enableTrialEarlyStopping") else None,
+        resume_previous_job_id=value.get("resumePreviousJobId") or None,
     )
 
 
 def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
     """The parameters that say no type, which the service refuses too."""
-    for index, each in enumerate((value or {}).get("params", ())):
+    for path, each in _params(value):
         if not _has_type(each):
-            path = f"trainingInput.hyperparameters.params[{index}].type"
             yield Violation(
-                field=as_written(document, path),
+                field=as_written(document, f"{path}.type"),
                 rule="unknown-value",
                 message="a parameter needs a type",
                 accepted=", ".join(KINDS),
             )
+
+
+def misplaced(value: Json | None, document: Json) -> Iterator[Violation]:
+    """What parameters say that their type does not have: it would change nothing.
+
+    Zeros and empty lists say nothing: programs that write every field write them.
+    """
+    for path, each in _params(value):
+        kind = each.get("type")
+        for name in MISPLACED.get(str(kind), ()):
+            if each.get(name):
+                yield Violation(
+                    field=as_written(document, f"{path}.{name}"),
+                    rule="study-values",
+                    message=f"a parameter of type {kind} has no {name}",
+                    accepted=f"leave it out, or another type than {kind}",
+                )
+
+
+def _params(value: Json | None) -> Iterator[tuple[str, Json]]:
+    for index, each in enumerate((value or {}).get("params", ())):
+        yield f"{HYPERPARAMETERS}.params[{index}]", each
 
 
 def _has_type(value: Json) -> bool:
@@ -68,6 +94,7 @@ def _categorical(value: Json) -> ParameterSpec:
         parameter_id=value.get("parameterName", ""),
         kind=ParameterKind.CATEGORICAL,
         values=tuple(value.get("categoricalValues", ())),
+        scale=SCALE[value.get("scaleType", "NONE")],
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
+from trainshed.wire.ml_v1 import study_places
 
 #: Fields of the whole job.  ``GROUPS`` and ``ENV`` have no field of their own.
 OF_JOB: Final[Mapping[Field, str]] = {
@@ -60,6 +61,8 @@ def caller_words(path: FieldPath, *, spec: JobSpec) -> str:
     There is no ``masterCount``: a job has one master, whose type says that it is wanted.
     """
     role = path.role or Role.PRIMARY
+    if path.place and spec.study:
+        return study_places.words_of(path.place, spec.study)
     if path.field is Field.ARGS:
         return _args(role, spec)
     if path.field in OF_JOB:

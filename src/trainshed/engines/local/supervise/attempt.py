@@ -218,9 +218,8 @@ class Attempt:
         return self._go(self._syncing)
 
     def _syncing(self) -> bool:
-        if self.watching is not None:
-            self.watching.close()
-        if not (self.output.deliver() and self._log.sync()):
+        is_read = self.watching is None or self.watching.close()
+        if not (is_read and self.output.deliver() and self._log.sync()):
             self._loop.after(_RETRY_S, _wake)
             return False
         for descriptor in self._locks:

@@ -40,6 +40,14 @@ class Hang(NamedTuple):
     """Whether to look what its threads do, where that is possible."""
 
 
+class Metrics(NamedTuple):
+    """Where a trial reports; the fields are those of ``model.launch_plan.MetricsPlan``."""
+
+    files: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
+
+
 class Errand(NamedTuple):
     """One attempt: all replicas, or none, are started; the first is the primary."""
 
@@ -60,6 +68,8 @@ class Errand(NamedTuple):
     hang: Hang = Hang()
     checkpoints: tuple[str, ...] = ()
     """Folders with checkpoints of earlier attempts."""
+    metrics: Metrics | None = None
+    """Set for a trial."""
 
     @property
     def mark(self) -> str:
@@ -86,13 +96,17 @@ def decode(found: Mapping[str, Any]) -> Errand:
     fields = _tuples(found)
     fields["replicas"] = tuple(map(_replica, found["replicas"]))
     fields["hang"] = Hang(**found.get("hang", {}))
+    metrics = found.get("metrics")
+    fields["metrics"] = None if metrics is None else Metrics(**_tuples(metrics))
     return Errand(**fields)
 
 
 def encode(errand: Errand) -> dict[str, Any]:
     """The errand as a JSON object."""
     replicas = [encode_replica(each) for each in errand.replicas]
-    return {**errand._asdict(), "replicas": replicas, "hang": errand.hang._asdict()}
+    metrics = None if errand.metrics is None else errand.metrics._asdict()
+    hang = errand.hang._asdict()
+    return {**errand._asdict(), "replicas": replicas, "hang": hang, "metrics": metrics}
 
 
 def encode_replica(replica: Replica) -> dict[str, Any]:

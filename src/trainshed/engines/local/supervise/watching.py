@@ -1,11 +1,11 @@
-"""Looks after running replicas: whether they make progress, and whether they use checkpoints."""
+"""Looks after running replicas: their progress, their use of checkpoints, a trial's metrics."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.engines.local.supervise.children import Children
-from trainshed.engines.local.supervise.errand import Errand
+from trainshed.engines.local.supervise.errand import Errand, Metrics
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.records import Hung, Recovered
@@ -13,6 +13,9 @@ from trainshed.engines.local.supervise.replicas import Replicas
 from trainshed.engines.local.supervise.stacks import Stacks
 from trainshed.engines.local.supervise.watch_checkpoints import CheckpointWatch
 from trainshed.engines.local.supervise.watch_hang import HangWatch
+
+if TYPE_CHECKING:
+    from trainshed.engines.local.supervise.watch_metrics import MetricWatch
 
 #: When a program that means to resume has opened what it resumes from.
 CHECKPOINT_S: Final = 60.0
@@ -51,6 +54,7 @@ class Watching:
             self._checkpoints = CheckpointWatch(errand.checkpoints)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._checkpoints.poll)
+        self._metrics = None if errand.metrics is None else self._watched(folder, errand.metrics)
         self.stacks = Stacks(loop, children, folder, descriptors)
 
     def begin(self) -> None:
@@ -77,10 +81,19 @@ class Watching:
         self._is_over = True
         self.stacks.stop()
 
-    def close(self) -> None:
-        """Everything has ended; say what could not be said before."""
+    def close(self) -> bool:
+        """Everything has ended; say what could not be said before.  False: call it again."""
         self._is_over = True
         self._judge_checkpoints()
+        return self._metrics is None or self._metrics.finish()
+
+    def _watched(self, folder: AttemptFolder, metrics: Metrics) -> "MetricWatch":
+        """Imported for those who need it: most attempts are no trials."""
+        from trainshed.engines.local.supervise.watch_metrics import (  # noqa: PLC0415 - see above
+            MetricWatch,
+        )
+
+        return MetricWatch(self._loop, folder, metrics)
 
     def _look_again(self, after_s: float) -> None:
         self._loop.after(max(_LOOK_S_MIN, min(after_s / _LOOKS, after_s)), self._look)

@@ -1,0 +1,176 @@
+"""How fast the service takes a large study further: a thousand trials, fifty at once.
+
+    python benchmarks/studies.py [--trials 1000] [--parallel 50] [--format json]
+
+All of it but the engine, which runs nothing: the database, the queue, the study's loop, the default
+algorithm.  Prints a PASS or FAIL line; there is no peer that does the same.
+"""
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from service_jobs import LOCATION, PROJECT, Json, pool
+from simulated_server import nodes
+
+from launch import Figure, at_most
+from trainshed.app import Application, build
+from trainshed.config import Settings
+from trainshed.engines.base import AttemptKey
+from trainshed.launch.names import task_name
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.resources import Seat
+from trainshed.model.roles import Dialect
+from trainshed.model.trials import Report
+from trainshed.service.images import Images
+from trainshed.service.jobs import JobService
+from trainshed.service.studies import trial_views
+from trainshed.service.submission import SubmitRules
+from trainshed.store.records import JobRecord, Kind
+from trainshed.testing.fake_engine import FakeEngine, Script
+
+SECONDS_MAX = 60.0
+LINEAR, LOG = "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE"
+
+
+def study(trials: int, parallel: int) -> Json:
+    """A small network's usual four parameters."""
+    return {
+        "displayName": "thousand",
+        "maxTrialCount": trials,
+        "parallelTrialCount": parallel,
+        "studySpec": {
+            "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+            "parameters": [
+                {
+                    "parameterId": "lr",
+                    "scaleType": LOG,
+                    "doubleValueSpec": {"minValue": 1e-5, "maxValue": 1.0},
+                },
+                {
+                    "parameterId": "dropout",
+                    "scaleType": LINEAR,
+                    "doubleValueSpec": {"minValue": 0.0, "maxValue": 0.9},
+                },
+                {
+                    "parameterId": "units",
+                    "scaleType": LOG,
+                    "integerValueSpec": {"minValue": "8", "maxValue": "1024"},
+                },
+                {"parameterId": "optimizer", "categoricalValueSpec": {"values": ["adam", "sgd"]}},
+            ],
+        },
+        "trialJobSpec": {"workerPoolSpecs": [pool(1, gpus=0)]},
+    }
+
+
+def score(values: dict[str, str]) -> float:
+    """The best is adam with lr 0.01, 128 units and no dropout."""
+    lr, units = float(values["lr"]), int(values["units"])
+    worse = (math.log10(lr) + 2) ** 2 / 9 + (math.log2(units) - 7) ** 2 / 16
+    return 1.0 - worse - float(values["dropout"]) / 4 - 0.1 * (values["optimizer"] == "sgd")
+
+
+def compose(record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+    """A plan that names its replicas and has the trial's values as words."""
+    trial = record.job.spec.trial
+    words = [word for pair in trial.parameters for word in pair] if trial else []
+    return LaunchPlan(
+        job_id=record.job.job_id,
+        attempt=attempt,
+        replicas=tuple(
+            ReplicaPlan(
+                role=seat.role,
+                index=seat.index,
+                task_name=task_name(Dialect.AIPLATFORM_V1, seat.role, seat.index),
+                argv=("python", *words),
+            )
+            for seat in seats
+        ),
+        environment=Environment(python="python"),
+    )
+
+
+def reports_once(_key: AttemptKey, plan: LaunchPlan) -> Script:
+    """A program that reports its score and ends at once."""
+    words = plan.primary.argv[1:]
+    value = score(dict(zip(words[::2], words[1::2], strict=True)))
+    return Script(reports=((0.0, Report(tag="accuracy", value=value, step=1)),))
+
+
+def measure(trials: int, parallel: int) -> Json:
+    """Run one study to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = FakeEngine(nodes(parallel, 0), script=reports_once)
+        app = build(Settings(data_dir=Path(folder)), engine=engine, compose=compose)
+        app.start()
+        try:
+            return _run(app, trials, parallel)
+        finally:
+            app.stop()
+
+
+def _run(app: Application, trials: int, parallel: int) -> Json:
+    rules = SubmitRules(images=Images((), (), sys.executable))
+    jobs = JobService(app.store, rules, app.controller.wake)
+    began = time.monotonic()
+    document = study(trials, parallel)
+    record = jobs.create(Kind.TUNING_JOB, PROJECT, LOCATION, document, creator="benchmark")
+    while not record.job.status.state.is_final:
+        time.sleep(0.25)
+        record = app.store.job_by_uid(record.uid) or record
+        _progress(len(app.store.trial_jobs(record.uid)), trials)
+    took = time.monotonic() - began
+    views = trial_views(app.store, record)
+    finals = [view.trial.final.value("accuracy") for view in views if view.trial.final]
+    return {
+        "state": record.job.status.state.value,
+        "seconds": took,
+        "trials": len(views),
+        "different": len({view.trial.values for view in views}),
+        "best": max(value for value in finals if value is not None),
+    }
+
+
+def _progress(made: int, trials: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{made} of {trials} trials")
+
+
+def figures(found: Json, trials: int) -> list[Figure]:
+    """The promised figures."""
+    twice = found["trials"] - found["different"]
+    name = f"a study of {trials} trials, to its end"
+    return [
+        at_most(name, found["seconds"], SECONDS_MAX, "s"),
+        at_most("points that were tried twice", twice, 0, ""),
+    ]
+
+
+def main() -> int:
+    """Measure and print; 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--parallel", type=int, default=50)
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    asked = parser.parse_args()
+    found = measure(asked.trials, asked.parallel)
+    promised = figures(found, asked.trials)
+    if asked.format == "json":
+        print(json.dumps({**found, "figures": [asdict(figure) for figure in promised]}))
+    else:
+        print(f"\n{found['trials']} trials, best {found['best']:.4f}, {found['state']}")
+        for figure in promised:
+            word = "PASS" if figure.holds else "FAIL"
+            print(f"  {word}  {figure.name:40} {figure.ours:8.2f} {figure.unit} ({figure.goal})")
+    return 0 if all(figure.holds for figure in promised) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""Functions to be minimised, in the manner of BBOB, of which the optimum is known.
+
+Definitions after Hansen, Finck, Ros and Auger, "Real-Parameter Black-Box Optimization Benchmarking
+2009: Noiseless Functions Definitions" (INRIA RR-6829): the domain is -5..5 in each dimension, the
+optimum lies at a random place within -4..4, and rotations hide the axes.  The code is our own, and
+leaves out the boundary penalties, since no trial leaves its domain.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One function's random parts."""
+
+    optimum: Array
+    rotation: Array
+    second: Array
+    """Another rotation."""
+    seed: int
+
+    @property
+    def dimensions(self) -> int:
+        """How many there are."""
+        return len(self.optimum)
+
+    def turned(self, x: Array) -> Array:
+        """The way from the optimum, in rotated axes."""
+        return np.asarray(self.rotation @ (x - self.optimum))
+
+
+Function = Callable[[Array, Instance], float]
+
+
+def instance(dimensions: int, seed: int) -> Instance:
+    """The random parts by seed."""
+    rng = np.random.default_rng([dimensions, seed])
+    return Instance(
+        optimum=rng.uniform(-4, 4, dimensions),
+        rotation=_rotation(rng, dimensions),
+        second=_rotation(rng, dimensions),
+        seed=seed,
+    )
+
+
+def objective(name: str, dimensions: int, seed: int) -> Callable[[Array], float]:
+    """A function of -5..5 to what lies above its optimum, which is 0."""
+    parts, function = instance(dimensions, seed), FUNCTIONS[name]
+
+    def value(x: Array) -> float:
+        return float(function(np.asarray(x, dtype=float), parts))
+
+    return value
+
+
+def _rotation(rng: np.random.Generator, dimensions: int) -> Array:
+    """A random orthogonal matrix."""
+    q, r = np.linalg.qr(rng.standard_normal((dimensions, dimensions)))
+    return np.asarray(q * np.sign(np.diag(r)))
+
+
+def _powers(base: float, dimensions: int) -> Array:
+    """From 1 to ``base``, evenly on a log scale."""
+    return np.asarray(base ** (np.arange(dimensions) / max(dimensions - 1, 1)))
+
+
+def _bent(z: Array) -> Array:
+    """T_osz: small irregular waves on each axis."""
+    magnitude = np.log(np.maximum(np.abs(z), 1e-300))
+    fast = np.where(z > 0, 10.0, 5.5)
+    slow = np.where(z > 0, 7.9, 3.1)
+    waves = np.sin(fast * magnitude) + np.sin(slow * magnitude)
+    return np.asarray(np.sign(z) * np.exp(magnitude + 0.049 * waves))
+
+
+def _leaning(z: Array, beta: float) -> Array:
+    """T_asy: one side steeper than the other."""
+    weight = np.arange(len(z)) / max(len(z) - 1, 1)
+    root = np.sqrt(np.maximum(z, 0))
+    return np.where(z > 0, np.maximum(z, 1e-300) ** (1 + beta * weight * root), z)
+
+
+def sphere(x: Array, at: Instance) -> float:
+    """F1."""
+    return float(np.sum((x - at.optimum) ** 2))
+
+
+def ellipsoid(x: Array, at: Instance) -> float:
+    """F10: a condition of a million, rotated."""
+    return float(_powers(1e6, at.dimensions) @ _bent(at.turned(x)) ** 2)
+
+
+def rastrigin(x: Array, at: Instance) -> float:
+    """F15: about 10^D local optima on a bowl."""
+    z = _leaning(_bent(at.turned(x)), 0.2)
+    z = at.rotation @ (_powers(10, at.dimensions) ** 0.5 * (at.second @ z))
+    return float(10 * (len(z) - np.sum(np.cos(2 * np.pi * z))) + z @ z)
+
+
+def rosenbrock(x: Array, at: Instance) -> float:
+    """F9: along a bent valley."""
+    z = max(1.0, at.dimensions**0.5 / 8) * at.turned(x) + 1
+    return float(np.sum(100 * (z[:-1] ** 2 - z[1:]) ** 2 + (z[:-1] - 1) ** 2))
+
+
+def step_ellipsoid(x: Array, at: Instance) -> float:
+    """F7: plateaus."""
+    z = _powers(10, at.dimensions) ** 0.5 * at.turned(x)
+    steps = np.where(np.abs(z) > 0.5, np.floor(0.5 + z), np.floor(0.5 + 10 * z) / 10)
+    y = at.second @ steps
+    return float(0.1 * max(abs(z[0]) / 1e4, _powers(100, at.dimensions) @ y**2))
+
+
+def different_powers(x: Array, at: Instance) -> float:
+    """F14: each axis of another steepness."""
+    exponents = 2 + 4 * np.arange(at.dimensions) / max(at.dimensions - 1, 1)
+    return float(np.sqrt(np.sum(np.abs(at.turned(x)) ** exponents)))
+
+
+def schwefel(x: Array, at: Instance) -> float:
+    """Like F20: the best basin lies far from the next best; not rotated."""
+    far = 420.96874633
+    z = 100 * (np.abs(x) * np.sign(x * at.optimum) - np.abs(at.optimum)) + far
+    inside = np.clip(z, -500, 500)
+    waves = 418.9828872724339 - np.mean(inside * np.sin(np.sqrt(np.abs(inside))))
+    return float(max(waves, 0) + np.mean((z - inside) ** 2) / 100)
+
+
+def griewank_rosenbrock(x: Array, at: Instance) -> float:
+    """F19: a valley full of waves."""
+    z = max(1.0, at.dimensions**0.5 / 8) * at.turned(x) + 1
+    s = 100 * (z[:-1] ** 2 - z[1:]) ** 2 + (z[:-1] - 1) ** 2
+    return float(10 * np.mean(s / 4000 - np.cos(s)) + 10)
+
+
+def weierstrass(x: Array, at: Instance) -> float:
+    """F16: rough at every scale."""
+    z = at.rotation @ (_powers(0.01, at.dimensions) ** 0.5 * (at.second @ _bent(at.turned(x))))
+    k = np.arange(12)
+    waves = 0.5**k * np.cos(2 * np.pi * 3.0**k * (z[:, None] + 0.5))
+    floor = float(np.sum(0.5**k * np.cos(np.pi * 3.0**k)))
+    return float(10 * max(np.mean(waves.sum(axis=1)) - floor, 0) ** 3)
+
+
+def gallagher(x: Array, at: Instance) -> float:
+    """F22: 21 peaks at random places, of which one is the highest."""
+    rng = np.random.default_rng([22, at.seed])
+    places = np.vstack([at.optimum, rng.uniform(-4.9, 4.9, (20, at.dimensions))])
+    heights = np.append(10.0, np.linspace(1.1, 9.1, 20))
+    widths = rng.permuted(np.tile(_powers(100, at.dimensions) / 10, (21, 1)), axis=1)
+    away = ((x - places) @ at.rotation.T) ** 2
+    peaks = heights * np.exp(-np.sum(widths * away, axis=1) / (2 * at.dimensions))
+    return float(10 - np.max(peaks)) ** 2
+
+
+def attractive_sector(x: Array, at: Instance) -> float:
+    """F6: one side is a hundred times as steep."""
+    z = at.rotation @ (_powers(10, at.dimensions) ** 0.5 * (at.second @ (x - at.optimum)))
+    scale = np.where(z * at.optimum > 0, 100.0, 1.0)
+    return float(np.sum((scale * z) ** 2) ** 0.9)
+
+
+def sharp_ridge(x: Array, at: Instance) -> float:
+    """F13: a ridge that is not smooth."""
+    z = at.rotation @ (_powers(10, at.dimensions) ** 0.5 * (at.second @ (x - at.optimum)))
+    return float(z[0] ** 2 + 100 * np.sqrt(np.sum(z[1:] ** 2)))
+
+
+def bent_cigar(x: Array, at: Instance) -> float:
+    """F12: one direction matters a million times less."""
+    z = at.rotation @ _leaning(at.turned(x), 0.5)
+    return float(z[0] ** 2 + 1e6 * np.sum(z[1:] ** 2))
+
+
+def discus(x: Array, at: Instance) -> float:
+    """F11: one direction matters a million times more."""
+    z = _bent(at.turned(x))
+    return float(1e6 * z[0] ** 2 + np.sum(z[1:] ** 2))
+
+
+def schaffer(x: Array, at: Instance) -> float:
+    """F17: waves that get faster towards the optimum."""
+    z = _powers(10, at.dimensions) ** 0.5 * (at.second @ _leaning(at.turned(x), 0.5))
+    s = np.sqrt(z[:-1] ** 2 + z[1:] ** 2)
+    return float(np.mean(np.sqrt(s) * (1 + np.sin(50 * s**0.2) ** 2)) ** 2)
+
+
+def buche_rastrigin(x: Array, at: Instance) -> float:
+    """Like F4: waves along the axes, not rotated."""
+    z = _powers(10, at.dimensions) ** 0.5 * _bent(x - at.optimum)
+    return float(10 * (len(z) - np.sum(np.cos(2 * np.pi * z))) + z @ z)
+
+
+#: Always measured.
+FIXED: Mapping[str, Function] = {
+    "sphere": sphere,
+    "ellipsoid": ellipsoid,
+    "rastrigin": rastrigin,
+    "rosenbrock": rosenbrock,
+    "step-ellipsoid": step_ellipsoid,
+    "different-powers": different_powers,
+    "schwefel": schwefel,
+    "griewank-rosenbrock": griewank_rosenbrock,
+    "weierstrass": weierstrass,
+    "gallagher": gallagher,
+}
+#: Two of these are drawn in each run.
+DRAWN: Mapping[str, Function] = {
+    "attractive-sector": attractive_sector,
+    "sharp-ridge": sharp_ridge,
+    "bent-cigar": bent_cigar,
+    "discus": discus,
+    "schaffer": schaffer,
+    "buche-rastrigin": buche_rastrigin,
+}
+FUNCTIONS: Mapping[str, Function] = {**FIXED, **DRAWN}

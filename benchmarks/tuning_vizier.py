@@ -1,0 +1,53 @@
+"""google-vizier's default algorithm behind a pipe; runs with a Python that has it, and not ours.
+
+A line of JSON in: ``{"bounds": {name: [low, high]}, "seed": n}`` once, and then ``{"ask": 1}``
+(answered by a line with ``number`` and ``values``) or ``{"tell": number, "value": x}``.
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Answer until there is no more input."""
+    from vizier import algorithms, pyvizier  # noqa: PLC0415  # only that Python has it
+    from vizier._src.algorithms.designers import gp_ucb_pe  # noqa: PLC0415, PLC2701  # the default
+
+    setup = json.loads(sys.stdin.readline())
+    problem = pyvizier.ProblemStatement()
+    for name, (low, high) in setup["bounds"].items():
+        problem.search_space.root.add_float_param(name, low, high)
+    goal = pyvizier.ObjectiveMetricGoal.MINIMIZE
+    problem.metric_information.append(pyvizier.MetricInformation(name="loss", goal=goal))
+    _serve(gp_ucb_pe.VizierGPUCBPEBandit(problem, rng=_key(setup["seed"])), algorithms, pyvizier)
+
+
+def _key(seed: int) -> Any:
+    import jax  # noqa: PLC0415  # only that Python has it
+
+    return jax.random.PRNGKey(seed)
+
+
+def _serve(designer: Any, algorithms: Any, pyvizier: Any) -> None:
+    live: dict[int, Any] = {}
+    done: list[Any] = []
+    number = 0
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "tell" in message:
+            trial = live.pop(message["tell"])
+            trial.complete(pyvizier.Measurement(metrics={"loss": message["value"]}))
+            done.append(trial)
+            continue
+        completed = algorithms.CompletedTrials(done)
+        designer.update(completed, algorithms.ActiveTrials(list(live.values())))
+        done = []
+        number += 1
+        live[number] = designer.suggest(1)[0].to_trial(number)
+        values = {name: float(each.value) for name, each in live[number].parameters.items()}
+        print(json.dumps({"number": number, "values": values}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

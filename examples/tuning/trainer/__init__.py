@@ -1,0 +1,1 @@
+"""A training package: a small network on handwritten digits, with arguments that can be tuned."""

@@ -1,0 +1,170 @@
+"""Rules about the values of a study's parameters: bounds, lists, scales, first values (R19).
+
+The sources are contracts/vertex-sdk.md 7.1 and 8, and contracts/gcloud.md 10.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from trainshed.admission.question import Question, listing
+from trainshed.admission.rules.study import broken_study, judged_study
+from trainshed.model.faults import Violation
+from trainshed.model.study import ParameterKind, ParameterSpec, Scale
+from trainshed.model.study_places import StudyField, StudyPlace, placed
+
+DISCRETE_MAX: Final = 1000
+
+#: Discrete values are at least so far apart, and match a condition within this.
+DISCRETE_GAP: Final = 1e-10
+
+#: Above this, whole numbers are not told apart from their neighbours.
+INTEGER_MAX: Final = 2**53
+
+RANGES: Final = (ParameterKind.DOUBLE, ParameterKind.INTEGER)
+LOG_SCALES: Final = (Scale.LOG, Scale.REVERSE_LOG)
+IN_ORDER: Final = "minValue and maxValue, the least first"
+
+At = tuple[int, ...]
+
+
+def study_values_are_possible(question: Question) -> Iterator[Violation]:
+    """Ranges and lists from which a value can be drawn, on a scale that they have."""
+    study = judged_study(question)
+    for at, parameter in placed(study.parameters) if study else ():
+        if parameter.kind in RANGES:
+            yield from _bounds(parameter, at)
+        else:
+            yield from _values(parameter, at)
+        yield from _scale(parameter, at)
+        yield from _default(parameter, at)
+
+
+def _bounds(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
+    if parameter.bounds is None:
+        message, place = "minValue and maxValue are missing", StudyPlace(StudyField.KIND, at)
+        yield _broken(parameter, "study-bounds", place, message, IN_ORDER)
+        return
+    least, most = parameter.bounds
+    bounds = ((StudyField.LEAST, "minValue", least), (StudyField.MOST, "maxValue", most))
+    broken = [each for each in bounds if not math.isfinite(each[2])]
+    for field, name, bound in broken[:1]:
+        message, place = f"{name} is {bound}", StudyPlace(field, at)
+        yield _broken(parameter, "study-bounds", place, message, "a finite number")
+    if not broken:
+        yield from _order(parameter, at, least, most)
+        if parameter.kind is ParameterKind.INTEGER:
+            for field, name, bound in bounds:
+                yield from _whole(parameter, StudyPlace(field, at), name, bound)
+
+
+def _order(parameter: ParameterSpec, at: At, least: float, most: float) -> Iterator[Violation]:
+    place = StudyPlace(StudyField.LEAST, at)
+    if least > most:
+        message = f"minValue {least:g} is above maxValue {most:g}"
+        yield _broken(parameter, "study-bounds", place, message, IN_ORDER)
+    elif not math.isfinite(most - least):
+        message = f"maxValue {most:g} is too far above minValue {least:g}"
+        yield _broken(parameter, "study-bounds", place, message, "bounds with a finite difference")
+
+
+def _whole(
+    parameter: ParameterSpec, place: StudyPlace, name: str, bound: float
+) -> Iterator[Violation]:
+    if not bound.is_integer():
+        message = f"{name} {bound:g} is no whole number"
+        yield _broken(parameter, "study-bounds", place, message, "whole numbers for INTEGER")
+    elif abs(bound) > INTEGER_MAX:
+        message = f"{name} {bound:g} is too large to be exact"
+        accepted = f"whole numbers from {-INTEGER_MAX} to {INTEGER_MAX}"
+        yield _broken(parameter, "study-bounds", place, message, accepted)
+
+
+def _values(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
+    values, place = parameter.values, StudyPlace(StudyField.VALUES, at)
+    if not values:
+        message = f"a {parameter.kind.value} parameter needs values"
+        yield _broken(parameter, "study-values", place, message, "a list of at least one value")
+    if parameter.kind is ParameterKind.CATEGORICAL:
+        for value, count in Counter(values).items():
+            if count > 1:
+                message = f"the value {value} is given {count} times"
+                yield _broken(parameter, "study-values", place, message, "each value once")
+        return
+    if len(values) > DISCRETE_MAX:
+        message = f"{len(values)} discrete values are too many"
+        yield _broken(parameter, "study-values", place, message, f"at most {DISCRETE_MAX}")
+    if not _increase([float(value) for value in values]):
+        message = "the discrete values are not strictly increasing"
+        accepted = f"finite numbers, the least first, {DISCRETE_GAP:g} apart or more"
+        yield _broken(parameter, "study-values", place, message, accepted)
+
+
+def _increase(values: Sequence[float]) -> bool:
+    """The gap is compared with some slack: 1e-10 has no exact form."""
+    gap = DISCRETE_GAP * 0.99
+    rises = all(one < other and other - one >= gap for one, other in pairwise(values))
+    return rises and all(map(math.isfinite, values))
+
+
+def _scale(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
+    place = StudyPlace(StudyField.SCALE, at)
+    if parameter.kind is ParameterKind.CATEGORICAL:
+        if parameter.scale is not Scale.NONE:
+            message = "a CATEGORICAL parameter has no scale"
+            yield _broken(parameter, "study-scale", place, message, "leave it out")
+        return
+    if parameter.scale not in LOG_SCALES:
+        return
+    numbers = parameter.bounds or tuple(float(value) for value in parameter.values)
+    if all(map(math.isfinite, numbers)) and min(numbers, default=1) <= 0:
+        message = f"a logarithmic scale needs numbers above 0, not {min(numbers):g}"
+        accepted = "numbers above 0, or a linear scale"
+        yield _broken(parameter, "study-scale", place, message, accepted)
+
+
+def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
+    """A first value that the parameter cannot have; one without values is refused for that."""
+    value = parameter.default
+    if value is None or not (parameter.bounds or parameter.values):
+        return
+    if not _has(parameter, value):
+        told = value if isinstance(value, str) else f"{value:g}"
+        message, place = (
+            f"defaultValue {told} is none of its values",
+            StudyPlace(StudyField.DEFAULT, at),
+        )
+        yield _broken(parameter, "study-default", place, message, _told(parameter))
+
+
+def _has(parameter: ParameterSpec, value: str | float) -> bool:
+    if parameter.kind is ParameterKind.CATEGORICAL:
+        return value in parameter.values
+    if parameter.kind is ParameterKind.DISCRETE:
+        return is_near_one(parameter, value)
+    if isinstance(value, str) or parameter.bounds is None:
+        return False
+    is_kind = parameter.kind is ParameterKind.DOUBLE or float(value).is_integer()
+    return is_kind and parameter.bounds[0] <= value <= parameter.bounds[1]
+
+
+def is_near_one(parameter: ParameterSpec, value: str | float) -> bool:
+    """Whether a number is one of a list's, as exactly as the contract asks (vertex-sdk.md 8)."""
+    if isinstance(value, str):
+        return False
+    return any(abs(float(each) - value) <= DISCRETE_GAP for each in parameter.values)
+
+
+def _told(parameter: ParameterSpec) -> str:
+    if parameter.bounds:
+        noun = "whole numbers" if parameter.kind is ParameterKind.INTEGER else "numbers"
+        return f"{noun} from {parameter.bounds[0]:g} to {parameter.bounds[1]:g}"
+    return listing(parameter.values)
+
+
+def _broken(
+    parameter: ParameterSpec, rule: str, place: StudyPlace, what: str, accepted: str
+) -> Violation:
+    return broken_study(rule, place, f"parameter {parameter.parameter_id}: {what}", accepted)

@@ -1,0 +1,111 @@
+"""Rules about when a study ends: its studyStoppingConfig (R19; contracts/vertex-sdk.md 8)."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+
+from trainshed.admission.question import Question
+from trainshed.admission.rules.study import broken_study, judged_study, objective_count
+from trainshed.model.faults import Violation
+from trainshed.model.study import EndingRules, TimeLimit
+from trainshed.model.study_places import StudyField, StudyPlace
+
+
+def study_ending_is_possible(question: Question) -> Iterator[Violation]:
+    """Counts and times that can be reached, the least below the most, and one objective."""
+    study = judged_study(question)
+    if study is None:
+        return
+    rules = study.ending
+    yield from _counts(rules)
+    yield from _lengths(rules)
+    yield from _dates(rules, question.today)
+    yield from _order(rules)
+    if objective_count(study) > 1:
+        yield from _progress(rules, objective_count(study))
+
+
+def _counts(rules: EndingRules) -> Iterator[Violation]:
+    least, most = rules.trial_count_min, rules.trial_count_max
+    counts = (
+        (StudyField.ENDING_TRIALS_MIN, "minNumTrials", least, 0),
+        (StudyField.ENDING_TRIALS_MAX, "maxNumTrials", most, 1),
+        (
+            StudyField.TRIALS_WITHOUT_PROGRESS,
+            "maxNumTrialsNoProgress",
+            rules.trials_without_progress_max,
+            1,
+        ),
+    )
+    for field, name, count, bound in counts:
+        if count is not None and count < bound:
+            message = f"{name} is at least {bound}, not {count}"
+            yield _broken(field, message, f"a whole number from {bound}")
+    if least is not None and most is not None and least > most >= 1:
+        message = f"minNumTrials is {least}, which is more than maxNumTrials, {most}"
+        yield _broken(StudyField.ENDING_TRIALS_MIN, message, f"at most {most}")
+
+
+def _lengths(rules: EndingRules) -> Iterator[Violation]:
+    least = rules.runtime_min.seconds if rules.runtime_min else None
+    if least is not None and least < 0:
+        yield _broken(StudyField.RUNTIME_MIN, f"maxDuration is {least:g}s", "0s or more")
+    most = rules.runtime_max.seconds if rules.runtime_max else None
+    if most is not None and most <= 0:
+        yield _broken(StudyField.RUNTIME_MAX, f"maxDuration is {most:g}s", "more than 0s")
+    pause = rules.seconds_without_progress_max
+    if pause is not None and pause <= 0:
+        message = f"maxDurationNoProgress is {pause:g}s"
+        yield _broken(StudyField.TIME_WITHOUT_PROGRESS, message, "more than 0s")
+
+
+def _dates(rules: EndingRules, today: date) -> Iterator[Violation]:
+    places = (
+        (StudyField.RUNTIME_MIN, rules.runtime_min),
+        (StudyField.RUNTIME_MAX, rules.runtime_max),
+    )
+    for field, limit in places:
+        if limit is None or limit.until is None:
+            continue
+        time = _time(limit)
+        if time is None:
+            message = f"endTime {limit.until} is no time that there is"
+            accepted = "a time of RFC 3339, such as 2026-11-21T00:02:39Z"
+            yield _broken(field, message, accepted)
+        elif field is StudyField.RUNTIME_MAX and time.date() < today:
+            yield _broken(field, f"endTime {limit.until} has passed", "a time to come")
+
+
+def _order(rules: EndingRules) -> Iterator[Violation]:
+    """Whether the least running time is above the most, where both are said alike."""
+    least, most = rules.runtime_min or TimeLimit(), rules.runtime_max or TimeLimit()
+    if least.seconds is not None and most.seconds is not None and least.seconds > most.seconds > 0:
+        message = f"maxDuration is {least.seconds:g}s, which is more than the maximum's"
+        yield _broken(StudyField.RUNTIME_MIN, message, f"at most {most.seconds:g}s")
+    first, last = _time(least), _time(most)
+    if first and last and first > last:
+        message = f"endTime {least.until} is after the maximum's"
+        yield _broken(StudyField.RUNTIME_MIN, message, f"{most.until}, or a time before it")
+
+
+def _progress(rules: EndingRules, count: int) -> Iterator[Violation]:
+    given = (
+        (StudyField.TRIALS_WITHOUT_PROGRESS, rules.trials_without_progress_max),
+        (StudyField.TIME_WITHOUT_PROGRESS, rules.seconds_without_progress_max),
+    )
+    for field, value in given:
+        if value is not None:
+            message = f"progress is that of one metric, and the study has {count} objectives"
+            yield _broken(field, message, "one metric, or no such rule")
+
+
+def _time(limit: TimeLimit) -> datetime | None:
+    """The date of a limit in UTC; None for none, and for one that no calendar has."""
+    try:
+        found = datetime.fromisoformat(limit.until or "")
+        return found.astimezone(UTC) if found.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _broken(field: StudyField, message: str, accepted: str) -> Violation:
+    return broken_study("study-ending", StudyPlace(field), message, accepted)

@@ -1,0 +1,40 @@
+"""``report``: a study as one HTML page and one CSV file."""
+
+from datetime import datetime
+
+from trainshed.cli.connecting import continued, place_of
+from trainshed.cli.flags import Request
+from trainshed.cli.notes import note
+from trainshed.cli.terminal import out, out_json
+from trainshed.client.collections import FINAL_STATES, collection_of
+from trainshed.service.study_report.files import ReportFiles, files_of, write
+from trainshed.service.study_view import StudyView, view_of
+
+
+def run(request: Request) -> int:
+    """Write the report of a tuning job as it stands."""
+    args = request.args
+    place = place_of(args)
+    path = collection_of(args.group).path(args.name, place.project, place.region)
+    view = view_of(place.server.call("GET", path))
+    files = files_of(args.out, view)
+    write(view, files, datetime.now().astimezone())
+    if args.format == "json":
+        out_json(_told(view, files))
+        return 0
+    out(f"page: {files.page}\ntable: {files.table}")
+    if view.state not in FINAL_STATES:
+        again = f"{args.group} report {args.name}"
+        note(f"the study is {view.state}; repeat this for more: {continued(args, again)}")
+    return 0
+
+
+def _told(view: StudyView, files: ReportFiles) -> dict[str, object]:
+    return {
+        "name": view.name,
+        "state": view.state,
+        "trials": len(view.trials),
+        "best": [trial.number for trial in view.leaders],
+        "page": str(files.page),
+        "table": str(files.table),
+    }

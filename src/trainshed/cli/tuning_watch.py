@@ -1,0 +1,116 @@
+"""A tuning job until its end: redrawn in place on a terminal, its changes line by line elsewhere.
+
+``watch`` leads here for jobs that are studies.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from trainshed.cli.connecting import Place, continued
+from trainshed.cli.notes import note
+from trainshed.cli.submitted import EXIT_INTERRUPTED
+from trainshed.cli.terminal import out, wants_colour
+from trainshed.cli.tuning_changes import changes
+from trainshed.cli.tuning_watch_view import TuningView, best_table
+from trainshed.cli.watch_view import Screen
+from trainshed.client.collections import FINAL_STATES, state_of
+from trainshed.client.faults import Json
+from trainshed.client.following import Followed
+from trainshed.service.study_view import StudyView, view_of
+
+#: How often the study is asked for; one whose document is large is asked for less often, so that
+#: watching takes no more than this share of the time.
+ASK_S: Final = 1.0
+SHARE_MAX: Final = 0.2
+
+#: Where the documents of the dialects have their trials.
+_ML_TRIALS: Final = "trainingOutput"
+
+
+def follow(args: argparse.Namespace, place: Place, path: str) -> int:
+    """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
+    followed = Followed(place.server, path, note)
+    try:
+        if args.format == "json":
+            state = _json(followed)
+        elif sys.stdout.isatty():
+            state = _live(followed)
+        else:
+            state = _plain(followed)
+    except KeyboardInterrupt:
+        return _left(args, path)
+    return 0 if state == "SUCCEEDED" else 1
+
+
+def _documents(followed: Followed) -> Iterator[Json]:
+    """The study as it is, again and again, until it has ended."""
+    while True:
+        began = time.monotonic()
+        document = followed.job()
+        yield document
+        if state_of(document) in FINAL_STATES:
+            return
+        took_s = time.monotonic() - began
+        followed.pause(max(ASK_S, took_s / SHARE_MAX))
+
+
+def _live(followed: Followed) -> str:
+    view = TuningView(colour=wants_colour("auto", sys.stdout))
+    followed.note = view.say
+    state = ""
+    with Screen(sys.stdout) as screen:
+        for document in _documents(followed):
+            study = view_of(document)
+            size = shutil.get_terminal_size()
+            screen.draw(view.lines(study, size, datetime.now(tz=UTC)))
+            state = study.state
+    return state
+
+
+def _plain(followed: Followed) -> str:
+    before: StudyView | None = None
+    state = ""
+    for document in _documents(followed):
+        study = view_of(document)
+        for line in changes(before, study):
+            out(line)
+        before, state = study, study.state
+        if state in FINAL_STATES:
+            out("\n".join(("", *best_table(study))))
+    out(f"state: {state}")
+    return state
+
+
+def _json(followed: Followed) -> str:
+    """The study without its trials, and each trial, whenever they have changed."""
+    told: dict[str, Any] = {}
+    state = ""
+    for document in _documents(followed):
+        for key, value in _parts(document):
+            if told.get(key) != value:
+                told[key] = value
+                out(json.dumps({key.partition(" ")[0]: value}, ensure_ascii=False))
+        state = state_of(document)
+    return state
+
+
+def _parts(document: Json) -> Iterator[tuple[str, Json]]:
+    output = document.get(_ML_TRIALS, document)
+    rest = {key: value for key, value in output.items() if key != "trials"}
+    yield "job", {**document, _ML_TRIALS: rest} if _ML_TRIALS in document else rest
+    for place, trial in enumerate(output.get("trials", ())):
+        yield f"trial {trial.get('id') or trial.get('trialId') or place}", trial
+
+
+def _left(args: argparse.Namespace, path: str) -> int:
+    name = path.removeprefix("/v1/")
+    group = "ai hp-tuning-jobs" if "/locations/" in name else "ai-platform jobs"
+    short = name if "/locations/" in name else name.rpartition("/")[2]
+    note(f"the study goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
+    return EXIT_INTERRUPTED

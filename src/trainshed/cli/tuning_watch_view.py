@@ -1,0 +1,137 @@
+"""What the live view of a study looks like: a thousand trials stay one screen."""
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from trainshed.cli.log_lines import cut, in_one_line
+from trainshed.cli.terminal import DIM, painted, table
+from trainshed.cli.watch_view import STATE_COLOURS, span
+from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.service.study_view import (
+    StudyView,
+    counts,
+    latest,
+    measured,
+    parameters_text,
+    ranked,
+)
+
+#: How many of the best trials are shown where not all of them fit.
+_BEST_MAX: Final = 10
+#: How many trials of a Pareto front the head names.
+_LEADERS_MAX: Final = 12
+#: The headline of the table and its rule; the titles of the three groups and the count of the rest.
+_TABLE_LINES, _GROUP_LINES = 2, 4
+
+_COLOURS: Final = {
+    TrialState.INFEASIBLE: "\x1b[31m",
+    TrialState.STOPPING: "\x1b[33m",
+    TrialState.ACTIVE: "\x1b[36m",
+}
+_BEST_COLOUR: Final = "\x1b[1;32m"
+
+Group = tuple[str, Sequence[TrialRecord]]
+
+
+class TuningView:
+    """A study as lines of text that fit on a screen."""
+
+    def __init__(self, *, colour: bool) -> None:
+        """Begin with nothing to say."""
+        self._colour = colour
+        self._said = ""
+
+    def say(self, text: str) -> None:
+        """Show a remark until the next drawing has shown it once."""
+        self._said = text
+
+    def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
+        """The whole view; the last line of the screen is the cursor's."""
+        about = [*_about(view), view.error, self._said]
+        self._said = ""
+        found = [self._head(view, now, size.columns)]
+        found += [cut(in_one_line(line), size.columns) for line in about if line]
+        if view.trials:
+            room = size.lines - 1 - len(found) - 1 - _TABLE_LINES
+            found += ["", *self._table(view, groups(view, room), size.columns)]
+        return found[: size.lines - 1]
+
+    def _head(self, view: StudyView, now: datetime, width: int) -> str:
+        since, end = view.start_time or view.create_time, view.end_time
+        age = f" {'after' if end else 'for'} {span((end or now) - since)}" if since else ""
+        name = cut(in_one_line(view.title), max(width - len(f": {view.state}{age}"), 1))
+        state = painted(view.state, STATE_COLOURS.get(view.state, ""), on=self._colour)
+        return f"{name}: {state}{age}"
+
+    def _table(self, view: StudyView, shown: Sequence[Group], width: int) -> Iterator[str]:
+        """All groups in one table, so that their columns are the same; titles between its rows."""
+        leaders = {trial.number for trial in view.leaders}
+        rows = iter(trial_table(view, [trial for _, trials in shown for trial in trials], leaders))
+        yield cut(next(rows), width)
+        yield cut(next(rows), width)
+        for title, trials in shown:
+            if title:
+                yield painted(cut(title, width), DIM, on=self._colour)
+            for trial in trials:
+                colour = _BEST_COLOUR if trial.number in leaders else _COLOURS.get(trial.state, "")
+                yield painted(cut(next(rows), width), colour, on=self._colour and bool(colour))
+
+
+def groups(view: StudyView, room: int) -> list[Group]:
+    """The trials that are shown: all of them, or those that run, the best, and the newest.
+
+    None is shown twice; the title of the last group counts what is left out.
+    """
+    if len(view.trials) <= room:
+        return [("", view.trials)]
+    left = max(room - _GROUP_LINES, 3)
+    going = [trial for trial in view.trials if not trial.state.is_final][: max(left // 3, 1)]
+    best = ranked(view)[: min(_BEST_MAX, max((left - len(going)) // 2, 1))]
+    seen = {trial.number for trial in (*going, *best)}
+    ended = (t for t in reversed(view.trials) if t.state.is_final and t.number not in seen)
+    newest = [trial for trial, _ in zip(ended, range(left - len(seen)), strict=False)]
+    rest = len(view.trials) - len(seen) - len(newest)
+    parts: list[Group] = [("running", going), ("best", best), ("newest", newest)]
+    found = [(title, trials) for title, trials in parts if trials]
+    return [*found, (f"and {rest} more", ())] if rest else found
+
+
+def best_table(view: StudyView) -> list[str]:
+    """The last word of a study: its best trials."""
+    found = ranked(view)[:_BEST_MAX]
+    if not found:
+        return ["no trial has succeeded"]
+    return list(trial_table(view, found, {trial.number for trial in view.leaders}))
+
+
+def trial_table(view: StudyView, trials: Sequence[TrialRecord], leaders: set[int]) -> Iterator[str]:
+    """A headline, a rule and a line for each trial; ``*`` marks the leaders."""
+    metrics = [metric.metric_id for metric in view.study.metrics]
+    names = [in_one_line(name).upper() for name in metrics]
+    heads = ("", "TRIAL", "STATE", "STEP", *names, "PARAMETERS")
+    yield from table(heads, (list(_row(trial, metrics, leaders)) for trial in trials)).splitlines()
+
+
+def _row(trial: TrialRecord, metrics: Sequence[str], leaders: set[int]) -> Iterator[object]:
+    last = latest(trial)
+    yield "*" if trial.number in leaders else ""
+    yield trial.number
+    yield trial.state.value
+    yield last.step if last else None
+    yield from (last.value(name) if last else None for name in metrics)
+    reason = f"; {trial.infeasible_reason}" if trial.infeasible_reason else ""
+    yield in_one_line(f"{parameters_text(trial)}{reason}")
+
+
+def _about(view: StudyView) -> Iterator[str]:
+    """How many trials there are, and the best so far."""
+    yield f"trials {counts(view)}"
+    found = view.leaders
+    if len(view.objectives) > 1 and found:
+        numbers = ", ".join(str(trial.number) for trial in found[:_LEADERS_MAX])
+        more = f" and {len(found) - _LEADERS_MAX} more" if len(found) > _LEADERS_MAX else ""
+        yield f"Pareto front: trials {numbers}{more}"
+    elif found:
+        yield f"best: trial {found[0].number}, {measured(found[0])}: {parameters_text(found[0])}"

@@ -1,0 +1,186 @@
+"""Tuning: each pass reads how a study's trials stand, thinks, and writes one step (R19).
+
+Thinking is ``tuning.advance``'s.  New trials and their jobs are one commit with the study's own
+state; jobs of trials that are to end are cancelled afterwards, again and again until they do, so
+that a crash between the two loses nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trainshed.controller.applying import log_with_story
+from trainshed.controller.leases import Leases
+from trainshed.controller.study_reports import Collected, Reports
+from trainshed.engines.base import Engine
+from trainshed.model.status import JobError, JobState
+from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.decisions import CANCELLED, ending_step
+from trainshed.store.records import JobRecord, NewEvent, NewJob, Step
+from trainshed.store.records_studies import NewTrial, OpenStudy, StudyStep
+from trainshed.tuning.standing import Advance, Moment, Standing
+
+#: google.rpc.Code: what a study failed of is in its trials.
+_ABORTED: Final = 10
+
+#: Makes the job of a trial: (the study's job, the trial).
+MakeJob = Callable[[JobRecord, TrialRecord], NewJob]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A study as one pass has found it."""
+
+    record: JobRecord
+    collected: tuple[Collected, ...]
+    moment: Moment
+
+
+class Studies:
+    """Takes studies further while this server leads."""
+
+    def __init__(
+        self, store: StoreBase, engine: Engine, leases: Leases, *, make_job: MakeJob
+    ) -> None:
+        """Nothing is read before the first ``once``."""
+        self._store = store
+        self._leases = leases
+        self._make_job = make_job
+        self._reports = Reports(store, engine)
+        self._prior: dict[int, tuple[TrialRecord, ...]] = {}
+        self._seen: dict[int, int] = {}
+
+    def once(self) -> int:
+        """One pass over all studies; how many have come further."""
+        if not self._leases.leading:
+            return 0
+        found = self._store.open_studies()
+        self._reports.keep({study.uid for study in found})
+        return sum(self._pass_safely(study) for study in found)
+
+    def _pass_safely(self, study: OpenStudy) -> bool:
+        """One study that cannot be thought about is no other's fault."""
+        try:
+            return self._pass(study)
+        except StoreFault:
+            raise
+        except Exception:  # noqa: BLE001 - logged with the story; the next pass tries again
+            log_with_story(self._store, study.uid, "cannot take further the study of")
+            return False
+
+    def _pass(self, study: OpenStudy) -> bool:
+        # numpy and what stands on it: only servers that tune pay for them
+        from trainshed.tuning.advance import advance  # noqa: PLC0415
+
+        record = self._store.job_by_uid(study.uid)
+        if record is None or record.version != study.version or record.job.spec.study is None:
+            return False
+        collected = self._reports.collect(study.uid, record.job.spec.study)
+        looked = _Looked(record, collected, self._moment(record, collected))
+        state = record.job.status.state
+        standings = [_standing(each) for each in collected]
+        thought = advance(record.job.spec.study, state, standings, looked.moment)
+        step = self._step(looked, thought)
+        applied = step is not None and self._store.apply_study(step)
+        stopped = self._stop_jobs(collected, thought) if applied or step is None else 0
+        return applied or stopped > 0
+
+    def _moment(self, record: JobRecord, collected: Sequence[Collected]) -> Moment:
+        starts = [each.stored.job_start_time for each in collected if each.stored.job_start_time]
+        began = record.job.status.start_time or min(starts, default=None)
+        return Moment(
+            now=self._store.now(),
+            began=began,
+            seed=record.uid,
+            prior=self._prior_of(record),
+            has_news=self._has_news(record.uid, collected),
+        )
+
+    def _has_news(self, uid: int, collected: Sequence[Collected]) -> bool:
+        """Early stopping is looked at when something was reported or has ended, not every second.
+
+        Remembered only here: after a start there are news.
+        """
+        now = hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
+        before, self._seen[uid] = self._seen.get(uid), now
+        return now != before
+
+    def _prior_of(self, record: JobRecord) -> tuple[TrialRecord, ...]:
+        """The trials of the study that this one goes on with; they do not change any more."""
+        study = record.job.spec.study
+        uid = study.resume_previous_uid if study else None
+        if study is None or uid is None:
+            return ()
+        if uid not in self._prior:
+            earlier = self._store.job_by_uid(uid)
+            known = self._prior_of(earlier) if earlier else ()
+            collected = self._reports.collect(uid, study)
+            self._prior[uid] = (*known, *(each.trial for each in collected))
+        return self._prior[uid]
+
+    def _step(self, looked: _Looked, thought: Advance) -> StudyStep | None:
+        """What there is to write; None where nothing has changed."""
+        record, before = looked.record, looked.record.job.status
+        reports = tuple(each.news for each in looked.collected if each.news is not None)
+        ignored = [event for each in looked.collected for event in each.told]
+        if not (reports or thought.changed or thought.new or thought.state is not before.state):
+            return None
+        return StudyStep(
+            uid=record.uid,
+            version=record.version,
+            state=thought.state,
+            server=self._leases.name,
+            error=_error(thought, before.error),
+            new_trials=tuple(
+                NewTrial(trial=trial, job=self._make_job(record, trial)) for trial in thought.new
+            ),
+            trials=tuple(replace(trial, measurements=()) for trial in thought.changed),
+            reports=reports,
+            events=(*ignored, *(NewEvent(kind=kind, message=said) for kind, said in thought.told)),
+        )
+
+    def _stop_jobs(self, collected: Sequence[Collected], thought: Advance) -> int:
+        """Cancel the jobs of trials that are to end; those that end already are left alone."""
+        changed = {trial.number: trial for trial in thought.changed}
+        stopping = {
+            each.stored.job_uid: changed.get(each.trial.number, each.trial)
+            for each in collected
+            if not each.stored.job_state.is_final
+            and changed.get(each.trial.number, each.trial).state is TrialState.STOPPING
+        }
+        if not stopping:
+            return 0
+        steps = tuple(self._stop_steps(stopping))
+        return sum(self._store.apply(steps)) if steps else 0
+
+    def _stop_steps(self, stopping: Mapping[int, TrialRecord]) -> Iterator[Step]:
+        for uid, record in self._store.jobs_by_uid(tuple(stopping)).items():
+            trial = stopping[uid]
+            early = "The trial was stopped early." if trial.stopped_early else "Its study ended."
+            error = JobError(code=CANCELLED.code, message=early)
+            state = record.job.status.state
+            step = ending_step(uid, record.version, state, error, server=self._leases.name)
+            if step is not None:
+                yield step
+
+
+def _standing(each: Collected) -> Standing:
+    stored = each.stored
+    if not each.was_read:  # a trial whose reports are not known is not over
+        return Standing(trial=each.trial, job_state=JobState.RUNNING, reports=each.reports)
+    return Standing(
+        trial=each.trial,
+        job_state=stored.job_state,
+        job_message=stored.job_error.message if stored.job_error else "",
+        job_start=stored.job_start_time,
+        job_end=stored.job_end_time,
+        reports=each.reports,
+        found=each.found,
+    )
+
+
+def _error(thought: Advance, kept: JobError | None) -> JobError | None:
+    if thought.error is not None:
+        return JobError(code=_ABORTED, message=thought.error)
+    return kept if thought.state is JobState.CANCELLED else None

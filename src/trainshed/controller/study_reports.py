@@ -1,0 +1,111 @@
+"""What the trials of a study have reported: read from the engine, kept in the store (R19)."""
+
+import logging
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from trainshed.engines.base import AttemptKey, Engine, Measured
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import Measurement, Report, TrialRecord
+from trainshed.store.base import StoreBase
+from trainshed.store.records import NewEvent
+from trainshed.store.records_studies import StoredTrial, TrialReports
+from trainshed.tuning.measuring import measurements
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """One trial with all that is known of it."""
+
+    stored: StoredTrial
+    trial: TrialRecord
+    """With what it has measured."""
+    reports: tuple[Report, ...] = ()
+    news: TrialReports | None = None
+    """What is not stored yet."""
+    told: tuple[NewEvent, ...] = ()
+    found: str = ""
+    was_read: bool = True
+    """False while the engine cannot say what was reported: nothing is concluded from that."""
+
+
+class Reports:
+    """Collects them; the measurements of trials that are over are remembered."""
+
+    def __init__(self, store: StoreBase, engine: Engine) -> None:
+        """Nothing is read before the first ``collect``."""
+        self._store = store
+        self._engine = engine
+        self._known: dict[tuple[int, int], tuple[Measurement, ...]] = {}
+
+    def keep(self, uids: Collection[int]) -> None:
+        """Forget the measurements of all other studies."""
+        self._known = {key: found for key, found in self._known.items() if key[0] in uids}
+
+    def collect(self, uid: int, study: StudySpec) -> tuple[Collected, ...]:
+        """The trials of a study by number.
+
+        How a job stands is read before its reports: once it is over they are complete.
+        """
+        return tuple(self._collected(uid, study, stored) for stored in self._store.trials(uid))
+
+    def _collected(self, uid: int, study: StudySpec, stored: StoredTrial) -> Collected:
+        number = stored.trial.number
+        if stored.trial.state.is_final:
+            if (uid, number) not in self._known:
+                self._known[uid, number] = _curve(study, stored.reports)
+            trial = replace(stored.trial, measurements=self._known[uid, number])
+            return Collected(stored=stored, trial=trial, reports=stored.reports)
+        try:
+            new, mark, found = self._read(stored)
+        except OSError as error:
+            _LOG.warning("the reports of job %d cannot be read now: %s", stored.job_uid, error)
+            known = _curve(study, stored.reports)
+            trial = replace(stored.trial, measurements=known)
+            return Collected(stored=stored, trial=trial, reports=stored.reports, was_read=False)
+        reports = (*stored.reports, *new)
+        known = _curve(study, reports)
+        return Collected(
+            stored=stored,
+            trial=replace(stored.trial, measurements=known),
+            reports=reports,
+            news=TrialReports(number=number, mark=mark, reports=new) if new else None,
+            told=_not_counted(number, study, new),
+            found=found,
+        )
+
+    def _read(self, stored: StoredTrial) -> tuple[tuple[Report, ...], tuple[int, int], str]:
+        """What is new, the mark behind it, and what was found; attempt by attempt."""
+        attempt, mark = stored.mark
+        new: list[Report] = []
+        found = ""
+        for each in range(max(1, attempt), stored.job_attempt + 1):
+            told = self._measured(stored.job_uid, each, mark if each == attempt else 0)
+            new += told.reports
+            attempt, mark, found = each, told.mark, told.found
+        return tuple(new), (attempt, mark), found
+
+    def _measured(self, uid: int, attempt: int, after: int) -> Measured:
+        return self._engine.measured(AttemptKey(uid, attempt), after)
+
+
+def _curve(study: StudySpec, reports: tuple[Report, ...]) -> tuple[Measurement, ...]:
+    """What was measured; what a stopping rule has predicted is not."""
+    return measurements(reports, [metric.metric_id for metric in study.metrics])
+
+
+def _not_counted(number: int, study: StudySpec, new: tuple[Report, ...]) -> tuple[NewEvent, ...]:
+    """A sentence for the first of new values that are no numbers."""
+    ids = {metric.metric_id for metric in study.metrics}
+    odd = [each for each in new if each.tag in ids and not math.isfinite(each.value)]
+    if not odd:
+        return ()
+    first = odd[0]
+    message = (
+        f"Trial {number} reported {first.tag} = {first.value} at step {first.step}; only finite "
+        "values are measurements."
+    )
+    return (NewEvent(kind="METRIC_IGNORED", message=message, data={"severity": "WARNING"}),)

@@ -1,0 +1,112 @@
+"""Follows the event files of a folder, as the program of a trial makes and writes them (R19).
+
+What was there before belongs to somebody else: an earlier attempt, or another run with the same
+output folder.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from trainshed.engines.local.supervise.event_files import EventFile
+from trainshed.engines.local.supervise.reports import Names, Reported, printable
+
+#: TensorBoard knows event files by this part of their name.
+PART: Final = "tfevents"
+#: More than anybody makes; a folder full of data is searched for so long and no longer.
+FOLDERS_MAX: Final = 1000
+FILES_MAX: Final = 1000
+#: A search may take this share of the time.
+_SEARCH_SHARE: Final = 0.05
+_SEARCH_S_MIN: Final = 1.0
+_TROUBLE_CHARS_MAX: Final = 200
+
+
+class Source(NamedTuple):
+    """Reports of one file; what evaluates is told from what trains, where both have a metric."""
+
+    evaluates: bool
+    reports: list[Reported]
+
+
+class EventFolder:
+    """One folder with all below it."""
+
+    def __init__(self, path: str) -> None:
+        """Note what is in it now; it need not exist."""
+        self.path = path
+        self._names = Names()
+        self._files: dict[str, EventFile] = {}
+        self._is_too_much = False
+        self._search_at_s = 0.0
+        self._search(_size)
+        self._older = len(self._files)
+
+    def read(self, until_s: float, *, is_last: bool = False) -> Iterator[Source]:
+        """What has come, record by record, what evaluates first; at the latest until a time.
+
+        The time is one of ``time.monotonic``.
+        """
+        if is_last or time.monotonic() >= self._search_at_s:
+            self._search(lambda _path: 0)
+        for file in sorted(self._files.values(), key=lambda f: not evaluates(f.path, self.path)):
+            if not file.has_changed():
+                continue
+            for reports in file.read():
+                for report in reports:
+                    self._names.add(report.tag)
+                yield Source(evaluates(file.path, self.path), reports)
+                if time.monotonic() >= until_s:
+                    return
+
+    def told(self) -> str:
+        """For people: what was found in it."""
+        if self._names:
+            said = f"event files in {self.path} have the {self._names.after('tag')}"
+        elif len(self._files) > self._older:
+            said = f"event files in {self.path} have no scalars"
+        else:
+            said = f"there are no new event files in {self.path}"
+        return said + "".join(self._troubles())
+
+    def _troubles(self) -> Iterator[str]:
+        """The first of what went wrong."""
+        for file in self._files.values():
+            if file.trouble:
+                yield f" ({printable(file.path, _TROUBLE_CHARS_MAX)}: {file.trouble})"
+                break
+        damaged = sum(file.damaged for file in self._files.values())
+        if damaged:
+            yield f" ({damaged} damaged records were passed over)"
+        if self._is_too_much:
+            yield " (there is too much in it to look at all)"
+
+    def _search(self, offset_of: Callable[[str], int]) -> None:
+        """Find files that have come; each is read from the place that is said for it."""
+        began_s = time.monotonic()
+        for count, (folder, below, names) in enumerate(os.walk(self.path), start=1):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            for path in (f"{folder}/{name}" for name in sorted(names) if PART in name):
+                if len(self._files) >= FILES_MAX:
+                    self._is_too_much = True
+                elif path not in self._files:
+                    self._files[path] = EventFile(path, offset_of(path))
+            if count >= FOLDERS_MAX:
+                self._is_too_much = True
+                break
+        now_s = time.monotonic()
+        self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def evaluates(path: str, top: str) -> bool:
+    """Whether it is written by an evaluation: Keras' ``validation``, Estimator's ``eval_NAME``."""
+    folders = path[len(top) :].lower().split("/")[:-1]
+    return any(name.startswith(("eval", "valid")) or name in {"val", "test"} for name in folders)

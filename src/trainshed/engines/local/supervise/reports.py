@@ -1,0 +1,149 @@
+"""What a trial has reported, as its supervisor keeps it for whoever asks (R19).
+
+One JSON line a report, only ever appended; whoever reads keeps an offset and reads on from there.
+"""
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+_PRIVATE_FILE: Final = 0o600
+#: Programs put anything in a file's place: a FIFO must not make us wait, and a link may lead out of
+#: the container whose program made it.
+_READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+#: So many names are told in words, and so much of each.
+_NAMES_MAX: Final = 20
+_NAME_CHARS_MAX: Final = 80
+
+
+class Reported(NamedTuple):
+    """One value of one metric, as a program wrote it."""
+
+    tag: str
+    value: float
+    step: int
+    at_s: float | None
+    """Seconds since 1970; None: it did not say."""
+
+
+class Report(NamedTuple):
+    """A line of the file; the fields are those of ``model.trials.Report``."""
+
+    tag: str
+    value: float
+    step: int
+    elapsed_s: float
+
+
+class ReportLog:
+    """The file of one attempt, as its supervisor writes it.
+
+    A full disk is waited for; what was written in part is gone on with, so no line is ever torn by
+    it or there twice.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Nothing is written yet."""
+        self._path = path
+        self._waiting = bytearray()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much could not be written so far."""
+        return len(self._waiting)
+
+    def add(self, reports: Iterable[Report]) -> None:
+        """Append reports, now or when it is tried again."""
+        for report in reports:
+            self._waiting += encode(report) + b"\n"
+
+    def write(self, *, durably: bool = False) -> bool:
+        """Write what waits; False: it is to be tried again."""
+        if not self._waiting and not durably:
+            return True
+        try:
+            self._write(durably=durably)
+        except OSError:
+            return False
+        return True
+
+    def _write(self, *, durably: bool) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, _PRIVATE_FILE)
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(descriptor, self._waiting)]
+            if durably:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Names:
+    """The first names that were met, for a sentence; hostile programs make up millions."""
+
+    def __init__(self) -> None:
+        """None was met."""
+        self._names: list[str] = []
+        self._has_more = False
+
+    def __bool__(self) -> bool:
+        """Whether any was met."""
+        return bool(self._names)
+
+    def add(self, name: str) -> None:
+        """Note a name."""
+        shown = printable(name, _NAME_CHARS_MAX)
+        if shown in self._names:
+            return
+        if len(self._names) < _NAMES_MAX:
+            self._names.append(shown)
+        else:
+            self._has_more = True
+
+    def after(self, word: str) -> str:
+        """``metric loss`` or ``metrics loss, lr``."""
+        names = [*self._names, *(["and more"] if self._has_more else [])]
+        return f"{word}{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def open_file(path: str) -> tuple[int, int]:
+    """A file of a program, to be read: its descriptor and its size.  Raises OSError."""
+    descriptor = os.open(path, _READING)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a file")
+    return descriptor, found.st_size
+
+
+def why(error: OSError) -> str:
+    """Why a file cannot be read, for people."""
+    if error.errno == errno.ELOOP:
+        return "it is a symbolic link"
+    return error.strerror or type(error).__name__
+
+
+def printable(text: str, chars_max: int) -> str:
+    """A text that programs wrote, on one line and not too long."""
+    shown = "".join(c if c.isprintable() else "?" for c in text[: chars_max + 1])
+    return shown if len(text) <= chars_max else shown[:chars_max] + "…"
+
+
+def encode(report: Report) -> bytes:
+    """A report as one line, without its newline; NaN and infinity as Python's json has them."""
+    return json.dumps(report._asdict()).encode()
+
+
+def decode(line: bytes) -> Report:
+    """Read one line back.  Raises ValueError, KeyError or TypeError for what is none."""
+    found = json.loads(line)
+    return Report(
+        tag=str(found["tag"]),
+        value=float(found["value"]),
+        step=int(found["step"]),
+        elapsed_s=float(found["elapsed_s"]),
+    )

@@ -1,0 +1,85 @@
+"""The places in a study at which a rule can point: what, and of which metric or parameter.
+
+A place is told in the model's words.  Each dialect turns it into the name of its own field; a
+dialect that has no such field names the whole study.
+"""
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trainshed.model.study import ParameterSpec
+
+
+class StudyField(enum.Enum):
+    """What of a study is meant.  Those of one metric or parameter need its position."""
+
+    STUDY = "study"
+    ALGORITHM = "algorithm"
+    TRIALS_MAX = "trials_max"
+    TRIALS_PARALLEL = "trials_parallel"
+    TRIALS_FAILED = "trials_failed"
+    METRICS = "metrics"
+    PARAMETERS = "parameters"
+    # of one metric
+    METRIC_ID = "metric_id"
+    SAFETY = "safety"
+    SAFETY_THRESHOLD = "safety_threshold"
+    SAFETY_FRACTION = "safety_fraction"
+    # of one parameter
+    PARAMETER_ID = "parameter_id"
+    KIND = "kind"
+    LEAST = "least"
+    MOST = "most"
+    VALUES = "values"
+    SCALE = "scale"
+    DEFAULT = "default"
+    CONDITION = "condition"
+    """Under which values of its parent a parameter exists."""
+    # of the rule by which trials are stopped early
+    STOPPING = "stopping"
+    STEPS_MAX = "steps_max"
+    STEPS_MIN = "steps_min"
+    MEASUREMENTS_MIN = "measurements_min"
+    LEARNING_RATE = "learning_rate"
+    # of the rules by which the study ends
+    RUNTIME_MIN = "runtime_min"
+    RUNTIME_MAX = "runtime_max"
+    ENDING_TRIALS_MIN = "ending_trials_min"
+    ENDING_TRIALS_MAX = "ending_trials_max"
+    TRIALS_WITHOUT_PROGRESS = "trials_without_progress"
+    TIME_WITHOUT_PROGRESS = "time_without_progress"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlace:
+    """A field of a study.
+
+    ``at`` is (its number,) of a metric.  Of a parameter it is its number among the study's, and
+    then the number of the condition at each level below: (1, 0) is what the first condition of the
+    second parameter holds.
+    """
+
+    field: StudyField
+    at: tuple[int, ...] = ()
+
+
+def placed(
+    parameters: Sequence[ParameterSpec],
+) -> Iterator[tuple[tuple[int, ...], ParameterSpec]]:
+    """Every parameter of a study with its position, children behind their parent."""
+    for index, parameter in enumerate(parameters):
+        yield from _below((index,), parameter)
+
+
+def _below(
+    at: tuple[int, ...], parameter: ParameterSpec
+) -> Iterator[tuple[tuple[int, ...], ParameterSpec]]:
+    yield at, parameter
+    for index, condition in enumerate(parameter.conditions):
+        yield from _below((*at, index), condition.parameter)
+
+
+def parameter_at(parameters: Sequence[ParameterSpec], at: tuple[int, ...]) -> ParameterSpec | None:
+    """The parameter at a position; None where there is none."""
+    return next((each for position, each in placed(parameters) if position == at), None)

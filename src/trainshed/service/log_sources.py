@@ -1,0 +1,46 @@
+"""Whose lines belong to a job's log: its own, or those of its trials' jobs (R19)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from trainshed.model.log_line import LogLine
+from trainshed.store.base import Studies
+from trainshed.store.records import JobRecord
+from trainshed.store.records_studies import TrialJob
+
+_NS: Final = 1_000_000_000
+#: The last lines of a job may be stamped a little behind its end.
+_SLACK: Final = timedelta(seconds=60)
+
+
+class Source(NamedTuple):
+    """A job whose lines are asked for, and the trial that it is of, if it is of one."""
+
+    uid: int
+    trial: str = ""
+
+    def marked(self, line: LogLine) -> LogLine:
+        """A line with its trial: what the service says of a trial's job does not bear it."""
+        return line._replace(trial=self.trial) if self.trial and not line.trial else line
+
+
+def sources(
+    store: Studies, record: JobRecord, *, from_ns: int = 0, trial: str | None = None
+) -> tuple[Source, ...]:
+    """The jobs whose lines are asked for.
+
+    Trials that ended before ``from_ns`` are left out: a study may have a thousand.
+    """
+    spec = record.job.spec
+    if not spec.is_study:
+        own = spec.trial.trial_id if spec.trial else ""
+        return (Source(record.uid, own),) if trial in (None, own) else ()
+    since = datetime.fromtimestamp(from_ns // _NS, UTC) - _SLACK
+    jobs = store.trial_jobs(record.uid)
+    wanted = (job for job in jobs if _is_wanted(job, since, trial))
+    return tuple(Source(job.job_uid, str(job.number)) for job in wanted)
+
+
+def _is_wanted(job: TrialJob, since: datetime, trial: str | None) -> bool:
+    is_recent = job.end_time is None or job.end_time >= since
+    return is_recent and trial in (None, str(job.number))

@@ -1,0 +1,53 @@
+"""Where a report goes: a page and a CSV file beside each other."""
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from trainshed.service.study_report.csv_file import csv_text
+from trainshed.service.study_view import StudyView
+
+_PAGES: Final = frozenset({".html", ".htm"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """The two files of a report."""
+
+    page: Path
+    table: Path
+
+
+def files_of(out: str | None, view: StudyView) -> ReportFiles:
+    """What ``--out`` means: a page by its name, else a folder; None is the current folder."""
+    place = Path(out or ".")
+    if place.suffix.lower() not in _PAGES or place.is_dir():
+        stem = re.sub(r"[^\w.-]", "_", view.name.rpartition("/")[2]) or "study"
+        place = place / f"study-{stem}.html"
+    return ReportFiles(page=place, table=place.with_suffix(".csv"))
+
+
+def write(view: StudyView, files: ReportFiles, now: datetime) -> None:
+    """Write the report.  Raises OSError, and ImportError where optuna or plotly is missing."""
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # noqa: PLC0415  # heavy, and an extra
+
+    from trainshed.service.study_report.figures import plots  # noqa: PLC0415  # the same
+    from trainshed.service.study_report.page import page  # noqa: PLC0415  # the same
+
+    text = page(view, plots(view), get_plotlyjs(), now)
+    files.page.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in ((files.page, text), (files.table, csv_text(view))):
+        _put(path, content)
+
+
+def _put(path: Path, content: str) -> None:
+    """Replace a file at once: a browser may be showing it."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(content, "utf-8", errors="backslashreplace", newline="")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""Studies and their trials: read for every pass of the study loop, written one step at a time."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, literal_column, select
+
+from trainshed.model.status import JobState
+from trainshed.store import codec
+from trainshed.store import study_rows as rows
+from trainshed.store.adding import Addition, UidTaken, add_all, prepare
+from trainshed.store.base import AlreadyThere
+from trainshed.store.bulk import add_rows, given
+from trainshed.store.database import Database
+from trainshed.store.records import Step
+from trainshed.store.records_studies import OpenStudy, StoredTrial, StudyStep, TrialJob
+from trainshed.store.steps import apply_in
+from trainshed.store.tables import JOBS
+from trainshed.store.tables_studies import REPORTS, TRIALS
+from trainshed.store.writer import Transaction
+
+#: Written out, not bound: a partial index is used only where its condition stands in the query.
+_IS_STUDY = JOBS.c.is_study == literal_column("1")
+OPEN_STUDIES: Final = (
+    select(JOBS.c.uid, JOBS.c.state, JOBS.c.version)
+    .where(_IS_STUDY, JOBS.c.end_ns.is_(None))
+    .order_by(JOBS.c.create_ns, JOBS.c.uid)
+)
+JOBS_OF_STUDY: Final = (
+    select(TRIALS.c.number, TRIALS.c.job_uid, JOBS.c.end_ns)
+    .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid)
+    .where(TRIALS.c.uid == bindparam("of_uid"))
+    .order_by(TRIALS.c.number)
+)
+STUDY_OF: Final = select(TRIALS.c.uid, TRIALS.c.number).where(
+    TRIALS.c.job_uid == bindparam("of_uid")
+)
+_WANTED = given("wanted", uid=BigInteger, number=Integer)
+TAKEN: Final = select(TRIALS.c.number).join(
+    _WANTED, (_WANTED.c.uid == TRIALS.c.uid) & (_WANTED.c.number == TRIALS.c.number)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    step: StudyStep
+    jobs: Sequence[Addition]
+    """Those of its new trials."""
+
+
+class Studies:
+    """What the study loop asks and tells."""
+
+    _db: Database
+
+    def open_studies(self) -> Sequence[OpenStudy]:
+        """Every study that is not over, oldest first; cheap."""
+        found = self._db.read(lambda c: c.execute(OPEN_STUDIES).all())
+        return [OpenStudy(uid=r.uid, state=JobState(r.state), version=r.version) for r in found]
+
+    def trials(self, uid: int) -> Sequence[StoredTrial]:
+        """The trials of a study by number, with their reports and how their jobs stand.
+
+        Reports are read last: they may be ahead of the mark, and never behind it.
+        """
+
+        def look(connection: Connection) -> tuple[Sequence[Any], Sequence[Any]]:
+            known = {"of_uid": uid}
+            trials = connection.execute(rows.TRIALS_OF_STUDY, known).all()
+            return trials, connection.execute(rows.REPORTS_OF_STUDY, known).all() if trials else ()
+
+        trials, reports = self._db.read(look)
+        contents: Mapping[int, list[str]] = defaultdict(list)
+        for number, content in reports:
+            contents[number].append(content)
+        return [rows.stored_trial(row, contents[row.number]) for row in trials]
+
+    def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
+        """The jobs of a study's trials by number, without what they reported; cheap."""
+        found = self._db.read(lambda c: c.execute(JOBS_OF_STUDY, {"of_uid": uid}).all())
+        return [
+            TrialJob(number=number, job_uid=job_uid, end_time=codec.to_time_or_none(end_ns))
+            for number, job_uid, end_ns in found
+        ]
+
+    def study_of(self, job_uid: int) -> tuple[int, int] | None:
+        """(uid of the study, number of the trial) of a trial's job; None for any other job."""
+        row = self._db.read(lambda c: c.execute(STUDY_OF, {"of_uid": job_uid}).one_or_none())
+        return None if row is None else (row.uid, row.number)
+
+    def apply_study(self, step: StudyStep) -> bool:
+        """Perform a step if it still fits; False if not, and then nothing of it is done.
+
+        Nothing is done either where it raises: AlreadyThere for a trial or the id of a trial's job
+        that is taken, KeyError for a trial that is not there.
+        """
+        if step.state is JobState.QUEUED:
+            raise ValueError("a study is never QUEUED: nobody could place it")
+        while True:
+            jobs = [prepare(new.job, self._db.new_uid()) for new in step.new_trials]
+            prepared = _Prepared(step=step, jobs=jobs)
+            try:
+                return self._db.write_with_others(_apply_all, prepared, marked=True)
+            except UidTaken:
+                continue
+
+
+def _apply_all(tx: Transaction, prepared: Sequence[_Prepared]) -> Sequence[bool]:
+    """What is wrong is raised, not answered: the writer then undoes all that was done."""
+    return [_apply(tx, each) for each in prepared]
+
+
+def _apply(tx: Transaction, prepared: _Prepared) -> bool:
+    step = prepared.step
+    if not apply_in(tx, [_row_step(step)])[0]:
+        return False
+    _add_trials(tx, prepared)  # from here on the study's row is locked
+    changed = [rows.changed_row(step.uid, trial) for trial in step.trials]
+    marked = [[step.uid, each.number, *each.mark] for each in step.reports]
+    for statement, key, found in (
+        (rows.CHANGE_TRIALS, "changed", changed),
+        (rows.MARK_TRIALS, "marked", marked),
+    ):
+        if found:
+            done = tx.connection.execute(statement, {key: json.dumps(found)}).scalars().all()
+            _check_known({row[1] for row in found}, done)
+    brought = [rows.report_row(step.uid, each) for each in step.reports if each.reports]
+    add_rows(tx, REPORTS, brought)
+    return True
+
+
+def _row_step(step: StudyStep) -> Step:
+    """What the step means for the study's own row: the same as any job's."""
+    return Step(
+        uid=step.uid,
+        version=step.version,
+        state=step.state,
+        error=step.error,
+        events=step.events,
+        server=step.server,
+    )
+
+
+def _add_trials(tx: Transaction, prepared: _Prepared) -> None:
+    new = prepared.step.new_trials
+    if not new:
+        return
+    uid = prepared.step.uid
+    wanted = json.dumps([[uid, each.trial.number] for each in new])
+    for number in tx.connection.execute(TAKEN, {"wanted": wanted}).scalars():
+        raise AlreadyThere(f"trial {number}")
+    for outcome in add_all(tx, prepared.jobs):
+        if isinstance(outcome, AlreadyThere):
+            raise outcome
+    pairs = zip(new, prepared.jobs, strict=True)
+    add_rows(
+        tx,
+        TRIALS,
+        [rows.trial_row(uid, each.trial, job.uid, job.job["job_id"]) for each, job in pairs],
+    )
+
+
+def _check_known(wanted: Collection[int], done: Collection[int]) -> None:
+    for number in sorted(set(wanted) - set(done)):
+        raise KeyError(number)

@@ -1,0 +1,183 @@
+"""Trials and reports as rows of their tables, and back, exactly: NaN, infinity and all texts."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Integer, Row, Select, Text, bindparam, func, select, update
+
+from trainshed.model.status import JobState
+from trainshed.model.trials import Report, TrialRecord, TrialState, Values
+from trainshed.store import codec
+from trainshed.store.bulk import given
+from trainshed.store.records import Kind
+from trainshed.store.records_studies import StoredTrial, TrialReports
+from trainshed.store.tables import JOBS
+from trainshed.store.tables_studies import REPORTS, TRIALS
+from trainshed.store.writer import Transaction
+
+#: Every pass of the study loop reads again what never changes: a thousand trials with 20 rows each.
+_CONTENTS_MAX: Final = 1 << 15
+
+#: How the job of a trial ended, as far as the trial knows: the job itself was forgotten.
+STATE_OF_FORGOTTEN: Final[Mapping[TrialState, JobState]] = {
+    TrialState.REQUESTED: JobState.FAILED,
+    TrialState.ACTIVE: JobState.FAILED,
+    TrialState.STOPPING: JobState.FAILED,
+    TrialState.SUCCEEDED: JobState.SUCCEEDED,
+    TrialState.INFEASIBLE: JobState.FAILED,
+}
+
+TRIALS_OF_STUDY: Final[Select[Any]] = (
+    select(
+        TRIALS,
+        JOBS.c.state.label("job_state"),
+        JOBS.c.attempt.label("job_attempt"),
+        JOBS.c.error.label("job_error"),
+        JOBS.c.start_ns.label("job_start_ns"),
+        JOBS.c.end_ns.label("job_end_ns"),
+    )
+    .select_from(TRIALS)
+    .join(JOBS, JOBS.c.uid == TRIALS.c.job_uid, isouter=True)
+    .where(TRIALS.c.uid == bindparam("of_uid"))
+    .order_by(TRIALS.c.number)
+)
+REPORTS_OF_STUDY: Final = (
+    select(REPORTS.c.number, REPORTS.c.content)
+    .where(REPORTS.c.uid == bindparam("of_uid"))
+    .order_by(REPORTS.c.number, REPORTS.c.seq)
+)
+
+_CHANGED = given(
+    "changed",
+    uid=BigInteger,
+    number=Integer,
+    state=Text,
+    parameters=Text,
+    final=Text,
+    reason=Text,
+    stopped_early=Integer,
+    start_ns=BigInteger,
+    end_ns=BigInteger,
+)
+#: The columns that say how a trial stands.
+_FOUND: Final = ("state", "parameters", "final", "reason", "stopped_early", "start_ns", "end_ns")
+CHANGE_TRIALS: Final = (
+    update(TRIALS)
+    .where(TRIALS.c.uid == _CHANGED.c.uid, TRIALS.c.number == _CHANGED.c.number)
+    .values({name: _CHANGED.c[name] for name in _FOUND})
+    .returning(TRIALS.c.number)
+)
+_MARKED = given("marked", uid=BigInteger, number=Integer, mark_attempt=Integer, mark=BigInteger)
+MARK_TRIALS: Final = (
+    update(TRIALS)
+    .where(TRIALS.c.uid == _MARKED.c.uid, TRIALS.c.number == _MARKED.c.number)
+    .values(mark_attempt=_MARKED.c.mark_attempt, mark=_MARKED.c.mark)
+    .returning(TRIALS.c.number)
+)
+
+#: The kind is given, and whether they are hidden already is not asked: were that written out,
+#: PostgreSQL might go through all jobs of an index to find it.
+_GONE = given("gone", uid=BigInteger, kind=Text)
+#: Trials of Vertex have names that the store made; nobody will want those again.
+HIDE_TRIALS: Final = (
+    update(JOBS)
+    .where(
+        TRIALS.c.uid == _GONE.c.uid,
+        JOBS.c.uid == TRIALS.c.job_uid,
+        JOBS.c.kind == _GONE.c.kind,
+    )
+    .values(
+        deleted_ns=func.coalesce(JOBS.c.deleted_ns, bindparam("now_ns", type_=BigInteger)),
+        version=JOBS.c.version + 1,
+    )
+)
+
+
+def hide_trials(tx: Transaction, studies: Sequence[int]) -> None:
+    """Free the names of the ml v1 trials of studies whose own names are free from now on."""
+    gone = json.dumps([[uid, Kind.TRIAL.value] for uid in studies])
+    tx.connection.execute(HIDE_TRIALS, {"gone": gone, "now_ns": tx.now_ns})
+
+
+def trial_row(uid: int, trial: TrialRecord, job_uid: int, job_id: str) -> dict[str, Any]:
+    """The row of a new trial."""
+    job = {"job_uid": job_uid, "job_id": job_id, "mark_attempt": 0, "mark": 0}
+    return {"uid": uid, "number": trial.number, **_found(trial), **job}
+
+
+def changed_row(uid: int, trial: TrialRecord) -> Sequence[Any]:
+    """A row for ``CHANGE_TRIALS``."""
+    return [uid, trial.number, *_found(trial).values()]
+
+
+def report_row(uid: int, found: TrialReports) -> dict[str, Any]:
+    """The row of what one step brings of one trial."""
+    return {"uid": uid, "number": found.number, "content": _content(found.reports)}
+
+
+def stored_trial(row: Row[Any], contents: Sequence[str]) -> StoredTrial:
+    """A row of ``TRIALS_OF_STUDY``, with the contents of its rows of reports in their order."""
+    state = TrialState(row.state)
+    return StoredTrial(
+        trial=_trial(row, state),
+        job_uid=row.job_uid,
+        job_name=row.job_id,
+        job_state=JobState(row.job_state) if row.job_state else STATE_OF_FORGOTTEN[state],
+        job_attempt=row.job_attempt if row.job_state else row.mark_attempt,
+        job_error=codec.ERROR.decode(row.job_error) if row.job_error else None,
+        job_start_time=codec.to_time_or_none(row.job_start_ns if row.job_state else row.start_ns),
+        job_end_time=codec.to_time_or_none(row.job_end_ns if row.job_state else row.end_ns),
+        mark=(row.mark_attempt, row.mark),
+        reports=tuple(report for content in contents for report in _reports(content)),
+    )
+
+
+def _trial(row: Row[Any], state: TrialState) -> TrialRecord:
+    return TrialRecord(
+        number=row.number,
+        state=state,
+        values=_values(row.parameters),
+        final=codec.MEASUREMENT.decode(row.final) if row.final else None,
+        infeasible_reason=codec.TEXT.decode(row.reason) if row.reason else None,
+        stopped_early=bool(row.stopped_early),
+        start_time=codec.to_time_or_none(row.start_ns),
+        end_time=codec.to_time_or_none(row.end_ns),
+    )
+
+
+def _found(trial: TrialRecord) -> dict[str, Any]:
+    """In the order of ``_FOUND``."""
+    final, reason = trial.final, trial.infeasible_reason
+    return {
+        "state": trial.state.value,
+        "parameters": codec.VALUES.encode(trial.values),
+        "final": None if final is None else codec.MEASUREMENT.encode(final),
+        "reason": None if reason is None else codec.TEXT.encode(reason),
+        "stopped_early": int(trial.stopped_early),
+        "start_ns": _ns(trial.start_time),
+        "end_ns": _ns(trial.end_time),
+    }
+
+
+def _ns(time: datetime | None) -> int | None:
+    return None if time is None else codec.to_ns(time)
+
+
+def _content(reports: Sequence[Report]) -> str:
+    return json.dumps([[r.tag, r.value, r.step, r.elapsed_s] for r in reports])
+
+
+@lru_cache(_CONTENTS_MAX)
+def _reports(content: str) -> tuple[Report, ...]:
+    return tuple(
+        Report(tag=tag, value=value, step=step, elapsed_s=elapsed_s)
+        for tag, value, step, elapsed_s in json.loads(content)
+    )
+
+
+@lru_cache(_CONTENTS_MAX)
+def _values(text: str) -> Values:
+    return codec.VALUES.decode(text)

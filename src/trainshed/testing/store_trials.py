@@ -1,0 +1,123 @@
+"""The store's contract: trials, what they have reported, and how their jobs stand."""
+# ruff: noqa: D102, S101 - tests by name, made of asserts
+
+import math
+
+from trainshed.model.status import JobError, JobState
+from trainshed.model.trials import Measurement, Report, TrialState
+from trainshed.store.base import StoreBase
+from trainshed.store.records_studies import NewTrial, TrialReports
+from trainshed.testing.store_builders import HandClock, add, go, place
+from trainshed.testing.study_builders import (
+    add_study,
+    advance,
+    new_trials,
+    reported,
+    trial,
+    trial_job,
+    vertex_trial_job,
+)
+
+S = JobState
+
+
+class TrialsContract:
+    """Trials: what is stored of them, and how their jobs stand."""
+
+    def test_a_trial_is_replaced_and_its_reports_are_not(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        uid = add_study(store).uid
+        advance(store, uid, new_trials=new_trials(1, 2))
+        advance(store, uid, reports=(reported(1, 0.1, 0.2, mark=7), reported(2, 0.5)))
+        now = store.now()
+        clock.forward(5)
+        done = trial(
+            1,
+            state=TrialState.SUCCEEDED,
+            final=Measurement(step=2, elapsed_s=1.5, metrics=(("accuracy", 0.3),)),
+            stopped_early=True,
+            start_time=now,
+            end_time=store.now(),
+        )
+        again = (reported(1, 0.3, mark=9, attempt=2),)
+        first, second = advance(store, uid, trials=(done,), reports=again)
+        assert first.trial == done
+        assert first.mark == (2, 9)
+        assert [(r.step, r.value) for r in first.reports] == [(0, 0.1), (1, 0.2), (0, 0.3)]
+        assert (second.trial, second.mark) == (trial(2), (1, 1))
+        [first, _] = advance(store, uid, reports=(reported(1, mark=11, attempt=2),))
+        assert (first.mark, len(first.reports)) == ((2, 11), 3), "a mark may come alone"
+
+    def test_values_and_reports_come_back_as_they_were(self, store: StoreBase) -> None:
+        uid = add_study(store).uid
+        odd = "\ud800 \x00 naïve \u2028"
+        values = (("f", 1.0), ("i", 1), ("n", -0.0), ("s", odd), ("e", ""), ("big", 1e300))
+        reason = f"the last {odd} was nan"
+        given = trial(1, values=values, state=TrialState.INFEASIBLE, infeasible_reason=reason)
+        numbers = (math.inf, -math.inf, 5e-324, 0.1 + 0.2, -0.0)
+        reports = tuple(Report(tag=odd, value=v, step=10**20, elapsed_s=0.1) for v in numbers)
+        nan = Report(tag="", value=math.nan, step=-1)
+        news = TrialReports(number=1, mark=(1, 2**62), reports=(*reports, nan))
+        [found] = advance(
+            store, uid, new_trials=(NewTrial(trial=given, job=trial_job(1)),), reports=(news,)
+        )
+        assert found.trial == given
+        assert list(map(repr, found.trial.values)) == list(map(repr, values)), "1 is not 1.0"
+        assert found.reports[:-1] == reports
+        assert math.copysign(1, found.reports[-2].value) == -1
+        assert math.isnan(found.reports[-1].value)
+        assert found.mark == (1, 2**62)
+
+    def test_a_trial_says_how_its_job_stands(self, store: StoreBase, clock: HandClock) -> None:
+        uid = add_study(store).uid
+        job = vertex_trial_job(1)
+        [found] = advance(store, uid, new_trials=(NewTrial(trial=trial(1), job=job),))
+        assert found.job_name == str(found.job_uid), "the store names it"
+        place(store, found.job_uid)
+        go(store, found.job_uid, S.RUNNING)
+        clock.forward(3)
+        error = JobError(code=3, message="exit code 1")
+        status = go(store, found.job_uid, S.FAILED, error=error).job.status
+        [found] = store.trials(uid)
+        assert (found.job_state, found.job_attempt, found.job_error) == (S.FAILED, 1, error)
+        assert found.job_start_time == status.start_time
+        assert found.job_end_time == status.end_time
+        assert found.trial == trial(1), "what that means is for the study to say"
+
+    def test_the_jobs_of_trials_are_known_without_their_reports(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        uid, other = add_study(store).uid, add_study(store, job_id="other").uid
+        first, second, third = advance(store, uid, new_trials=new_trials(1, 2, 3))
+        clock.forward(5)
+        go(store, first.job_uid, S.FAILED)
+        ended = store.now()
+        go(store, third.job_uid, S.FAILED)
+        store.forget([third.job_uid])
+        found = [(each.number, each.job_uid, each.end_time) for each in store.trial_jobs(uid)]
+        assert found == [(1, first.job_uid, ended), (2, second.job_uid, None)]
+        assert not store.trial_jobs(other)
+
+    def test_a_job_knows_its_study(self, store: StoreBase) -> None:
+        uid, other = add_study(store).uid, add_study(store, job_id="other").uid
+        found = advance(store, uid, new_trials=new_trials(1, 2))
+        for each in found:
+            assert store.study_of(each.job_uid) == (uid, each.trial.number)
+        assert store.study_of(uid) is None
+        assert store.study_of(add(store).uid) is None
+        assert not store.trials(other)
+        assert not store.trials(1)
+
+    def test_trials_come_by_number_and_belong_to_one_study(self, store: StoreBase) -> None:
+        uids = [add_study(store, job_id=name).uid for name in ("a", "b")]
+        for number in (10, 2, 1):
+            for uid, name in zip(uids, "ab", strict=True):
+                job = trial_job(number, name)
+                step = {"new_trials": (NewTrial(trial=trial(number), job=job),)}
+                advance(store, uid, **step, reports=(reported(number, *([1.0] * number)),))
+        advance(store, uids[0], trials=(trial(2, state=TrialState.STOPPING),))
+        for uid in uids:
+            assert [each.trial.number for each in store.trials(uid)] == [1, 2, 10]
+            assert [len(each.reports) for each in store.trials(uid)] == [1, 2, 10]
+        assert store.trials(uids[1])[1].trial.state is TrialState.ACTIVE

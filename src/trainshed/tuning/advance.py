@@ -1,0 +1,179 @@
+"""One step of a study: from how its trials stand to what is to happen next (R19).
+
+A pure function of what it is given.  A server that was killed at any moment reads the same trials
+again and takes the same step, so no trial is made twice and none is lost.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from trainshed.model.status import JobState
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.tuning.ending import Ending, ended
+from trainshed.tuning.measuring import final
+from trainshed.tuning.standing import Advance, Moment, Standing
+from trainshed.tuning.stopping import predicted, to_stop
+from trainshed.tuning.suggest import suggest
+from trainshed.tuning.telling import began_words, ended_words
+
+#: Why a trial has no result that was stopped together with its study.
+ENDED_WITH_STUDY: Final = "The study ended while the trial ran."
+
+_OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
+
+
+@dataclass(slots=True)
+class _Study:
+    """The trials as they will be, and what is told of it."""
+
+    spec: StudySpec
+    trials: dict[int, TrialRecord]
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def put(self, trial: TrialRecord, kind: str, message: str) -> None:
+        self.trials[trial.number] = trial
+        self.told.append((kind, message))
+
+    def of(self, *states: TrialState) -> list[TrialRecord]:
+        return [trial for trial in self.trials.values() if trial.state in states]
+
+
+def advance(
+    study: StudySpec, state: JobState, standings: Sequence[Standing], moment: Moment
+) -> Advance:
+    """The next step of a study that is not over; one without news has an unchanged state."""
+    before = {each.trial.number: each.trial for each in standings}
+    found = _Study(study, dict(before))
+    for each in standings:
+        _follow_job(found, each, moment.now)
+    if state is JobState.CANCELLING:
+        _stop_all(found)
+        return _result(found, before, (), _state_when(found, JobState.CANCELLED, state), None)
+    ending = _ending(found, moment, exhausted=False)
+    if ending is None or not (ending.asap or ending.failed):
+        _stop_early(found)  # the last trials of a study too
+    if ending is None:
+        new, exhausted = _new_trials(found, moment)
+        if new or not exhausted or found.of(*_OPEN):
+            return _result(found, before, new, _begun(found, state), None)
+        ending = _ending(found, moment, exhausted=True)
+    return _finish(found, before, ending, _begun(found, state))
+
+
+def _finish(
+    found: _Study, before: dict[int, TrialRecord], ending: Ending | None, state: JobState
+) -> Advance:
+    assert ending is not None, "a study without a point to try goes on"  # noqa: S101
+    if ending.asap or ending.failed:
+        _stop_all(found)
+    final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
+    state = _state_when(found, final_state, state)
+    if state is final_state:
+        found.told.append(("STUDY_ENDED", ending.reason))
+    return _result(found, before, (), state, ending.reason if ending.failed else None)
+
+
+def _ending(found: _Study, moment: Moment, *, exhausted: bool) -> Ending | None:
+    """Trials that were stopped with the study are no failures of it."""
+    trials = [t for t in found.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
+    return ended(found.spec, trials, began=moment.began, now=moment.now, exhausted=exhausted)
+
+
+def _begun(found: _Study, state: JobState) -> JobState:
+    has_run = any(trial.start_time for trial in found.trials.values())
+    return JobState.RUNNING if has_run and state is JobState.PREPARING else state
+
+
+def _state_when(found: _Study, over: JobState, state: JobState) -> JobState:
+    return state if found.of(*_OPEN) else over
+
+
+def _result(
+    found: _Study,
+    before: dict[int, TrialRecord],
+    new: tuple[TrialRecord, ...],
+    state: JobState,
+    error: str | None,
+) -> Advance:
+    changed = tuple(t for number, t in found.trials.items() if t != before[number])
+    return Advance(
+        state=state,
+        error=error if state.is_final else None,
+        changed=changed,
+        new=new,
+        told=tuple(found.told),
+    )
+
+
+def _follow_job(found: _Study, standing: Standing, now: datetime) -> None:
+    trial = standing.trial
+    if trial.state.is_final:
+        return
+    if trial.start_time is None and standing.job_start is not None:
+        trial = replace(trial, start_time=standing.job_start)
+        found.trials[trial.number] = trial
+    if standing.job_state.is_final:
+        over = _over(found, trial, standing)
+        over = replace(over, end_time=standing.job_end or now)
+        known = [*found.trials.values()]
+        found.put(over, "TRIAL_ENDED", ended_words(found.spec, over, known))
+
+
+def _over(found: _Study, trial: TrialRecord, standing: Standing) -> TrialRecord:
+    result = _final_of(found, trial, standing)
+    if isinstance(result, str):
+        return replace(trial, state=TrialState.INFEASIBLE, infeasible_reason=result)
+    return replace(trial, state=TrialState.SUCCEEDED, final=result)
+
+
+def _final_of(found: _Study, trial: TrialRecord, standing: Standing) -> Measurement | str:
+    if trial.stopped_early:
+        foreseen = predicted(found.spec, tuple(found.trials.values())).get(trial.number)
+        if foreseen is not None:
+            return foreseen
+    if standing.job_state is JobState.SUCCEEDED or trial.stopped_early:
+        return final(found.spec, trial.measurements, standing.reports, standing.found)
+    if trial.state is TrialState.STOPPING:
+        return ENDED_WITH_STUDY
+    word = "failed" if standing.job_state is JobState.FAILED else "was cancelled"
+    return f"Its job {word}: {standing.job_message or 'nobody said why'}"
+
+
+def _stop_all(found: _Study) -> None:
+    for trial in found.of(TrialState.ACTIVE):
+        found.trials[trial.number] = replace(trial, state=TrialState.STOPPING)
+
+
+def _stop_early(found: _Study) -> None:
+    trials = tuple(found.trials.values())
+    for number, reason in to_stop(found.spec, trials).items():
+        stopping = replace(found.trials[number], state=TrialState.STOPPING, stopped_early=True)
+        found.put(stopping, "TRIAL_STOPPED_EARLY", reason)
+    for number, foreseen in predicted(found.spec, trials).items():
+        if found.trials[number].state is TrialState.SUCCEEDED:
+            found.trials[number] = replace(found.trials[number], final=foreseen)
+
+
+def _new_trials(found: _Study, moment: Moment) -> tuple[tuple[TrialRecord, ...], bool]:
+    """The trials to begin now, and whether there is no further point to try."""
+    study, made = found.spec, len(found.trials)
+    free = study.trial_count_parallel - len(found.of(*_OPEN))
+    wanted = min(free, study.trial_count_max - made)
+    if wanted < 1:
+        return (), False
+    trials = tuple(found.trials.values())
+    suggested = suggest(study, trials, wanted, moment.seed, prior=moment.prior)
+    numbers = _free_numbers((*moment.prior, *trials))
+    new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
+    found.told += [("TRIAL_CREATED", began_words(trial)) for trial in new]
+    return new, suggested.exhausted
+
+
+def _free_numbers(known: Sequence[TrialRecord]) -> Iterator[int]:
+    number = max((trial.number for trial in known), default=0)
+    while True:
+        number += 1
+        yield number

@@ -1,0 +1,121 @@
+"""Where the Gaussian process looks for its next point: everywhere, and around the best.
+
+In many dimensions a random point is far from everything; half of the candidates are therefore
+small changes of the best points, in all or only a few coordinates.  From the best candidates the
+search climbs along the slope, and then changes what has none.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.optimize import minimize  # type: ignore[import-untyped]
+
+from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
+from trainshed.tuning.cube import Array, Cube
+from trainshed.tuning.kernel import Posterior
+
+DRAWN: Final = 256
+STARTS: Final = 4
+CLIMB_STEPS: Final = 30
+ROUNDS: Final = 2
+
+#: How many known points are changed a little, and how often it is the very best of them.
+_BEST: Final = 5
+_FROM_BEST: Final = 0.6
+
+#: Powers of ten between which the size of a change lies.
+_SIZES: Final = (-2.5, -0.5)
+
+#: A change of few coordinates is of about two of them, or of this share.
+_FEW: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """The part of the cube that is searched: lowest and highest coordinates."""
+
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """The search for the point of the greatest expected improvement below ``best``."""
+
+    cube: Cube
+    posterior: Posterior
+    best: float
+    region: Region
+    rng: np.random.Generator
+
+    def ranked(self, known: Array) -> Array:
+        """Allowed points, the best first, found from the ``known`` ones (complete, best first)."""
+        everywhere = self._sorted(self._inside(self.cube.drawn(DRAWN, self.rng)))
+        nearby = self._sorted(self._inside(self._around(known)))
+        half = STARTS // 2
+        rows = np.vstack([everywhere[:half], nearby[:half]])
+        rows = self._sorted(np.vstack([self._climbed(rows), everywhere, nearby]))
+        for _ in range(ROUNDS):
+            more = self.cube.neighbours(rows[0], self.rng)
+            if not len(more):
+                break
+            more = self._sorted(more)
+            rows = self._sorted(np.vstack([rows, more, self._climbed(more[:1])]))
+        return self.cube.snapped(rows)
+
+    def _around(self, known: Array) -> Array:
+        """Small changes of the best rows; a listed axis changes to any of its positions."""
+        best = known[:_BEST]
+        count, axes = DRAWN, known.shape[1]
+        chosen = self.rng.integers(len(best), size=count)
+        chosen[self.rng.random(count) < _FROM_BEST] = 0
+        sizes = 10.0 ** self.rng.uniform(*_SIZES, (count, 1))
+        share = np.where(self.rng.random((count, 1)) < 0.5, 1.0, max(_FEW, 2.0 / axes))
+        changed = self.rng.random((count, axes)) < share
+        rows = best[chosen] + sizes * changed * self.rng.standard_normal((count, axes))
+        jumps = self.rng.random((count, axes)) < np.minimum(_FEW, 1.0 / axes)
+        jumps[:, self.cube.columns] = False
+        return np.where(jumps, self.cube.drawn(count, self.rng), rows)
+
+    def _inside(self, rows: Array) -> Array:
+        return np.clip(rows, self.region.low, self.region.high)
+
+    def _sorted(self, rows: Array) -> Array:
+        """The rows at allowed points, the most promising first."""
+        features = self.cube.features(self.cube.snapped(rows))
+        score = log_improvement(*self.posterior.at(features), self.best)
+        return np.asarray(rows[np.argsort(-score, kind="stable")])
+
+    def _climbed(self, rows: Array) -> Array:
+        """The rows moved along the slope, all at once, since their slopes do not meet."""
+        points = self.cube.snapped(rows)
+        features = self.cube.features(points)
+        free = ~np.isnan(points[:, self.cube.columns])
+        if not free.any():
+            return rows
+        at = (np.nonzero(free)[0], self.cube.places[np.nonzero(free)[1]])
+        axes = self.cube.groups[at[1]]
+        found = minimize(
+            self._descent,
+            features[at],
+            args=(features, at),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.column_stack([self.region.low[axes], self.region.high[axes]]),
+            options={"maxiter": CLIMB_STEPS},
+        )
+        moved = rows.copy()
+        moved[at[0], axes] = found.x
+        return moved
+
+    def _descent(
+        self, moved: Array, features: Array, at: tuple[Array, Array]
+    ) -> tuple[float, Array]:
+        """Minus the sum of all scores, and its slope by what may move."""
+        rows = features.copy()
+        rows[at] = moved
+        mean, deviation, mean_slope, deviation_slope = self.posterior.slopes(rows)
+        score, by_mean, by_deviation = log_improvement_slopes(mean, deviation, self.best)
+        slope = by_mean[:, None] * mean_slope + by_deviation[:, None] * deviation_slope
+        return -float(score.sum()), -slope[at]

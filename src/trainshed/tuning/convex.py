@@ -1,0 +1,197 @@
+"""The convex rule: a trial is stopped whose optimistic end is worse than the best one (R19).
+
+"Needs more than minMeasurementCount completed trials; extrapolates optimistically at maxStepCount,
+stops if still worse than the best, and adds a predicted last measurement" (contracts/vertex-sdk.md
+8).  A learning curve flattens: a straight line along its present slope is above it.  What is
+predicted of a stopped trial is never better than the best one: nobody has seen it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainshed.model.study import ConvexRule, Metric, Selection, StudySpec
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.tuning.curves import Curve, curve_of, curves, ended_by_itself
+from trainshed.tuning.ranking import best, upward
+
+Array = NDArray[np.float64]
+
+MEASUREMENTS_MIN: Final = 5
+STEPS_MIN_SHARE: Final = 0.1
+#: The share of a curve, its latest part, that says its present slope, and the points at the least.
+SLOPE_SHARE: Final = 0.5
+SLOPE_POINTS_MIN: Final = 3
+#: How much the regression of a prediction leans on no difference between curves.
+RIDGE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What a trial is judged by; steps are seconds where the rule goes by time."""
+
+    best: float
+    """The best final value; more is better."""
+    leader: int
+    done: tuple[Curve, ...]
+    step_max: float
+    step_min: float
+    measurements_min: int
+
+
+def stopped_by_convex(
+    study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
+) -> Mapping[int, str]:
+    """Each ACTIVE trial that the rule stops, and why."""
+    ground = _ground(study, metric, rule, trials)
+    if ground is None:
+        return {}
+    active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
+    verdicts = {
+        curve.number: _verdict(curve, ground, metric, rule)
+        for curve in curves(metric, active, by_time=rule.by_time)
+    }
+    return {number: reason for number, reason in verdicts.items() if reason}
+
+
+def _ground(
+    study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
+) -> _Ground | None:
+    leader = best(study, trials)
+    done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)
+    count_min = int(_or(rule.measurement_count_min, MEASUREMENTS_MIN))
+    if leader is None or leader.final is None or len(done) <= count_min:
+        return None
+    step_max = _or(rule.step_count_max, max(curve.end for curve in done))
+    return _Ground(
+        best=upward(metric.goal, leader.final.value(metric.metric_id) or 0.0),
+        leader=leader.number,
+        done=done,
+        step_max=step_max,
+        step_min=_or(rule.step_count_min, STEPS_MIN_SHARE * step_max),
+        measurements_min=count_min,
+    )
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _verdict(curve: Curve, ground: _Ground, metric: Metric, rule: ConvexRule) -> str | None:
+    if len(curve.at) < ground.measurements_min or curve.end <= ground.step_min:
+        return None
+    most = _optimistic_end(curve, ground.step_max)
+    if most is None or most >= ground.best:
+        return None
+    shown, value = upward(metric.goal, most), upward(metric.goal, ground.best)
+    place = f"after {ground.step_max:.6g} s" if rule.by_time else f"at step {ground.step_max:.6g}"
+    return (
+        f"Its {metric.metric_id} {place} would be {shown:.6g} at the best, "
+        f"and trial {ground.leader} has {value:.6g}"
+    )
+
+
+def _optimistic_end(curve: Curve, step_max: float) -> float | None:
+    """The most that a curve can reach if it goes on at its present slope; None if it is flat.
+
+    A curve on which nothing ever moved says nothing about where it will go.
+    """
+    if len(set(curve.values)) == 1:
+        return None
+    left = max(step_max - curve.end, 0.0)
+    return curve.best + max(_slope(curve), 0.0) * left
+
+
+def _slope(curve: Curve) -> float:
+    """The slope of the latest part, by least squares."""
+    count = max(math.ceil(SLOPE_SHARE * len(curve.at)), SLOPE_POINTS_MIN)
+    at, values = np.array(curve.at[-count:]), np.array(curve.values[-count:])
+    off = at - at.mean()
+    spread = float(off @ off)
+    return float(off @ values) / spread if spread else 0.0
+
+
+def predictions(
+    study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
+) -> Mapping[int, Measurement]:
+    """The predicted last measurement of each trial that was stopped early, by number.
+
+    Only of those that are STOPPING; with ``update_all_stopped_trials`` of SUCCEEDED ones too.  A
+    trial whose own best measurement counts (BEST) and beats its prediction is left out.
+    """
+    ground = _ground(study, metric, rule, trials)
+    if ground is None:
+        return {}
+    states = {TrialState.STOPPING, *([TrialState.SUCCEEDED] * rule.update_all_stopped_trials)}
+    rates = _rates(rule, trials)
+    found = {}
+    for trial in trials:
+        curve = curve_of(metric, trial, by_time=rule.by_time)
+        if trial.state in states and trial.stopped_early and curve:
+            value = _predicted_end(curve, ground, rates)
+            if study.selection is Selection.LAST or value > curve.best:
+                found[trial.number] = _measurement(trial, metric, rule, (ground.step_max, value))
+    return found
+
+
+def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, float]:
+    """The logarithm of each trial's learning rate, where it has one."""
+    values = {trial.number: dict(trial.values) for trial in trials}
+    rates = {n: each.get(rule.learning_rate_parameter or "") for n, each in values.items()}
+    return {n: math.log(r) for n, r in rates.items() if isinstance(r, int | float) and r > 0}
+
+
+def _predicted_end(curve: Curve, ground: _Ground, rates: Mapping[int, float]) -> float:
+    """Where a curve would have ended, as completed ones went on; never better than the best.
+
+    What they gained behind the same step is regressed on where they stood, on their slope there,
+    and on their learning rate: by least squares, with a little weight on no difference at all.
+    """
+    known = [cut for each in ground.done if (cut := _cut(each, curve.end))]
+    if not known:
+        return min(curve.values[-1], math.nextafter(ground.best, -math.inf))
+    usual = sum(rates.values()) / len(rates) if rates else 0.0
+    rows = np.array([_features(cut, rates.get(cut.number, usual)) for cut in known])
+    ends = {each.number: each.values[-1] for each in ground.done}
+    gains = np.array([ends[cut.number] - cut.values[-1] for cut in known])
+    own = _features(curve, rates.get(curve.number, usual))
+    value = curve.values[-1] + _regressed(rows, gains, own)
+    least = min(curve.values[-1], *ends.values())
+    return float(min(max(value, least), math.nextafter(ground.best, -math.inf)))
+
+
+def _cut(curve: Curve, end: float) -> Curve | None:
+    """A curve as it was at a step; None where it had not begun."""
+    count = curve.until(end)
+    return replace(curve, at=curve.at[:count], values=curve.values[:count]) if count else None
+
+
+def _features(curve: Curve, rate: float) -> tuple[float, ...]:
+    return (curve.values[-1], _slope(curve), rate)
+
+
+def _regressed(rows: Array, gains: Array, own: Sequence[float]) -> float:
+    """Ridge regression on features of mean 0 and deviation 1."""
+    mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    features = (rows - mean) / scale
+    system = features.T @ features + RIDGE * np.eye(features.shape[1])
+    weights = np.linalg.solve(system, features.T @ (gains - gains.mean()))
+    return float(gains.mean() + (np.array(own) - mean) / scale @ weights)
+
+
+def _measurement(
+    trial: TrialRecord, metric: Metric, rule: ConvexRule, end: tuple[float, float]
+) -> Measurement:
+    """A trial's last measurement: the predicted value where the trial would have ended."""
+    place, value = end
+    values = {name: each for one in trial.measurements for name, each in one.metrics}
+    values[metric.metric_id] = upward(metric.goal, value)
+    last = trial.measurements[-1]
+    step = last.step if rule.by_time else max(last.step, int(place))
+    elapsed_s = max(last.elapsed_s, place) if rule.by_time else last.elapsed_s
+    return Measurement(step=step, elapsed_s=elapsed_s, metrics=tuple(sorted(values.items())))

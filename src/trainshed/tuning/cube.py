@@ -1,0 +1,123 @@
+"""The unit cube as the Gaussian process sees it: axes, allowed points, and their features.
+
+A category becomes one feature for each of its words, so that all words are equally far apart.  An
+inactive coordinate becomes a constant: two points in which it is inactive do not differ by it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: One coordinate in 0..1 per axis; NaN where the axis is not active.
+Point = tuple[float, ...]
+
+#: An axis of more positions is searched along its slope, as if it were continuous.
+LISTED_MAX: Final = 12
+
+_INACTIVE: Final = 0.5
+_HALF_ROOT: Final = 0.5**0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One dimension of the unit cube that is searched.
+
+    Without ``positions`` every coordinate in 0..1 is allowed; with them only those (ascending).
+    The coordinates of a category say which one and nothing about nearness.
+    """
+
+    positions: tuple[float, ...] = ()
+    is_category: bool = False
+    parent: int | None = None
+    """The index of the axis above, which comes earlier; None: always active."""
+    parent_positions: frozenset[float] = field(default_factory=frozenset)
+    """Active only while the parent is active and has one of these coordinates (exactly)."""
+
+
+class Cube:
+    """All axes together; matrices have one row per point, and NaN for what is inactive."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        """Look at the axes once."""
+        self.axes = tuple(axes)
+        self._positions = [np.array(axis.positions) for axis in axes]
+        self._parents = {axis.parent for axis in axes if axis.parent is not None}
+
+    @cached_property
+    def groups(self) -> NDArray[np.intp]:
+        """The axis of each feature."""
+        widths = [len(axis.positions) if axis.is_category else 1 for axis in self.axes]
+        return np.repeat(np.arange(len(self.axes)), widths)
+
+    @cached_property
+    def columns(self) -> NDArray[np.intp]:
+        """The axes that have a slope."""
+        return np.array([i for i in range(len(self.axes)) if self._is_smooth(i)], dtype=np.intp)
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """The features of those axes."""
+        return np.searchsorted(self.groups, self.columns)
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Array:
+        """Random rows, each position of an axis with the same chance; complete, without NaN."""
+        rows = rng.random((count, len(self.axes)))
+        for i, positions in enumerate(self._positions):
+            if len(positions):
+                rows[:, i] = positions[rng.integers(len(positions), size=count)]
+        return rows
+
+    def snapped(self, rows: Array) -> Array:
+        """The nearest allowed points of complete rows; NaN where that leaves axes inactive."""
+        out = np.clip(rows, 0.0, 1.0)
+        for i, axis in enumerate(self.axes):
+            positions = self._positions[i]
+            if len(positions):
+                middles = (positions[1:] + positions[:-1]) / 2.0
+                out[:, i] = positions[np.searchsorted(middles, rows[:, i])]
+            if axis.parent is not None:
+                met = np.isin(out[:, axis.parent], list(axis.parent_positions))
+                out[~met, i] = np.nan
+        return out
+
+    def features(self, points: Array) -> Array:
+        """What distances are measured between."""
+        parts: list[Array] = []
+        for i, axis in enumerate(self.axes):
+            column = points[:, i : i + 1]
+            if axis.is_category:
+                parts.append(np.where(column == self._positions[i], _HALF_ROOT, 0.0))
+            else:
+                parts.append(np.where(np.isnan(column), _INACTIVE, column))
+        return np.hstack(parts)
+
+    def neighbours(self, row: Array, rng: np.random.Generator) -> Array:
+        """Complete rows that differ from one in a single listed axis."""
+        found = [
+            np.concatenate([row[:i], [position], row[i + 1 :]])
+            for i in range(len(self.axes))
+            for position in self._others(i, float(row[i]), rng)
+        ]
+        return np.array(found).reshape(-1, len(self.axes))
+
+    def _others(self, index: int, own: float, rng: np.random.Generator) -> Iterator[float]:
+        axis = self.axes[index]
+        if len(axis.positions) <= LISTED_MAX or axis.is_category:
+            others = [position for position in axis.positions if position != own]
+            few = rng.permutation(len(others))[:LISTED_MAX]
+            yield from (others[i] for i in few)
+        else:
+            at = int(np.argmin(np.abs(self._positions[index] - own)))
+            near = (at - 2, at - 1, at + 1, at + 2)
+            yield from (axis.positions[i] for i in near if 0 <= i < len(axis.positions))
+
+    def _is_smooth(self, index: int) -> bool:
+        axis = self.axes[index]
+        is_free = not axis.positions or len(axis.positions) > LISTED_MAX
+        return is_free and not axis.is_category and index not in self._parents

@@ -1,0 +1,81 @@
+"""Learning curves as the stopping rules compare them: more is better, and time or steps ascend."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+
+from trainshed.model.study import Metric
+from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.tuning.ranking import upward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What one trial has measured of one metric; ``at`` strictly ascends, and is never empty.
+
+    ``at`` are steps or seconds.  ``values`` have the sign by which more is better.
+    """
+
+    number: int
+    at: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        """The best value so far."""
+        return max(self.values)
+
+    @property
+    def end(self) -> float:
+        """The last step or second."""
+        return self.at[-1]
+
+    def until(self, at: float) -> int:
+        """How many values there are up to a step or second, it included."""
+        return bisect_right(self.at, at)
+
+
+class RunningAverages:
+    """The running average of one curve, asked for at many places."""
+
+    def __init__(self, curve: Curve) -> None:
+        """Add the values up once."""
+        self._curve = curve
+        self._sums = tuple(accumulate(curve.values))
+
+    def up_to(self, at: float) -> float | None:
+        """The average of all values up to a step or second; None where there is none yet."""
+        count = self._curve.until(at)
+        return self._sums[count - 1] / count if count else None
+
+
+def curves(metric: Metric, trials: Iterable[TrialRecord], *, by_time: bool) -> tuple[Curve, ...]:
+    """The curves of those trials that have measured the metric, by number."""
+    found = (curve_of(metric, trial, by_time=by_time) for trial in trials)
+    return tuple(sorted((one for one in found if one), key=lambda curve: curve.number))
+
+
+def curve_of(metric: Metric, trial: TrialRecord, *, by_time: bool) -> Curve | None:
+    """A trial's curve; None where it has measured nothing.
+
+    Of several values at one step the last one counts.  A program that never says a step (all are
+    the same) has its measurements counted instead: 1, 2, 3.
+    """
+    points = [
+        (each.elapsed_s if by_time else float(each.step), value)
+        for each in trial.measurements
+        for name, value in each.metrics
+        if name == metric.metric_id
+    ]
+    if not by_time and len(points) > 1 and len({step for step, _ in points}) == 1:
+        points = [(float(count), value) for count, (_, value) in enumerate(points, start=1)]
+    by_place = dict(points)
+    at = tuple(sorted(by_place))
+    values = tuple(upward(metric.goal, by_place[each]) for each in at)
+    return Curve(number=trial.number, at=at, values=values) if at else None
+
+
+def ended_by_itself(trial: TrialRecord) -> bool:
+    """Whether a trial has succeeded and ran as long as it wanted to."""
+    return trial.state is TrialState.SUCCEEDED and not trial.stopped_early

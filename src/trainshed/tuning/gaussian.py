@@ -1,0 +1,161 @@
+"""The default algorithm's next point, by a Gaussian process (R19, decision 0022).
+
+Matern 5/2 with a length per axis, expected improvement, and a region around the best point that
+shrinks while nothing better is found.  Pending points count as if they had the value that is
+expected of them, so that no two trials look for the same improvement.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from trainshed.model.study import Noise
+from trainshed.tuning.candidates import Region, Search
+from trainshed.tuning.cube import Array, Axis, Cube, Point
+from trainshed.tuning.kernel import Hyper, Posterior, Priors, fitted, posterior
+from trainshed.tuning.outcomes import evened, width
+
+__all__ = ["Axis", "Point", "forget", "propose"]
+
+#: So many trials fill the space before the model is believed.
+START: Final = 10
+
+#: The model is fitted to at most so many points, and believes at most so many: cost is bounded.
+FITTED_MAX: Final = 120
+BELIEVED_MAX: Final = 300
+
+#: The fit is looked up again until the number of results has grown by this share.
+_REFIT: Final = 20
+
+#: Believed variance of the noise beside that of the values, and the deviation of its logarithm.
+_NOISE: Final[Mapping[Noise, tuple[float, float]]] = {
+    Noise.LOW: (math.log(1e-6), 1.0),
+    Noise.DEFAULT: (-6.0, 2.0),
+    Noise.HIGH: (math.log(0.1), 1.0),
+}
+_DRAWN_START: Final = 512
+
+
+def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
+    points: Sequence[Point],
+    values: Sequence[float],
+    pending: Sequence[Point],
+    *,
+    axes: Sequence[Axis],
+    seed: int,
+    noise: Noise = Noise.DEFAULT,
+) -> Point:
+    """The point to try next, to minimise; a pure function of its arguments.
+
+    ``values`` belong to ``points``, in the order in which they began; NaN or infinity: the trial
+    failed.  ``pending`` are points without a value yet.  Coordinates in the answer are taken from
+    ``positions`` exactly, and NaN where an axis is inactive.  A known or pending point is answered
+    again only where no other was found; the caller looks whether a finite space is used up.
+    """
+    # With one thread the sums are the same on every machine, and small ones are not slower.
+    with _controller().limit(limits=1):
+        rng = np.random.default_rng([seed, len(points), len(pending)])
+        cube = _cube(tuple(axes))
+        taken = np.array([*points, *pending], dtype=float).reshape(-1, len(axes))
+        if len(taken) < START or np.isfinite(values).sum() < START // 2:
+            ranked = _filling(cube, taken, rng)
+        else:
+            ranked = _improving(cube, taken, np.array(values, dtype=float), noise, rng)
+        return _first_new(ranked, taken)
+
+
+def forget() -> None:
+    """Drop what is remembered to be quick; for those who measure."""
+    _fitted.cache_clear()
+
+
+def _filling(cube: Cube, taken: Array, rng: np.random.Generator) -> Array:
+    """Random points, the farthest from all that is taken first."""
+    drawn = cube.snapped(cube.drawn(_DRAWN_START, rng))
+    if not len(taken):
+        return drawn
+    gaps = cube.features(drawn)[:, None, :] - cube.features(taken)[None, :, :]
+    return np.asarray(drawn[np.argsort(-(gaps**2).sum(axis=2).min(axis=1), kind="stable")])
+
+
+def _improving(
+    cube: Cube, taken: Array, values: Array, noise: Noise, rng: np.random.Generator
+) -> Array:
+    """Points by what they may improve."""
+    even = evened(values)
+    kept = _kept(even, BELIEVED_MAX)
+    seen = taken[: len(values)][kept]
+    hyper = _hyper(cube, taken, values, noise)
+    belief = posterior(hyper, cube.groups, cube.features(seen), even[kept])
+    best = float(even.min())
+    if len(taken) > len(values):
+        belief = belief.given(cube.features(taken[len(values) :]))
+    complete = np.where(np.isnan(seen), cube.drawn(len(seen), rng), seen)
+    known = complete[np.argsort(even[kept], kind="stable")]
+    region = _region(cube, known[0], hyper, width(values, START, len(cube.axes)))
+    search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng)
+    return search.ranked(known)
+
+
+def _kept(even: Array, most: int) -> Array:
+    """Which values count: the newest, and the best of the others; in the order they began."""
+    if len(even) <= most:
+        return np.arange(len(even))
+    newest = len(even) - most // 2
+    best = np.argsort(even[:newest], kind="stable")[: most - most // 2]
+    return np.concatenate([np.sort(best), np.arange(newest, len(even))])
+
+
+def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyper:
+    """Fitted to all but the last few values, so that the next questions find it again."""
+    count = len(values) - len(values) % max(1, len(values) // _REFIT)
+    return _fitted(cube.axes, taken[:count].tobytes(), values[:count].tobytes(), noise)
+
+
+@lru_cache(maxsize=64)
+def _fitted(axes: tuple[Axis, ...], points: bytes, values: bytes, noise: Noise) -> Hyper:
+    """Remembered only to be quick: the same arguments are answered the same."""
+    cube = _cube(axes)
+    even = evened(np.frombuffer(values))
+    kept = _kept(even, FITTED_MAX)
+    x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[kept])
+    # distances grow with the root of the dimensions, and so do the lengths that are believed in
+    length = (0.5 * math.log(len(axes)) - 0.7, 0.7)
+    return fitted(x, even[kept], cube.groups, Priors(length=length, noise=_NOISE[noise]))
+
+
+def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
+    """Around the best point, wider along axes that matter less; whole where there is no slope."""
+    reach = 0.5 * size * hyper.lengths / np.exp(np.log(hyper.lengths).mean())
+    low, high = np.zeros(len(best)), np.ones(len(best))
+    at = cube.columns
+    low[at] = np.clip(best[at] - reach[at], 0.0, 1.0)
+    high[at] = np.clip(best[at] + reach[at], 0.0, 1.0)
+    return Region(low=low, high=high)
+
+
+def _first_new(ranked: Array, taken: Array) -> Point:
+    """The best that is not taken yet, or the best of all."""
+    known = {_key(row) for row in taken}
+    new = next((row for row in ranked if _key(row) not in known), ranked[0])
+    return tuple(float(x) for x in new)
+
+
+def _key(row: Array) -> tuple[float, ...]:
+    """Equal for equal points, which NaN is not."""
+    return tuple(np.where(np.isnan(row), -1.0, row).tolist())
+
+
+@lru_cache(maxsize=16)
+def _cube(axes: tuple[Axis, ...]) -> Cube:
+    return Cube(axes)
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    """Looks for libraries once; those of this module are loaded by now."""
+    return ThreadpoolController()

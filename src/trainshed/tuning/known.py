@@ -1,0 +1,121 @@
+"""What the trials of a study have taught, in an order that does not depend on how they came."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainshed.model.study import Metric, StudySpec
+from trainshed.model.trials import TrialRecord, TrialState, Value, Values
+from trainshed.tuning.ranking import is_safe, objectives, upward
+from trainshed.tuning.space import Space
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """A point and what came of it.
+
+    ``losses`` are its objectives, less is better; None: the trial was infeasible.  ``excesses``
+    say for each metric with a limit by how much it is broken: above 0 it is.
+    """
+
+    chosen: Mapping[int, Value]
+    values: Values
+    losses: tuple[float, ...] | None = None
+    excesses: tuple[float, ...] = ()
+    is_safe: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """All that a suggestion is made from.  ``finished`` and ``pending`` are in order of trials."""
+
+    finished: tuple[Tried, ...]
+    pending: tuple[Tried, ...]
+    number: int
+    """The number of the next trial."""
+    is_first: bool
+    """Whether the study has made no trial yet."""
+
+    @property
+    def points(self) -> frozenset[Values]:
+        """Every point that is not to be tried again."""
+        return frozenset(tried.values for tried in (*self.finished, *self.pending))
+
+    @property
+    def succeeded(self) -> tuple[Tried, ...]:
+        """The finished ones that have a result."""
+        return tuple(tried for tried in self.finished if tried.losses is not None)
+
+
+def known_of(
+    study: StudySpec, space: Space, trials: Sequence[TrialRecord], prior: Sequence[TrialRecord]
+) -> Known:
+    """What is known now.
+
+    Of an earlier study only results count: its other trials may have ended with it, and what made
+    them fail may have been put right.
+    """
+    own = sorted((t for t in trials if t.state is not TrialState.REQUESTED), key=_number)
+    earlier = sorted((t for t in prior if t.state is TrialState.SUCCEEDED), key=_order)
+    over = (*earlier, *(trial for trial in own if trial.state.is_final))
+    return Known(
+        finished=tuple(_finished(study, space, over)),
+        pending=tuple(_pending(space, (t for t in own if not t.state.is_final))),
+        number=max(map(_number, (*prior, *own)), default=0) + 1,
+        is_first=not own,
+    )
+
+
+def pending_at(space: Space, values: Values) -> Tried:
+    """A point that has just been chosen.  Raises ValueError for one outside of the space."""
+    chosen = space.chosen(values)
+    if chosen is None:
+        raise ValueError(f"{values} is no point of the space")
+    return Tried(chosen=chosen, values=space.point(chosen))
+
+
+def _number(trial: TrialRecord) -> int:
+    return trial.number
+
+
+def _order(trial: TrialRecord) -> tuple[int, str]:
+    """Several earlier studies may have used the same numbers."""
+    return trial.number, repr(trial.values)
+
+
+def _pending(space: Space, trials: Iterator[TrialRecord]) -> Iterator[Tried]:
+    for trial in trials:
+        chosen = space.chosen(trial.values)
+        if chosen is not None:
+            yield Tried(chosen=chosen, values=space.point(chosen))
+
+
+def _finished(study: StudySpec, space: Space, trials: Sequence[TrialRecord]) -> Iterator[Tried]:
+    goals = objectives(study)
+    limits = [metric for metric in study.metrics if metric.safety]
+    for trial in trials:
+        chosen = space.chosen(trial.values)
+        if chosen is not None:
+            yield Tried(
+                chosen=chosen,
+                values=space.point(chosen),
+                losses=_losses(goals, trial),
+                excesses=tuple(_excess(metric, trial) for metric in limits),
+                is_safe=trial.state is TrialState.SUCCEEDED and is_safe(study, trial),
+            )
+
+
+def _losses(goals: Sequence[Metric], trial: TrialRecord) -> tuple[float, ...] | None:
+    if trial.final is None:
+        return None
+    found = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]
+    losses = tuple(-upward(goal, value) for goal, value in found if value is not None)
+    return losses if len(losses) == len(goals) and all(map(math.isfinite, losses)) else None
+
+
+def _excess(metric: Metric, trial: TrialRecord) -> float:
+    """What is not known counts as broken, by little."""
+    value = trial.final.value(metric.metric_id) if trial.final else None
+    if metric.safety is None or value is None:
+        return 1.0
+    return upward(metric.goal, metric.safety.threshold) - upward(metric.goal, value)

@@ -1,0 +1,177 @@
+"""From what a trial's program has reported to measurements, and to the one that counts (R19).
+
+A program reports (metric, value, step); we bring together what belongs to one step, and order it
+as the API wants it (contracts/vertex-sdk.md 8).  NaN and infinity are never in a measurement.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trainshed.model.study import Metric, Selection, StudySpec
+from trainshed.model.trials import Measurement, Report
+from trainshed.tuning.ranking import objectives, upward
+
+#: What keeps measurements of one step apart where the clock does not, in seconds.
+TICK_S: Final = 1e-6
+
+
+def measurements(reports: Sequence[Report], metric_ids: Collection[str]) -> tuple[Measurement, ...]:
+    """The measurements of a trial, strictly ascending by (step, elapsed time).
+
+    ``reports`` are in the order in which they came.  Different metrics of one step are one
+    measurement; the same metric again, with the step unchanged, begins another one.  A program that
+    never gives a step has them all at step 0, told apart by time.
+
+    A metric whose step has gone back comes from a program that was restarted.  From then on a later
+    report of a step replaces the earlier ones of that step: it tells of the model that lives on.
+    Steps that are not reported again stay.  They are not cut off, because a program may well report
+    one metric step by step, and then another, and because what was measured was true when it was.
+    """
+    book = _Book()
+    for report in reports:
+        if report.tag in metric_ids:
+            book.take(report)
+    return book.measurements()
+
+
+def final(
+    study: StudySpec,
+    found_measurements: Sequence[Measurement],
+    reports: Sequence[Report],
+    found: str,
+) -> Measurement | str:
+    """The measurement that counts, with every metric of the study; or why there is none.
+
+    LAST is what was reported last of each metric, at the step of the first objective.  BEST is the
+    measurement with the best first objective, among those with all metrics where there are any;
+    what it lacks is taken from the nearest one before it, or else behind it.  ``found`` is what the
+    engine says it has found where reports were looked for (``engines.base.Measured``).
+    """
+    trouble = _missing(study, reports, found) or _not_finite(study, found_measurements, reports)
+    if trouble:
+        return trouble
+    first = objectives(study)[0]
+    if study.selection is Selection.LAST:
+        return _last(study, first, found_measurements, reports)
+    return _best(study, first, found_measurements)
+
+
+@dataclass(slots=True)
+class _Point:
+    """A measurement in the making: per metric the pass it was reported in, its value and time."""
+
+    values: dict[str, tuple[int, float, float]] = field(default_factory=dict)
+
+    @property
+    def elapsed_s(self) -> float:
+        return max((elapsed_s for _, _, elapsed_s in self.values.values()), default=0.0)
+
+
+@dataclass(slots=True)
+class _Book:
+    """All points of a trial by step, and for each metric how often its step went back."""
+
+    points: dict[int, list[_Point]] = field(default_factory=lambda: defaultdict(list))
+    passes: Counter[str] = field(default_factory=Counter)
+    latest: dict[str, Report] = field(default_factory=dict)
+
+    def take(self, report: Report) -> None:
+        """Enter one report; one that is not finite still shows where the program is."""
+        before = self.latest.get(report.tag, report)
+        self.latest[report.tag] = report
+        self.passes[report.tag] += report.step < before.step
+        points = self.points[report.step]
+        # a clock that has gone back is a restart too, of a program that never gives a step
+        if self.passes[report.tag] or report.elapsed_s < before.elapsed_s:
+            _forget(points, report, self.passes[report.tag])
+        if math.isfinite(report.value):
+            self._enter(points, report)
+
+    def _enter(self, points: list[_Point], report: Report) -> None:
+        if not points or report.tag in points[-1].values:
+            points.append(_Point())
+        value = (self.passes[report.tag], report.value, report.elapsed_s)
+        points[-1].values[report.tag] = value
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All of them in order."""
+        found: list[Measurement] = []
+        for step in sorted(self.points):
+            before_s = -math.inf
+            for point in self.points[step]:
+                before_s = max(point.elapsed_s, before_s + TICK_S)
+                metrics = tuple((tag, value) for tag, (_, value, _) in sorted(point.values.items()))
+                found.append(Measurement(step=step, elapsed_s=before_s, metrics=metrics))
+        return tuple(found)
+
+
+def _forget(points: list[_Point], report: Report, since: int) -> None:
+    """Take out what a metric had here in an earlier pass, or at a later time."""
+    for point in points:
+        since_then, _, elapsed_s = point.values.get(report.tag, (since, 0.0, report.elapsed_s))
+        if since_then < since or elapsed_s > report.elapsed_s:
+            del point.values[report.tag]
+    points[:] = [point for point in points if point.values]
+
+
+def _missing(study: StudySpec, reports: Sequence[Report], found: str) -> str | None:
+    """What to say of metrics that were never reported."""
+    seen = Counter(report.tag for report in reports)
+    lacking = [metric for metric in study.metrics if metric.metric_id not in seen]
+    if not lacking:
+        return None
+    names = " and ".join(_named(metric) for metric in lacking)
+    others = ", ".join(f"{tag} ({count} times)" for tag, count in sorted(seen.items()))
+    parts = [f"The trial ended without {names}", found, others and f"it has reported {others}"]
+    return "; ".join(part for part in parts if part)
+
+
+def _named(metric: Metric) -> str:
+    return f"the {'safety ' if metric.safety else ''}metric {metric.metric_id!r}"
+
+
+def _not_finite(
+    study: StudySpec, found: Sequence[Measurement], reports: Sequence[Report]
+) -> str | None:
+    """What to say of metrics whose value is no number, by the study's selection."""
+    last = {report.tag: report.value for report in reports}
+    for name in (metric.metric_id for metric in study.metrics):
+        if study.selection is Selection.LAST and not math.isfinite(last[name]):
+            return f"The last {name} was {last[name]}"
+        if all(each.value(name) is None for each in found):
+            return f"Every {name} was nan or infinite; the last was {last[name]}"
+    return None
+
+
+def _last(
+    study: StudySpec, first: Metric, found: Sequence[Measurement], reports: Sequence[Report]
+) -> Measurement:
+    values = {report.tag: report.value for report in reports}
+    latest = next(each for each in reversed(reports) if each.tag == first.metric_id)
+    wanted = (latest.step, latest.value)
+    at = [each for each in found if (each.step, each.value(first.metric_id)) == wanted]
+    return replace(at[-1], metrics=_in_order(study, values))
+
+
+def _best(study: StudySpec, first: Metric, found: Sequence[Measurement]) -> Measurement:
+    names = [metric.metric_id for metric in study.metrics]
+    whole = [at for at, each in enumerate(found) if all(each.value(n) is not None for n in names)]
+    candidates = whole or [
+        at for at, each in enumerate(found) if each.value(first.metric_id) is not None
+    ]
+    best_at = max(candidates, key=lambda at: upward(first.goal, _known(found, at, first.metric_id)))
+    values = {name: _known(found, best_at, name) for name in names}
+    return replace(found[best_at], metrics=_in_order(study, values))
+
+
+def _known(found: Sequence[Measurement], at: int, name: str) -> float:
+    """A metric at a measurement, else the nearest before it, else the nearest behind it."""
+    near = (*found[at::-1], *found[at + 1 :])
+    return next(value for each in near if (value := each.value(name)) is not None)
+
+
+def _in_order(study: StudySpec, values: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple((metric.metric_id, values[metric.metric_id]) for metric in study.metrics)

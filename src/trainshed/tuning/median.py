@@ -1,0 +1,55 @@
+"""The median rule: a trial is stopped that is worse than the middle one was (R19).
+
+"Stop when the trial's best value is strictly worse than the median of the running averages of
+completed trials up to the same step (or time)" (contracts/vertex-sdk.md 8).  What the documents
+leave open is decided here: how many trials make a median, and how young a trial is let be.  A trial
+that was stopped itself is left out of the median: it is there only because it was bad, and each
+such trial would make the rule milder for the next.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trainshed.model.study import MedianRule, Metric, StudySpec
+from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.tuning.curves import Curve, RunningAverages, curves, ended_by_itself
+from trainshed.tuning.ranking import upward
+
+#: Trials that must have ended by themselves before there is a median of them.
+COMPLETED_MIN: Final = 3
+#: Measurements of a trial before it is judged: the first ones say little.
+MEASUREMENTS_MIN: Final = 3
+
+
+def stopped_by_median(
+    study: StudySpec, metric: Metric, rule: MedianRule, trials: Sequence[TrialRecord]
+) -> Mapping[int, str]:
+    """Each ACTIVE trial that the rule stops, and why."""
+    del study
+    done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)
+    if len(done) < COMPLETED_MIN:
+        return {}
+    averages = [RunningAverages(curve) for curve in done]
+    active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
+    verdicts = {
+        curve.number: _verdict(curve, averages, metric, rule)
+        for curve in curves(metric, active, by_time=rule.by_time)
+    }
+    return {number: reason for number, reason in verdicts.items() if reason}
+
+
+def _verdict(
+    curve: Curve, averages: Sequence[RunningAverages], metric: Metric, rule: MedianRule
+) -> str | None:
+    if len(curve.at) < MEASUREMENTS_MIN:
+        return None
+    others = [value for each in averages if (value := each.up_to(curve.end)) is not None]
+    if len(others) < COMPLETED_MIN or curve.best >= (middle := statistics.median(others)):
+        return None
+    best, middle = upward(metric.goal, curve.best), upward(metric.goal, middle)
+    place = f"after {curve.end:.6g} s" if rule.by_time else f"at step {curve.end:.6g}"
+    return (
+        f"Its best {metric.metric_id} {place} is {best:.6g}, and the median of the averages "
+        f"of {len(others)} completed trials up to there is {middle:.6g}"
+    )

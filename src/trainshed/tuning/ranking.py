@@ -1,0 +1,80 @@
+"""Which trial is better: goals, safety and the Pareto front (R19; contracts/vertex-sdk.md 8).
+
+A metric with a safety limit is a limit and no objective.  A trial that breaks a limit, or of which
+nobody knows, is never the best, however good it is: where no trial is safe there is no best one.
+"""
+
+from collections.abc import Sequence
+
+from trainshed.model.study import Goal, Metric, StudySpec
+from trainshed.model.trials import TrialRecord, TrialState
+
+
+def objectives(study: StudySpec) -> tuple[Metric, ...]:
+    """The metrics that are optimized, in the study's order; those with a limit are not."""
+    return tuple(metric for metric in study.metrics if metric.safety is None)
+
+
+def better(goal: Goal, a: float, b: float) -> bool:
+    """Whether ``a`` is better than ``b``; of two equal ones neither is."""
+    return a > b if goal is Goal.MAXIMIZE else a < b
+
+
+def is_safe(study: StudySpec, trial: TrialRecord) -> bool:
+    """Whether a trial keeps every limit; at the limit is safe, and not measured is not."""
+    return all(_keeps(metric, trial) for metric in study.metrics)
+
+
+def best(study: StudySpec, trials: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The safe trial with the best final value, of equal ones the first.
+
+    None where no safe trial has succeeded, and for several objectives: these have a ``pareto``.
+    """
+    goals = objectives(study)
+    if len(goals) != 1:
+        return None
+    front = pareto(study, trials)
+    return front[0] if front else None
+
+
+def pareto(study: StudySpec, trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
+    """The safe trials that no other one beats, by number; equal ones are all in it.
+
+    One trial beats another if it is better in one objective and worse in none.
+    """
+    goals = objectives(study)
+    rated = [(trial, rating) for trial in trials if (rating := _rating(study, goals, trial))]
+    front: list[tuple[float, ...]] = []
+    for one in sorted({rating for _, rating in rated}, reverse=True):
+        if not any(_beats(other, one) for other in front):  # who beats it was sorted before it
+            front.append(one)
+    unbeaten = frozenset(front)
+    found = (trial for trial, rating in rated if rating in unbeaten)
+    return tuple(sorted(found, key=lambda trial: trial.number))
+
+
+def upward(goal: Goal, value: float) -> float:
+    """The value with the sign by which more is better."""
+    return value if goal is Goal.MAXIMIZE else -value
+
+
+def _keeps(metric: Metric, trial: TrialRecord) -> bool:
+    if metric.safety is None:
+        return True
+    value = trial.final.value(metric.metric_id) if trial.final else None
+    return value is not None and not better(metric.goal, metric.safety.threshold, value)
+
+
+def _rating(
+    study: StudySpec, goals: Sequence[Metric], trial: TrialRecord
+) -> tuple[float, ...] | None:
+    """All objectives of a trial that counts; None for one that does not."""
+    if trial.state is not TrialState.SUCCEEDED or trial.final is None or not is_safe(study, trial):
+        return None
+    values = [(goal.goal, trial.final.value(goal.metric_id)) for goal in goals]
+    rating = tuple(upward(goal, value) for goal, value in values if value is not None)
+    return rating if len(rating) == len(goals) else None
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,202 @@
+"""Where the values of one parameter lie between 0 and 1, by its scale (R19).
+
+Samplers search the unit interval, so that kinds and scales are thought of once, here.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Protocol
+
+from trainshed.admission.rules.parameter_values import DISCRETE_GAP
+from trainshed.model.study import ParameterKind, ParameterSpec, Scale
+from trainshed.model.trials import Value
+from trainshed.tuning.stretch import LOGS, Stretch, stretched
+
+
+class Axis(Protocol):
+    """The values of one parameter and their positions; ``value`` takes any position in 0..1."""
+
+    @property
+    def count(self) -> int | None:
+        """How many values there are; None for a range of DOUBLE."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the values are finitely many, each with the same share of 0..1."""
+
+    def position(self, value: Value) -> float:
+        """Where a value lies; for a finite axis ``value`` gives it back."""
+
+    def value(self, position: float) -> Value:
+        """The value at a position, or the nearest there is."""
+
+    def same(self, value: Value) -> tuple[Value, ...]:
+        """The values that are meant by a number or word: most often one, or none."""
+
+    def after(self, first: Value | None) -> Iterator[Value]:
+        """All values of a finite axis, once each: upwards from ``first``, and those before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubles:
+    """A DOUBLE between two bounds; equal bounds are one point."""
+
+    low: float
+    high: float
+    stretch: Stretch
+
+    @property
+    def count(self) -> int | None:
+        """One, or no end of them."""
+        return 1 if self.low == self.high else None
+
+    @property
+    def is_even(self) -> bool:
+        """Only a single value is."""
+        return self.low == self.high
+
+    def position(self, value: Value) -> float:
+        """Halves are compared where the range is wider than a float."""
+        number = float(value)
+        if self.stretch.span == math.inf:
+            return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        return self.stretch.position(number - self.low)
+
+    def value(self, position: float) -> Value:
+        """Never outside the bounds."""
+        if self.stretch.span == math.inf:
+            return self.low * (1 - position) + self.high * position
+        return min(max(self.low + self.stretch.offset(position), self.low), self.high)
+
+    def same(self, value: Value) -> tuple[Value, ...]:
+        """The number itself, within the bounds."""
+        inside = not isinstance(value, str) and self.low <= value <= self.high
+        return (float(value),) if inside else ()
+
+    def after(self, first: Value | None) -> Iterator[Value]:
+        """Only a single point can be listed.  Raises ValueError for a range."""
+        del first
+        if self.count is None:
+            raise ValueError("a range of DOUBLE has no list of values")
+        return iter((self.low,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integers:
+    """An INTEGER between two bounds.  Each number is a cell of 0..1 with itself in the middle."""
+
+    low: int
+    count: int
+    stretch: Stretch
+
+    @property
+    def is_even(self) -> bool:
+        """On a logarithm some numbers have more of it."""
+        return self.stretch.scale not in LOGS or self.count == 1
+
+    def position(self, value: Value) -> float:
+        """The middle of the number's cell."""
+        index = int(value) - self.low
+        if self.is_even:
+            return (index + 0.5) / self.count
+        return self.stretch.position(index + 0.5)
+
+    def value(self, position: float) -> Value:
+        """The number in whose cell a position lies."""
+        cells = position * self.count if self.is_even else self.stretch.offset(position)
+        return self.low + min(int(cells), self.count - 1)
+
+    def same(self, value: Value) -> tuple[Value, ...]:
+        """The whole number, within the bounds."""
+        if isinstance(value, str) or not float(value).is_integer():
+            return ()
+        number = int(value)
+        return (number,) if self.low <= number < self.low + self.count else ()
+
+    def after(self, first: Value | None) -> Iterator[Value]:
+        """Never a list: there may be very many."""
+        start = self.low if first is None else int(first)
+        return chain(range(start, self.low + self.count), range(self.low, start))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """The values of a DISCRETE or CATEGORICAL parameter, with ascending positions."""
+
+    values: tuple[Value, ...]
+    positions: tuple[float, ...]
+    is_even: bool
+    indexes: Mapping[Value, int]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.values)
+
+    def position(self, value: Value) -> float:
+        """By the place in the list."""
+        return self.positions[self.indexes[value]]
+
+    def value(self, position: float) -> Value:
+        """By equal shares, or else the nearest."""
+        if self.is_even:
+            return self.values[min(int(position * self.count), self.count - 1)]
+        right = min(max(bisect_left(self.positions, position), 1), self.count - 1)
+        left = right - 1
+        nearer = position - self.positions[left] <= self.positions[right] - position
+        return self.values[left if nearer else right]
+
+    def same(self, value: Value) -> tuple[Value, ...]:
+        """Words are equal; numbers within 1e-10 (contracts/vertex-sdk.md 8)."""
+        if value in self.indexes:
+            return (self.values[self.indexes[value]],)
+        return tuple(each for each in self.values if _is_near(each, value))
+
+    def after(self, first: Value | None) -> Iterator[Value]:
+        """In the study's order."""
+        start = 0 if first is None else self.indexes[first]
+        return iter(self.values[start:] + self.values[:start])
+
+
+def axis_of(spec: ParameterSpec) -> Axis:
+    """The values of a parameter that admission has let pass."""
+    if spec.kind is ParameterKind.CATEGORICAL:
+        return _ranked(tuple(str(value) for value in spec.values))
+    if spec.kind is ParameterKind.DISCRETE:
+        return _discrete(tuple(float(value) for value in spec.values), spec.scale)
+    low, high = spec.bounds or (0.0, 0.0)
+    if spec.kind is ParameterKind.DOUBLE:
+        stretch = stretched(float(low), float(high) - float(low), spec.scale)
+        return Doubles(low=float(low), high=float(high), stretch=stretch)
+    count = int(high) - int(low) + 1
+    stretch = stretched(low - 0.5, float(count), spec.scale)
+    return Integers(low=int(low), count=count, stretch=stretch)
+
+
+def _discrete(values: tuple[float, ...], scale: Scale) -> Axis:
+    """Without a scale the values are steps of equal width, whatever lies between them."""
+    stretch = stretched(values[0], values[-1] - values[0], scale)
+    positions = tuple(stretch.position(value - values[0]) for value in values)
+    if scale is Scale.NONE or any(one >= other for one, other in pairwise(positions)):
+        return _ranked(values)
+    return _listed(values, positions, is_even=len(values) == 1)
+
+
+def _ranked(values: tuple[Value, ...]) -> Axis:
+    once = tuple(dict.fromkeys(values))
+    positions = tuple((index + 0.5) / len(once) for index in range(len(once)))
+    return _listed(once, positions, is_even=True)
+
+
+def _listed(values: tuple[Value, ...], positions: tuple[float, ...], *, is_even: bool) -> Axis:
+    indexes = {value: index for index, value in enumerate(values)}
+    return Listed(values=values, positions=positions, is_even=is_even, indexes=indexes)
+
+
+def _is_near(one: Value, other: Value) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return False
+    return abs(one - other) <= DISCRETE_GAP

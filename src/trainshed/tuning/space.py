@@ -1,0 +1,156 @@
+"""The search space of a study: its parameters at every depth, and its points (R19).
+
+The tree of conditional parameters is kept as a list in which a parent comes before its children.
+A point is walked along it, and what is inactive is left out: no value is made up for it.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.model.study import ParameterSpec, StudySpec
+from trainshed.model.trials import Value, Values
+from trainshed.tuning.scales import Axis, axis_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """One parameter at one place of the tree; a name may be at several that exclude each other."""
+
+    index: int
+    name: str
+    axis: Axis
+    default: Value | None = None
+    parent: int | None = None
+    """The index of the parameter above; None: it is always active."""
+    parent_values: frozenset[Value] = frozenset()
+    """It is active while the parent is, and has one of these values."""
+
+    def is_active(self, chosen: Mapping[int, Value]) -> bool:
+        """Whether it exists beside the values that were chosen, by index."""
+        if self.parent is None:
+            return True
+        return self.parent in chosen and chosen[self.parent] in self.parent_values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """All dimensions, in the order of the study's parameters, children after their parent."""
+
+    dimensions: tuple[Dimension, ...]
+    size: int | None
+    """How many points there are; None: no end of them."""
+
+    def walk(self, choose: Callable[[Dimension], Value]) -> Values:
+        """The point that has the chosen value for each dimension that is then active."""
+        chosen: dict[int, Value] = {}
+        for dimension in self.dimensions:
+            if dimension.is_active(chosen):
+                chosen[dimension.index] = choose(dimension)
+        return self.point(chosen)
+
+    def point(self, chosen: Mapping[int, Value]) -> Values:
+        """The point of values by index, in the study's order."""
+        return tuple((self.dimensions[index].name, chosen[index]) for index in sorted(chosen))
+
+    def chosen(self, values: Values) -> dict[int, Value] | None:
+        """The values of a trial by index; None where they are no point of this space.
+
+        A trial of an earlier study may have other parameters, or values outside these ranges.
+        """
+        given, chosen = dict(values), dict[int, Value]()
+        for dimension in self.dimensions:
+            if dimension.is_active(chosen):
+                value = given.get(dimension.name)
+                same = () if value is None else dimension.axis.same(value)
+                if not same:
+                    return None
+                chosen[dimension.index] = same[0]
+        return chosen if len(chosen) == len(values) else None
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether any parameter says where to begin."""
+        return any(dimension.default is not None for dimension in self.dimensions)
+
+
+def space_of(study: StudySpec) -> Space:
+    """The space of a study that admission has let pass."""
+    dimensions: list[Dimension] = []
+    for parameter in study.parameters:
+        _add(dimensions, parameter, None, frozenset())
+    return Space(dimensions=tuple(dimensions), size=_size(dimensions))
+
+
+def points(space: Space, choices: Callable[[Dimension], Iterator[Value]]) -> Iterator[Values]:
+    """Every point that can be made of the choices, once; the last parameter varies fastest.
+
+    Lazily, since ranges may be huge, and without recursion, since trees may be deep.
+    """
+    chosen: dict[int, Value] = {}
+    levels: list[tuple[int, Iterator[Value]]] = []
+    at: int | None = 0
+    while at is not None:
+        for dimension in space.dimensions[at:]:
+            if dimension.is_active(chosen):
+                values = choices(dimension)
+                chosen[dimension.index] = next(values)
+                levels.append((dimension.index, values))
+        yield space.point(chosen)
+        at = _turned(chosen, levels)
+
+
+_OVER: Final = object()
+
+
+def _turned(chosen: dict[int, Value], levels: list[tuple[int, Iterator[Value]]]) -> int | None:
+    """Give the last dimension that has a further value that one; the place behind it, or None."""
+    while levels:
+        index, values = levels[-1]
+        value = next(values, _OVER)
+        if value is not _OVER:
+            chosen[index] = value  # type: ignore[assignment]  # all but the mark are values
+            return index + 1
+        del chosen[index]
+        levels.pop()
+    return None
+
+
+def _add(
+    dimensions: list[Dimension],
+    spec: ParameterSpec,
+    parent: Dimension | None,
+    parent_values: frozenset[Value],
+) -> None:
+    axis = axis_of(spec)
+    default = () if spec.default is None else axis.same(spec.default)
+    own = Dimension(
+        index=len(dimensions),
+        name=spec.parameter_id,
+        axis=axis,
+        default=default[0] if default else None,
+        parent=parent.index if parent else None,
+        parent_values=parent_values,
+    )
+    dimensions.append(own)
+    for condition in spec.conditions:
+        under = [value for each in condition.parent_values for value in axis.same(each)]
+        _add(dimensions, condition.parameter, own, frozenset(under))
+
+
+def _size(dimensions: Sequence[Dimension]) -> int | None:
+    """From the leaves up: children come behind their parent, so backwards is upwards."""
+    children: dict[int | None, list[tuple[Dimension, int]]] = {}
+    for own in reversed(dimensions):
+        if own.axis.count is None:
+            return None
+        below = children.get(own.index, [])
+        met = frozenset[Value]().union(*(child.parent_values for child, _ in below))
+        size = own.axis.count - len(met) + sum(_under(value, below) for value in met)
+        children.setdefault(own.parent, []).append((own, size))
+    return math.prod(size for _, size in children.get(None, []))
+
+
+def _under(value: Value, below: Sequence[tuple[Dimension, int]]) -> int:
+    return math.prod(size for child, size in below if value in child.parent_values)

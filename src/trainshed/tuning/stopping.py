@@ -1,0 +1,63 @@
+"""Which trials are stopped before their time, and what is predicted of those that were (R19).
+
+The rules are those of contracts/vertex-sdk.md 8, one file each.  They judge ACTIVE trials only, by
+one objective: a study with several is never stopped early.  Whatever a rule says, the trial that
+has measured the best value of all is never stopped.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from trainshed.model.study import ConvexRule, DecayCurveRule, MedianRule, Metric, StudySpec
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.tuning.convex import predictions, stopped_by_convex
+from trainshed.tuning.curves import curves
+from trainshed.tuning.decay_curve import stopped_by_decay_curve
+from trainshed.tuning.median import stopped_by_median
+from trainshed.tuning.ranking import objectives
+
+Judge = Callable[[StudySpec, Metric, Any, Sequence[TrialRecord]], Mapping[int, str]]
+
+#: How each rule judges.
+JUDGES: Final[Mapping[type, Judge]] = {
+    MedianRule: stopped_by_median,
+    DecayCurveRule: stopped_by_decay_curve,
+    ConvexRule: stopped_by_convex,
+}
+
+
+def to_stop(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, str]:
+    """The number of each ACTIVE trial to be stopped, and why; by number."""
+    metric = _objective(study)
+    if study.stopping is None or metric is None:
+        return {}
+    judged = JUDGES[type(study.stopping)](study, metric, study.stopping, trials)
+    leaders = _leaders(metric, trials) if judged else frozenset()
+    return {number: judged[number] for number in sorted(judged) if number not in leaders}
+
+
+def predicted(study: StudySpec, trials: Sequence[TrialRecord]) -> Mapping[int, Measurement]:
+    """What becomes the final measurement of trials that were stopped early, by number.
+
+    Only ``ConvexRule`` predicts.  Of each trial that is STOPPING it says what to store as ``final``
+    when it ends, and with ``update_all_stopped_trials`` also what to replace that of SUCCEEDED
+    ones with.  A trial that is absent keeps what it has measured itself.
+    """
+    metric = _objective(study)
+    if metric is None or not isinstance(study.stopping, ConvexRule):
+        return {}
+    return predictions(study, metric, study.stopping, trials)
+
+
+def _objective(study: StudySpec) -> Metric | None:
+    """The only objective; None where there are several."""
+    goals = objectives(study)
+    return goals[0] if len(goals) == 1 else None
+
+
+def _leaders(metric: Metric, trials: Sequence[TrialRecord]) -> frozenset[int]:
+    """The trials that have measured the best value of all."""
+    counted = (trial for trial in trials if trial.state is not TrialState.INFEASIBLE)
+    all_curves = curves(metric, counted, by_time=False)
+    top = max((curve.best for curve in all_curves), default=0.0)
+    return frozenset(curve.number for curve in all_curves if curve.best == top)

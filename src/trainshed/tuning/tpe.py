@@ -1,0 +1,162 @@
+"""Optuna's TPE over a study that is rebuilt in memory from the trials (R19).
+
+Optuna would keep a study of its own, in step with ours; rebuilt, there is only one truth.  The
+conditions of a parameter are known here, so parameters that exist together are drawn together,
+where Optuna would have to find that out from the trials.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from trainshed.model.trials import Value, Values
+from trainshed.tuning.known import Known, Tried
+from trainshed.tuning.random_search import chance
+from trainshed.tuning.space import Dimension, Space
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+#: A longer list of steps is drawn from like a range.
+STEPS_MAX: Final = 1 << 20
+
+_STUDY: Final = "study"
+
+#: Optuna wants a time for every trial, and does not look at it.
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+class _Record(FrozenTrial):
+    """A trial that the storage may keep as it is: nobody else has it, and copies are dear."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Record":
+        return self
+
+
+class ParzenTrees:
+    """A space as Optuna has it, and the finished trials of one batch in it."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        """Trials are told with the first question."""
+        self._space = space
+        self._seed = seed
+        self._distributions = {
+            str(each.index): _distribution(each)
+            for each in space.dimensions
+            if each.axis.count != 1
+        }
+        self._storage = optuna.storages.InMemoryStorage()
+        self._study_id = -1
+        self._pending = 0
+
+    def point(self, known: Known) -> Values:
+        """The point that looks best.  In a batch ``finished`` stays, and ``pending`` grows."""
+        if self._study_id < 0:
+            self._rebuild(known)
+        for tried in known.pending[self._pending :]:
+            self._tell(tried, TrialState.RUNNING)
+        self._pending = len(known.pending)
+        seed = chance(self._seed, known.number, "tpe").getrandbits(32)
+        sampler = optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=1
+        )
+        study = optuna.load_study(study_name=_STUDY, storage=self._storage, sampler=sampler)
+        return self._space.point(self._sampled(study, sampler))
+
+    def _sampled(
+        self, study: optuna.Study, sampler: optuna.samplers.BaseSampler
+    ) -> dict[int, Value]:
+        """Parameters under the same condition at once, those above before those below."""
+        asking = self._storage.get_trial(self._asking)
+        chosen: dict[int, Value] = {}
+        for group in _groups(self._space):
+            if not group[0].is_active(chosen):
+                continue
+            names = [str(each.index) for each in group if each.axis.count != 1]
+            wanted = {name: self._distributions[name] for name in names}
+            found = sampler.sample_relative(study, asking, wanted)
+            for each in group:
+                chosen[each.index] = _value(each, found.get(str(each.index), 0))
+        return chosen
+
+    def _rebuild(self, known: Known) -> None:
+        losses = next(tried.losses for tried in known.succeeded if tried.losses)
+        directions = [optuna.study.StudyDirection.MINIMIZE] * len(losses)
+        self._study_id = self._storage.create_new_study(directions, _STUDY)
+        self._asking = self._storage.create_new_trial(self._study_id)
+        scales = _scales(known.finished)
+        for tried in known.finished:
+            # Optuna takes a trial without a value for worse than any with one
+            self._tell(tried, TrialState.COMPLETE if tried.losses else TrialState.PRUNED, scales)
+
+    def _tell(self, tried: Tried, state: TrialState, scales: Sequence[float] = ()) -> None:
+        params = {
+            str(index): _inner(self._space.dimensions[index], value)
+            for index, value in tried.chosen.items()
+            if str(index) in self._distributions
+        }
+        record = _Record(
+            number=-1,
+            trial_id=-1,
+            state=state,
+            value=None,
+            values=tried.losses,
+            datetime_start=_EPOCH,
+            datetime_complete=_EPOCH if state.is_finished() else None,
+            params=params,
+            distributions={name: self._distributions[name] for name in params},
+            user_attrs={},
+            system_attrs={},
+            intermediate_values={},
+        )
+        if tried.losses:
+            for name, (excess, scale) in enumerate(zip(tried.excesses, scales, strict=True)):
+                record.set_constraint(str(name), excess / scale)
+        self._storage.create_new_trial(self._study_id, record)
+
+
+def _scales(finished: Sequence[Tried]) -> tuple[float, ...]:
+    """The largest excess of each limit, so that no unit outweighs another's."""
+    columns = zip(*(tried.excesses for tried in finished), strict=True)
+    return tuple(max(map(abs, column)) or 1.0 for column in columns)
+
+
+def _groups(space: Space) -> Sequence[Sequence[Dimension]]:
+    """Dimensions that are active together; a parent's group comes before its children's."""
+    groups: dict[tuple[int | None, frozenset[Value]], list[Dimension]] = {}
+    for each in space.dimensions:
+        groups.setdefault((each.parent, each.parent_values), []).append(each)
+    return tuple(groups.values())
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution:
+    axis = dimension.axis
+    if isinstance(axis.value(0.5), str):
+        return CategoricalDistribution(range(axis.count or 0))
+    if _has_steps(dimension):
+        return IntDistribution(0, (axis.count or 1) - 1)
+    return FloatDistribution(0.0, 1.0)
+
+
+def _has_steps(dimension: Dimension) -> bool:
+    axis = dimension.axis
+    return axis.is_even and axis.count is not None and axis.count <= STEPS_MAX
+
+
+def _inner(dimension: Dimension, value: Value) -> float:
+    position = dimension.axis.position(value)
+    return int(position * (dimension.axis.count or 1)) if _has_steps(dimension) else position
+
+
+def _value(dimension: Dimension, inner: float) -> Value:
+    if _has_steps(dimension):
+        return dimension.axis.value((inner + 0.5) / (dimension.axis.count or 1))
+    return dimension.axis.value(inner)

@@ -1,0 +1,103 @@
+"""``report``: two files from what a server says of a study."""
+
+import builtins
+import sys
+
+import pytest
+
+from cli.conftest import ELSEWHERE
+from cli.standin import StandIn
+from service.study_documents import NAME, many, ml, ml_trial, vertex
+
+ML = ml([ml_trial(1, value=0.5, step=3, lr=0.1)], state="SUCCEEDED")
+PATHS = {
+    f"/v1/{NAME}": vertex(many(6)),
+    "/v1/projects/local/jobs/census_1": ML,
+    "/v1/projects/local/jobs/plain": {"jobId": "plain", "trainingInput": {}, "state": "RUNNING"},
+}
+
+
+def answer(_verb, path, _document):
+    if path in PATHS:
+        return 200, PATHS[path]
+    return 404, {"error": {"code": 404, "status": "NOT_FOUND", "message": "there is no such job"}}
+
+
+@pytest.fixture(autouse=True)
+def server(monkeypatch, home):
+    for name in ELSEWHERE:
+        monkeypatch.delenv(name, raising=False)
+    with StandIn(answer) as found:
+        found.note(home / "data")
+        yield found
+
+
+def test_a_running_study_is_reported_as_it_stands(trainshed, tmp_path):
+    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "r")
+    assert done.code == 0, done.err
+    assert done.out == "page: r/study-77.html\ntable: r/study-77.csv\n"
+    assert f"trainshed ai hp-tuning-jobs report {NAME}" in done.err
+    assert "<!DOCTYPE html>" in (tmp_path / "r/study-77.html").read_text()
+    assert len((tmp_path / "r/study-77.csv").read_text().splitlines()) == 7
+
+
+def test_json_tells_where_the_files_are(trainshed, tmp_path):
+    done = trainshed("ai-platform", "jobs", "report", "census_1", "--format", "json")
+    assert done.code == 0, done.err
+    assert done.json == {
+        "name": "census_1",
+        "state": "SUCCEEDED",
+        "trials": 1,
+        "best": [1],
+        "page": "study-census_1.html",
+        "table": "study-census_1.csv",
+    }
+    assert done.err == ""
+    assert (tmp_path / "study-census_1.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("ai-platform", "jobs", "report", "plain"), 2, "plain is no tuning job"),
+        (("ai-platform", "jobs", "report", "other"), 1, "NOT_FOUND: there is no such job"),
+        (("ai", "hp-tuning-jobs", "report", "projects/p/jobs/x"), 2, "is not the name of a tuning"),
+        (("ai", "hp-tuning-jobs", "report"), 2, "NAME"),
+    ],
+)
+def test_what_has_no_report_is_a_sentence(trainshed, words, code, told, tmp_path):
+    done = trainshed(*words)
+    assert (done.code, told in done.err) == (code, True), done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(trainshed, tmp_path):
+    (tmp_path / "file").touch()
+    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "file/x.html")
+    assert done.code == 1
+    assert done.err.startswith("error: file")
+
+
+@pytest.mark.parametrize("missing", ["plotly", "optuna"])
+def test_a_missing_package_is_named_with_what_brings_it(trainshed, monkeypatch, missing, tmp_path):
+    for name in list(sys.modules):
+        if (
+            name.partition(".")[0] == missing
+            or "study_report.figures" in name
+            or ("study_report.optuna" in name or "study_report.page" in name)
+        ):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without(missing, builtins.__import__))
+    done = trainshed("ai", "hp-tuning-jobs", "report", NAME)
+    assert done.code == 1
+    assert f"{missing} is not installed; pip install 'trainshed[server,report]'" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def without(package, real):
+    def load(name, *rest, **more):
+        if name.partition(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+        return real(name, *rest, **more)
+
+    return load

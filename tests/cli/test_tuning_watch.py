@@ -1,0 +1,258 @@
+"""``watch`` of a tuning job: its trials on one screen, its changes as lines, its parts as JSON."""
+
+import json
+import os
+import signal
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.conftest import ELSEWHERE
+from cli.standin import StandIn
+from cli.terminal_process import Terminal
+from server_process import TRAINSHED
+from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
+from trainshed.cli import tuning_watch
+from trainshed.cli.tuning_changes import changes
+from trainshed.cli.tuning_watch_view import TuningView, groups
+from trainshed.service.study_view import ranked, view_of
+
+NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)
+DONE = {"state": "JOB_STATE_SUCCEEDED", "endTime": "2026-11-20T20:10:10Z"}
+
+
+def screen(document, *, lines=24, columns=100, colour=False):
+    size = os.terminal_size((columns, lines))
+    return TuningView(colour=colour).lines(view_of(document), size, NOW)
+
+
+def story():
+    """A study from its first look to its end."""
+    first = trial(1, "ACTIVE", lr=0.1, opt="sgd")
+    good = trial(1, final=(5, {"accuracy": 0.5}), lr=0.1, opt="sgd")
+    better = trial(2, final=(5, {"accuracy": 0.75}), lr=0.01, opt="adam")
+    bad = trial(3, "INFEASIBLE", reason="accuracy was not reported", lr=1.0)
+    yield vertex(state="JOB_STATE_PENDING")
+    yield vertex([first, trial(2, "ACTIVE", lr=0.01, opt="adam")])
+    yield vertex([good, better, trial(3, "ACTIVE", lr=1.0)])
+    yield vertex([good, better, bad], **DONE)
+
+
+@pytest.fixture
+def serving(monkeypatch, home):
+    """Serves documents one after the other, and the last one for ever."""
+    monkeypatch.setattr(tuning_watch, "ASK_S", 0.01)
+    for name in ELSEWHERE:
+        monkeypatch.delenv(name, raising=False)
+    found = []
+
+    def serve(*documents):
+        left = list(documents)
+
+        def answer(_verb, path, _document):
+            if path.startswith("/trainshed/"):
+                return 200, {"name": documents[0].get("name", "projects/local/jobs/census_1")}
+            return 200, left.pop(0) if len(left) > 1 else left[0]
+
+        server = StandIn(answer)
+        server.__enter__()
+        found.append(server)
+        server.note(home / "data")
+        return server
+
+    yield serve
+    for server in found:
+        server.__exit__()
+
+
+def test_elsewhere_every_change_is_a_line_and_the_best_are_the_end(trainshed, serving):
+    serving(*story())
+    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[:10] == [
+        "tuned: PENDING; 0 of 24",
+        "tuned: RUNNING; 2 of 24: 2 running",
+        "trial 1: ACTIVE: lr=0.1 opt=sgd",
+        "trial 2: ACTIVE: lr=0.01 opt=adam",
+        "trial 1: SUCCEEDED: accuracy 0.5 at step 5",
+        "trial 2: SUCCEEDED: accuracy 0.75 at step 5, the best so far",
+        "trial 3: ACTIVE: lr=1",
+        "tuned: SUCCEEDED; 3 of 24: 2 succeeded, 1 infeasible",
+        "trial 3: INFEASIBLE: accuracy was not reported",
+        "",
+    ]
+    assert lines[10].split() == ["TRIAL", "STATE", "STEP", "ACCURACY", "PARAMETERS"]
+    assert lines[12].split() == ["*", "2", "SUCCEEDED", "5", "0.75", "lr=0.01", "opt=adam"]
+    assert lines[-1] == "state: SUCCEEDED"
+    assert "\x1b" not in done.out
+
+
+def test_a_study_that_fails_ends_the_command_with_1(trainshed, serving):
+    error = {"code": 9, "message": "the first 3 trials failed"}
+    serving(vertex([trial(1, "INFEASIBLE", reason="r")], state="JOB_STATE_FAILED", error=error))
+    done = trainshed("ai", "hp-tuning-jobs", "watch", NAME)
+    assert done.code == 1
+    assert "error: the first 3 trials failed" in done.out.splitlines()
+    assert "no trial has succeeded" in done.out
+
+
+def test_json_is_a_line_for_the_study_and_each_trial_that_has_changed(trainshed, serving):
+    serving(*story())
+    done = trainshed("ai", "hp-tuning-jobs", "watch", NAME, "--format", "json")
+    told = [json.loads(line) for line in done.out.splitlines()]
+    assert [next(iter(line)) for line in told] == [
+        "job", "job", "trial", "trial", "trial", "trial", "trial", "job", "trial",
+    ]  # fmt: skip
+    assert all("trials" not in line["job"] for line in told if "job" in line)
+    assert told[-2]["job"]["state"] == "JOB_STATE_SUCCEEDED"
+    assert told[-1]["trial"]["infeasibleReason"] == "accuracy was not reported"
+
+
+@pytest.mark.parametrize(
+    "words", [("jobs", "watch", "census_1"), ("ai-platform", "jobs", "watch", "census_1")]
+)
+def test_an_ml_v1_study_is_watched_by_either_name(trainshed, serving, words):
+    running = [ml_trial(1, value=0.5, step=3, lr=0.1), ml_trial(2, "RUNNING", lr=0.2)]
+    ended = [running[0], ml_trial(2, value=0.25, step=4, lr=0.2)]
+    serving(ml(running), ml(running), ml(ended, state="SUCCEEDED"))
+    done = trainshed(*words)
+    assert done.code == 0, done.err
+    assert "trial 1: SUCCEEDED: loss 0.5 at step 3, the best so far" in done.out
+    assert "trial 2: SUCCEEDED: loss 0.25 at step 4, the best so far" in done.out
+    again = trainshed(*words, "--format", "json")
+    told = [json.loads(line) for line in again.out.splitlines()]
+    assert "trials" not in told[0]["job"]["trainingOutput"]
+    assert [line["trial"]["trialId"] for line in told[1:]] == ["1", "2"]
+
+
+def test_a_vertex_study_is_watched_as_any_job(trainshed, serving):
+    serving(*story())
+    assert trainshed("jobs", "watch", NAME).out.splitlines()[-1] == "state: SUCCEEDED"
+
+
+def test_a_terminal_shows_the_study_in_place_and_ctrl_c_leaves_it(serving, home):
+    server = serving(vertex([trial(1, final=(5, {"accuracy": 0.5}), lr=0.1)]))
+    environ = {k: v for k, v in os.environ.items() if k not in ELSEWHERE}
+    environ["TRAINSHED_DATA_DIR"] = str(home / "data")
+    argv = [TRAINSHED, "ai", "hp-tuning-jobs", "watch", NAME]
+    with Terminal(argv, env=environ, lines=20, columns=90) as terminal:
+        terminal.wait_until(lambda lines: any("lr=0.1" in line for line in lines))
+        shown = terminal.screen()
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.wait() == 130
+    assert shown[0].startswith("tuned: RUNNING for ")
+    assert shown[1] == "trials 1 of 24: 1 succeeded"
+    assert shown[2] == "best: trial 1, accuracy 0.5 at step 5: lr=0.1"
+    assert shown[6].split() == ["*", "1", "SUCCEEDED", "5", "0.5", "lr=0.1"]
+    assert f"trainshed ai hp-tuning-jobs cancel {NAME}" in terminal.text
+    assert "\x1b[?7h\x1b[?25h" in terminal.text
+    assert {verb for verb, *_ in server.seen} == {"GET"}
+
+
+def test_the_view_tells_state_counts_best_and_time():
+    running = trial(3, "ACTIVE", measured=[(4, {"accuracy": 0.25})], lr=0.5)
+    shown = screen(vertex([*many(2), running]))
+    assert shown[0] == "tuned: RUNNING for 0:12:31"
+    assert shown[1] == "trials 3 of 24: 2 succeeded, 1 running"
+    assert shown[2].startswith("best: trial 2, accuracy 0.790818 at step 5: lr=0.01918171")
+    assert shown[-1].split() == ["3", "ACTIVE", "4", "0.25", "lr=0.5"]
+    assert screen(vertex(many(2), **DONE))[0] == "tuned: SUCCEEDED after 0:10:00"
+
+
+def test_the_view_shows_errors_and_reasons():
+    document = vertex([trial(1, "INFEASIBLE", reason="it was nan", lr=1)], error={"message": "e!"})
+    shown = screen(document)
+    assert "e!" in shown
+    assert shown[-1].endswith("lr=1; it was nan")
+
+
+def test_the_view_of_several_objectives_names_the_front():
+    trials = [trial(n, final=(1, {"accuracy": n, "seconds": n})) for n in range(1, 16)]
+    shown = screen(vertex(trials, metrics=[ACCURACY, SECONDS]), columns=200)
+    assert shown[2] == "Pareto front: trials 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 3 more"
+
+
+def test_a_thousand_trials_are_one_screen():
+    going = [trial(n, "ACTIVE", lr=0.1) for n in range(1001, 1051)]
+    document = vertex([*many(1000), *going], maxTrialCount=2000)
+    shown = screen(document, lines=40, columns=120)
+    assert len(shown) == 39
+    assert all(len(line) <= 120 for line in shown)
+    places = [shown.index(title) for title in ("running", "best", "newest")]
+    assert places == sorted(places)
+    numbers = [line.lstrip("* ").split()[0] for line in shown[places[1] + 1 : places[2]]]
+    best = [str(t.number) for t in ranked(view_of(document))]
+    assert numbers == best[: len(numbers)]
+    assert len(numbers) >= 8
+    assert shown[places[2] + 1].split()[0] == "1000"
+    listed = sum(line.lstrip("* ")[:1].isdigit() for line in shown[6:])
+    assert shown[-1] == f"and {1050 - listed} more"
+
+
+def test_the_best_trial_is_painted():
+    shown = screen(vertex(many(3)), colour=True)
+    assert [line for line in shown if line.startswith("\x1b[1;32m*")]
+
+
+def test_what_others_named_is_harmless_on_a_terminal():
+    evil = "a\x1b[2Jb\nc"
+    done = trial(1, final=(1, {evil: 1.0}), **{evil: evil})
+    document = vertex(
+        [done, trial(2, "INFEASIBLE", reason=evil)], displayName=evil,
+        metrics=[{"metricId": evil}], parameters=[], error={"message": evil},
+    )  # fmt: skip
+    for line in (*screen(document), *changes(None, view_of(document))):
+        assert "\x1b" not in line
+        assert "\n" not in line
+
+
+@given(
+    count=st.integers(0, 60),
+    going=st.integers(0, 30),
+    lines=st.integers(1, 50),
+    columns=st.integers(10, 140),
+)
+def test_the_view_fits_every_screen(count, going, lines, columns):
+    trials = [*many(count), *(trial(count + n, "ACTIVE", lr=0.1) for n in range(1, going + 1))]
+    shown = screen(vertex(trials), lines=lines, columns=columns)
+    assert len(shown) <= max(lines - 1, 0)
+    assert all(len(line) <= max(columns, 35) for line in shown)
+
+
+@given(count=st.integers(0, 60), going=st.integers(0, 30), room=st.integers(-5, 60))
+def test_groups_show_no_trial_twice_and_count_the_rest(count, going, room):
+    trials = [*many(count), *(trial(count + n, "ACTIVE", lr=0.1) for n in range(1, going + 1))]
+    view = view_of(vertex(trials))
+    found = groups(view, room)
+    numbers = [t.number for _, shown in found for t in shown]
+    assert len(numbers) == len(set(numbers))
+    rest = len(trials) - len(numbers)
+    assert (found[-1][0] == f"and {rest} more") is (rest > 0)
+    if view.leaders and len(trials) > 0:
+        assert view.leaders[0].number in numbers, "the best trial is always seen"
+
+
+def test_changes_of_a_study_that_stands_still_are_none():
+    view = view_of(vertex(many(5)))
+    assert list(changes(view, view)) == []
+    later = view_of(vertex(many(6)))
+    assert len(list(changes(view, later))) == 1
+
+
+def test_a_large_study_is_asked_for_less_often(monkeypatch):
+    paused = []
+    states = iter(["JOB_STATE_RUNNING", "JOB_STATE_RUNNING", "JOB_STATE_SUCCEEDED"])
+
+    class Followed:
+        pause = paused.append
+
+        def job(self):
+            return {"state": next(states)}
+
+    clock = iter([0.0, 2.0, 2.0, 2.01, 3.0])
+    monkeypatch.setattr(tuning_watch.time, "monotonic", lambda: next(clock))
+    list(tuning_watch._documents(Followed()))
+    assert paused == [2.0 / tuning_watch.SHARE_MAX, tuning_watch.ASK_S]

@@ -1,0 +1,271 @@
+"""Studies on this machine: real programs that report with Google's own cloudml-hypertune."""
+
+import json
+
+import pytest
+
+from e2e.support import (
+    FINAL,
+    IMAGE,
+    PARENT,
+    PROJECT,
+    good,
+    log_lines,
+    native,
+    serving,
+    wait_until,
+)
+
+TUNING = f"/v1/{PARENT}/hyperparameterTuningJobs"
+
+#: Reports a learning curve, and says what it was told.
+TRAINER = """\
+import argparse, json, os, sys, time
+import hypertune
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--opt")
+parser.add_argument("--job-dir")
+args = parser.parse_args()
+spec = json.loads(os.environ.get("CLUSTER_SPEC", "{}"))
+config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+print("told", json.dumps({
+    "trial": os.environ["CLOUD_ML_TRIAL_ID"],
+    "job": os.environ["CLOUD_ML_JOB_ID"],
+    "spec": spec.get("task", {}).get("trial"),
+    "config": config.get("task", {}).get("trial"),
+    "model": os.environ.get("AIP_MODEL_DIR"),
+    "dir": args.job_dir,
+    "lr": args.lr,
+}), flush=True)
+if config.get("task", {}).get("type", "chief") in ("chief", "master"):
+    tuner = hypertune.HyperTune()
+    for step in range(1, 6):
+        value = 1 - (args.lr - 0.3) ** 2 - 0.5 / step
+        tuner.report_hyperparameter_tuning_metric("accuracy", value, step)
+        time.sleep({pause})
+"""
+
+
+def study(code=TRAINER, *, trials=4, parallel=2, workers=0, pause=0.02, **spec):
+    container = {
+        "imageUri": IMAGE,
+        "command": ["python", "-c", code.replace("{pause}", str(pause))],
+    }
+    pools = [
+        {
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "replicaCount": str(count),
+            "containerSpec": container,
+        }
+        for count in (1, workers)
+        if count
+    ]
+    return {
+        "displayName": "digits",
+        "maxTrialCount": trials,
+        "parallelTrialCount": parallel,
+        "studySpec": {
+            "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+            "parameters": [
+                {
+                    "parameterId": "lr",
+                    "scaleType": "UNIT_LINEAR_SCALE",
+                    "doubleValueSpec": {"minValue": 0.0, "maxValue": 1.0},
+                },
+                {"parameterId": "opt", "categoricalValueSpec": {"values": ["adam", "sgd"]}},
+            ],
+            **spec,
+        },
+        "trialJobSpec": {
+            "workerPoolSpecs": pools,
+            "baseOutputDirectory": {"outputUriPrefix": "gs://tuning-bucket/out"},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("tuning"), "--anonymous") as found:
+        yield found
+
+
+def create(server, document):
+    return good(server.call("POST", TUNING, document))["name"]
+
+
+def ended(server, name, timeout_s=120):
+    def look():
+        found = good(server.call("GET", f"/v1/{name}"))
+        return found if found["state"] in FINAL else None
+
+    return wait_until(look, lambda: native(server, name, "/explain"), timeout_s=timeout_s)
+
+
+def told(server, name):
+    """What the programs of all replicas of all trials were told, by trial."""
+    found = {}
+    for line in log_lines(server, name):
+        if line["message"].startswith("told "):
+            found.setdefault(line["trial"], []).append(json.loads(line["message"][5:]))
+    return found
+
+
+def test_a_study_of_vertex_runs_to_its_end(server):
+    name = create(server, study())
+    found = ended(server, name)
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3", "4"]
+    heard = told(server, name)
+    for trial in found["trials"]:
+        assert trial["state"] == "SUCCEEDED"
+        assert trial["finalMeasurement"]["stepCount"] == "5"
+        values = {each["parameterId"]: each["value"] for each in trial["parameters"]}
+        (said,) = heard[trial["id"]]
+        assert said["trial"] == said["spec"] == trial["id"]
+        assert said["job"] == name.rpartition("/")[2]
+        assert said["model"].endswith(f"/out/{trial['id']}/model/")
+        assert said["lr"] == values["lr"]
+        assert trial["finalMeasurement"]["metrics"] == [
+            {"metricId": "accuracy", "value": pytest.approx(0.9 - (values["lr"] - 0.3) ** 2)}
+        ]
+        assert [each["stepCount"] for each in trial["measurements"]] == list("12345")
+        job = good(server.call("GET", f"/v1/{trial['customJob']}"))
+        assert job["displayName"] == f"digits-trial-{trial['id']}"
+        base = job["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+        assert base == f"gs://tuning-bucket/out/{trial['id']}/"
+
+
+def test_lists_leave_trials_out(server):
+    name = create(server, study(trials=1, parallel=1))
+    ended(server, name)
+    listed = good(server.call("GET", TUNING))["hyperparameterTuningJobs"]
+    assert name in {job["name"] for job in listed}
+    assert not any("trials" in job for job in listed)
+
+
+def test_trials_may_be_clusters(server):
+    name = create(server, study(trials=2, workers=2))
+    found = ended(server, name)
+    assert {trial["state"] for trial in found["trials"]} == {"SUCCEEDED"}
+    heard = told(server, name)
+    for trial in ("1", "2"):
+        assert len(heard[trial]) == 3
+        assert {said["config"] for said in heard[trial]} == {trial}
+        assert len({said["lr"] for said in heard[trial]}) == 1
+
+
+def test_the_log_of_one_trial(server):
+    name = create(server, study(trials=2))
+    ended(server, name)
+    lines = log_lines(server, name, trial="2")
+    assert lines
+    assert {line["trial"] for line in lines} == {"2"}
+    number = name.rpartition("/")[2]
+    wanted = f'resource.type="ml_job" AND resource.labels.job_id="{number}"'
+    body = {"resourceNames": [f"projects/{PROJECT}"], "orderBy": "timestamp asc", "pageSize": 1000}
+    every = good(server.call("POST", "/v2/entries:list", {**body, "filter": wanted}))["entries"]
+    label = "ml.googleapis.com/trial_id"
+    assert {each.get("labels", {}).get(label) for each in every} == {None, "1", "2"}
+    only = f'{wanted} AND labels."{label}"="1"'
+    some = good(server.call("POST", "/v2/entries:list", {**body, "filter": only}))["entries"]
+    assert some
+    assert {each["labels"][label] for each in some} == {"1"}
+
+
+def test_a_tuning_job_of_ai_platform(server):
+    document = {
+        "jobId": "census_1",
+        "trainingInput": {
+            "region": "us-central1",
+            "scaleTier": "CUSTOM",
+            "masterType": "n1-standard-4",
+            "jobDir": "gs://tuning-bucket/census",
+            "masterConfig": {
+                "imageUri": IMAGE,
+                "containerCommand": ["python", "-c", TRAINER.replace("{pause}", "0.01")],
+            },
+            "hyperparameters": {
+                "goal": "MAXIMIZE",
+                "hyperparameterMetricTag": "accuracy",
+                "maxTrials": 3,
+                "maxParallelTrials": 3,
+                "enableTrialEarlyStopping": True,
+                "params": [
+                    {
+                        "parameterName": "lr",
+                        "type": "DOUBLE",
+                        "minValue": 0.001,
+                        "maxValue": 1,
+                        "scaleType": "UNIT_LOG_SCALE",
+                    },
+                    {
+                        "parameterName": "opt",
+                        "type": "CATEGORICAL",
+                        "categoricalValues": ["adam", "sgd"],
+                    },
+                ],
+            },
+        },
+    }
+    jobs = f"/v1/projects/{PROJECT}/jobs"
+    good(server.call("POST", jobs, document))
+    name = f"projects/{PROJECT}/jobs/census_1"
+
+    def look():
+        found = good(server.call("GET", f"/v1/{name}"))
+        return found if found["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"} else None
+
+    found = wait_until(look, timeout_s=120)
+    assert found["state"] == "SUCCEEDED"
+    output = found["trainingOutput"]
+    assert output["completedTrialCount"] == "3"
+    assert output["isHyperparameterTuningJob"] is True
+    assert {trial["trialId"] for trial in output["trials"]} == {"1", "2", "3"}
+    heard = told(server, name)
+    for trial in output["trials"]:
+        (said,) = heard[trial["trialId"]]
+        assert said["job"] == "census_1"
+        assert said["config"] == trial["trialId"]
+        assert said["dir"].endswith(f"/census/{trial['trialId']}")
+        assert float(trial["hyperparameters"]["lr"]) == said["lr"]
+        assert trial["finalMetric"]["trainingStep"] == "5"
+    listed = good(server.call("GET", jobs)).get("jobs", [])
+    assert [job["jobId"] for job in listed] == ["census_1"], "no trial is in a list"
+
+
+def test_a_trial_without_the_metric_says_what_was_found_instead(server):
+    wrong = TRAINER.replace('"accuracy"', '"acc"')
+    name = create(server, study(wrong, trials=3, parallel=1))
+    found = ended(server, name)
+    assert found["state"] == "JOB_STATE_FAILED"
+    reasons = [trial["infeasibleReason"] for trial in found["trials"]]
+    assert len(reasons) == 3
+    for reason in reasons:
+        assert "accuracy" in reason
+        assert "acc" in reason.replace("accuracy", "")
+
+
+def test_cancelling_ends_all_trials(server):
+    name = create(server, study(trials=4, pause=600))
+    wait_until(lambda: len(told(server, name)) == 2)
+    assert "2 running" in native(server, name, "/explain")["message"]
+    good(server.call("POST", f"/v1/{name}:cancel", {}))
+    found = ended(server, name)
+    assert found["state"] == "JOB_STATE_CANCELLED"
+    assert {trial["state"] for trial in found["trials"]} == {"INFEASIBLE"}
+
+
+@pytest.mark.slow
+def test_a_study_outlives_its_server(tmp_path):
+    with serving(tmp_path, "--anonymous") as server:
+        name = create(server, study(trials=6, pause=0.4))
+        wait_until(lambda: len(told(server, name)) >= 2)
+        for _ in range(2):
+            server.kill()
+            server.start()
+        found = ended(server, name)
+        assert found["state"] == "JOB_STATE_SUCCEEDED"
+        assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3", "4", "5", "6"]
+        assert {trial["state"] for trial in found["trials"]} == {"SUCCEEDED"}
+        assert all(len(each) == 1 for each in told(server, name).values()), "a trial ran twice"

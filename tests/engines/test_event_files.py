@@ -1,0 +1,239 @@
+"""Event files of TensorFlow and PyTorch, read without either."""
+
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.events import event, first, record, simple, tensor, text
+from trainshed.engines.local.supervise.event_files import EventFile, masked_crc, scalars
+from trainshed.engines.local.supervise.event_folders import EventFolder, evaluates
+
+IMAGE = text(1, text(1, "image") + text(4, b"\x89PNG" * 100_000))
+
+
+def found(file):
+    return [(r.tag, r.step, r.value) for reports in file.read() for r in reports]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "events.out.tfevents.1"
+
+
+def test_the_checksum_is_the_one_of_the_documents():
+    """CRC-32C of the digits 1 to 9 is e3069283 (RFC 3720 B.4); masked as record_writer.h has it."""
+    crc = 0xE3069283
+    assert masked_crc(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def test_both_ways_of_writing_a_scalar_are_read(path):
+    path.write_bytes(
+        first()
+        + record(event(simple("loss", 0.5), simple("lr", 0.25), step=3, at_s=1234.5))
+        + record(event(tensor("acc", 0.75), step=-4))
+        + record(event(tensor("acc", 0.1, "<d", 2), step=5))
+        + record(event(tensor("words", 7, "<i", 7)))
+    )
+    file = EventFile(str(path))
+    assert found(file) == [
+        ("loss", 3, 0.5),
+        ("lr", 3, 0.25),
+        ("acc", -4, 0.75),
+        ("acc", 5, 0.1),
+    ]
+    assert file.trouble == ""
+    assert found(file) == []
+
+
+def test_values_that_are_no_numbers_are_told_as_they_are(path):
+    path.write_bytes(record(event(simple("loss", float("nan")), simple("loss", float("-inf")))))
+    (first_one, second) = [r.value for reports in EventFile(str(path)).read() for r in reports]
+    assert first_one != first_one  # noqa: PLR0124 - NaN
+    assert second == float("-inf")
+
+
+def test_a_record_larger_than_is_loaded_is_read_all_the_same(path):
+    path.write_bytes(record(event(simple("loss", 1.0), IMAGE, simple("acc", 2.0), step=9)))
+    assert found(EventFile(str(path))) == [("loss", 9, 1.0), ("acc", 9, 2.0)]
+
+
+@given(st.data())
+def test_a_file_that_grows_is_read_the_same_however_it_is_cut(tmp_path_factory, data):
+    values = data.draw(st.lists(st.floats(width=32, allow_nan=False), max_size=6))
+    whole = first() + b"".join(
+        record(event(simple("loss", value), step=i)) for i, value in enumerate(values)
+    )
+    cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=5))
+    path = tmp_path_factory.mktemp("events") / "x.tfevents"
+    file, seen = EventFile(str(path)), []
+    for cut in (*sorted(cuts), len(whole)):
+        path.write_bytes(whole[:cut])
+        assert file.has_changed() == (cut != file._size)
+        seen += found(file)
+        assert not file.has_changed()
+    assert seen == [("loss", i, value) for i, value in enumerate(values)]
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data):
+    framed = record(data)
+    assert len(framed) == len(data) + 16
+    try:
+        reports = scalars(lambda at, count: data[at : at + count], len(data))
+    except (IndexError, ValueError, struct.error):
+        return
+    assert all(isinstance(report.tag, str) for report in reports)
+
+
+@given(st.binary(max_size=300))
+def test_no_file_breaks_the_reader(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("events") / "x.tfevents"
+    good = record(event(simple("loss", 1.0)))
+    path.write_bytes(good + record(data) + good + data)
+    found_here = [each for each in found(EventFile(str(path))) if each[0] == "loss"]
+    assert len(found_here) >= 2
+
+
+def test_a_damaged_record_costs_itself_and_a_damaged_length_the_rest(path):
+    good, bad = record(event(simple("loss", 1.0))), bytearray(record(event(simple("loss", 9.0))))
+    bad[-6] ^= 1
+    path.write_bytes(good + bad + good)
+    file = EventFile(str(path))
+    assert [value for *_, value in found(file)] == [1.0, 1.0]
+    assert file.damaged == 1
+    bad[3] ^= 1
+    path.write_bytes(good + bad + good)
+    file = EventFile(str(path))
+    assert [value for *_, value in found(file)] == [1.0]
+    assert file.trouble == f"it is damaged at byte {len(good)}"
+
+
+# folders
+
+
+def read(folder, *, is_last=True):
+    sources = folder.read(time.monotonic() + 60.0, is_last=is_last)
+    return [(s.evaluates, r.tag, r.step) for s in sources for r in s.reports]
+
+
+def test_what_is_below_is_found_as_it_comes_and_evaluations_first(tmp_path):
+    folder = EventFolder(str(tmp_path / "logs"))
+    assert folder.told() == f"there are no new event files in {tmp_path}/logs"
+    for part in ("train", "validation"):
+        (tmp_path / "logs" / part).mkdir(parents=True)
+        (tmp_path / "logs" / part / "events.out.tfevents.2").write_bytes(
+            record(event(tensor("epoch_loss", 1.0), step=1))
+        )
+    assert read(folder) == [(True, "epoch_loss", 1), (False, "epoch_loss", 1)]
+    assert folder.told() == f"event files in {tmp_path}/logs have the tag epoch_loss"
+
+
+def test_files_of_earlier_runs_are_nobody_s_reports_but_what_comes_after_them_is(path, tmp_path):
+    path.write_bytes(first() + record(event(simple("loss", 1.0), step=1)))
+    folder = EventFolder(str(tmp_path))
+    assert read(folder) == []
+    assert "no new event files" in folder.told()
+    with path.open("ab") as file:
+        file.write(record(event(simple("loss", 2.0), step=2)))
+    assert read(folder) == [(False, "loss", 2)]
+
+
+def test_a_reading_that_has_no_time_left_is_gone_on_with(tmp_path):
+    folder = EventFolder(str(tmp_path))
+    for name in ("a", "b"):
+        data = b"".join(record(event(simple(name, 1.0), step=i)) for i in range(50))
+        (tmp_path / f"{name}.tfevents").write_bytes(data)
+    seen, before = [], -1
+    while len(seen) > before:
+        before = len(seen)
+        sources = list(folder.read(time.monotonic(), is_last=True))
+        seen += [(r.tag, r.step) for source in sources for r in source.reports]
+    assert sorted(seen) == [(name, i) for name in "ab" for i in range(50)]
+
+
+def test_what_is_no_file_is_told_and_passed_over(tmp_path):
+    folder = EventFolder(str(tmp_path))
+    (tmp_path / "a.tfevents").mkdir()
+    (tmp_path / "b.tfevents").symlink_to("b.tfevents")
+    (tmp_path / "c.tfevents").write_bytes(b"\0" * 100)
+    (tmp_path / "d.tfevents").write_bytes(record(event(simple("loss", 1.0))))
+    assert read(folder) == [(False, "loss", 0)]
+    assert "b.tfevents: it is a symbolic link" in folder.told()
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("/x/validation/f", True),
+        ("/x/eval/f", True),
+        ("/x/run/eval_final/f", True),
+        ("/x/test/f", True),
+        ("/x/train/f", False),
+        ("/x/evaluation.tfevents", False),
+        ("/x/latest/f", False),
+    ],
+)
+def test_an_evaluation_is_known_by_its_folder(path, is_one):
+    assert evaluates(path, "/x") is is_one
+
+
+# what TensorFlow itself writes
+
+#: Without TensorBoard ``tf.summary.scalar`` is absent; it is these two calls.
+TENSORFLOW = """
+import importlib.util, sys
+import tensorflow as tf
+folder = sys.argv[1]
+plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+scalars = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
+def scalar(tag, value, step):
+    tf.summary.write(tag, tf.cast(value, tf.float32), step=step, metadata=scalars)
+writer = tf.summary.create_file_writer(folder + "/two")
+with writer.as_default():
+    for step in range(3):
+        scalar("accuracy", 0.5 + step, step)
+        tf.summary.write("weights", tf.random.normal([100]), step=step)
+        tf.summary.write("note", tf.constant("words"), step=step)
+writer.close()
+with tf.Graph().as_default():
+    one = tf.compat.v1.summary.FileWriter(folder + "/one/eval")
+    loss = tf.compat.v1.summary.Summary(
+        value=[tf.compat.v1.summary.Summary.Value(tag="loss", simple_value=0.25)])
+    one.add_summary(loss, global_step=12)
+    one.close()
+if importlib.util.find_spec("tensorboard"):
+    model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Dense(1)])
+    model.compile(loss="mse", metrics=["mae"])
+    board = tf.keras.callbacks.TensorBoard(folder + "/keras", write_graph=True)
+    x, y = tf.zeros((8, 2)), tf.ones((8, 1))
+    model.fit(x, y, epochs=2, validation_data=(x, y), callbacks=[board], verbose=0)
+"""
+
+
+@pytest.mark.slow
+def test_what_tensorflow_writes_is_read(tmp_path):
+    pytest.importorskip("tensorflow")
+    folder = EventFolder(str(tmp_path))
+    subprocess.run([sys.executable, "-c", TENSORFLOW, str(tmp_path)], check=True)
+    found = [
+        (source.evaluates, report)
+        for source in folder.read(time.monotonic() + 60.0, is_last=True)
+        for report in source.reports
+    ]
+
+    def of(tag):
+        return sorted((e, r.step, r.value) for e, r in found if r.tag == tag)
+
+    assert of("accuracy") == [(False, 0, 0.5), (False, 1, 1.5), (False, 2, 2.5)]
+    assert of("loss") == [(True, 12, 0.25)]
+    assert of("weights") == of("note") == []
+    assert all(abs(report.at_s - time.time()) < 600 for _, report in found)
+    if (tmp_path / "keras").exists():
+        for tag in ("epoch_loss", "epoch_mae"):
+            steps = [each[:2] for each in of(tag)]
+            assert steps == [(False, 0), (False, 1), (True, 0), (True, 1)]

@@ -1,0 +1,213 @@
+"""The trainer of the tuning example alone; and the whole example, through a server of its own."""
+
+import contextlib
+import csv
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from examples.cluster import EXAMPLES, TRAINSHED, needs, run
+
+FOLDER = EXAMPLES / "tuning"
+EPOCHS = 30
+DEMO = FOLDER / "demo.sh"
+TIMEOUT_S = 540
+
+
+def trial(tmp_path, *args, **env):
+    """The trainer as a trial starts it, with its own metric file."""
+    environ = {**os.environ, "AIP_MODEL_DIR": str(tmp_path / "model"), **env}
+    environ |= {"CLOUD_ML_HP_METRIC_FILE": str(tmp_path / "metrics" / "output.metrics")}
+    return subprocess.run(
+        [sys.executable, "-m", "trainer.task", *map(str, args)],
+        cwd=FOLDER,
+        env={**environ, "CLOUD_ML_TRIAL_ID": "7"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def reports(tmp_path):
+    lines = (tmp_path / "metrics" / "output.metrics").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def without_hypertune(tmp_path):
+    """A folder before all others in which importing hypertune fails."""
+    folder = tmp_path / "absent"
+    folder.mkdir()
+    (folder / "hypertune.py").write_text("raise ImportError('it is not installed')\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+@needs("sklearn", "hypertune")
+def test_googles_own_package_reports_every_epoch(tmp_path):
+    done = trial(tmp_path, "--epochs", 3, "--learning_rate", "0.01", "--batch_size", "64.0")
+    assert done.returncode == 0, done.stderr
+    told = reports(tmp_path)
+    assert [(each["global_step"], each["trial"]) for each in told] == [
+        ("1", "7"), ("2", "7"), ("3", "7"),
+    ]  # fmt: skip
+    last = float(told[-1]["accuracy"])
+    assert last > 0.7
+    assert json.loads((tmp_path / "model" / "result.json").read_text()) == {"accuracy": last}
+    assert (tmp_path / "model" / "model.npz").stat().st_size > 0
+
+
+@pytest.mark.slow
+@needs("sklearn")
+def test_without_it_the_same_is_reported_by_our_library(tmp_path, without_hypertune):
+    done = trial(tmp_path, "--epochs", 2, **without_hypertune)
+    assert done.returncode == 0, done.stderr
+    told = reports(tmp_path)
+    assert [each["global_step"] for each in told] == ["1", "2"]
+    assert set(told[0]) == {"accuracy", "global_step", "checkpoint_path", "timestamp", "trial"}
+
+
+@pytest.mark.slow
+@needs("sklearn")
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_what_is_tuned_makes_a_difference(tmp_path, optimizer):
+    good = {"sgd": "0.05", "adam": "0.005"}[optimizer]
+    last = []
+    for rate in (good, "0.0001"):
+        args = ("--optimizer", optimizer, "--learning_rate", rate, "--epochs", 2)
+        done = trial(tmp_path, *args, "--batch_size", 128)
+        assert done.returncode == 0, done.stderr
+        last.append(json.loads((tmp_path / "model" / "result.json").read_text())["accuracy"])
+    assert last[0] > last[1] + 0.2
+
+
+def parameters(document):
+    for parameter in document:
+        yield parameter["parameterId"]
+        for condition in parameter.get("conditionalParameterSpecs", ()):
+            yield from parameters([condition["parameterSpec"]])
+
+
+def test_the_study_is_the_same_in_both_dialects():
+    vertex = yaml.safe_load((FOLDER / "hpt.yaml").read_text())
+    ml = yaml.safe_load((FOLDER / "config.yaml").read_text())["trainingInput"]["hyperparameters"]
+    names = [each["parameterName"] for each in ml["params"]]
+    assert list(parameters(vertex["studySpec"]["parameters"])) == [*names, "momentum"]
+    assert (ml["maxTrials"], ml["maxParallelTrials"]) == (24, 2)
+    assert (vertex["maxTrialCount"], vertex["parallelTrialCount"]) == (24, 2)
+    assert ml["hyperparameterMetricTag"] == vertex["studySpec"]["metrics"][0]["metricId"]
+
+
+@needs("sklearn")
+def test_every_tuned_parameter_is_an_argument_of_the_trainer():
+    vertex = yaml.safe_load((FOLDER / "hpt.yaml").read_text())
+    told = subprocess.run(
+        [sys.executable, "-m", "trainer.task", "--help"],
+        cwd=FOLDER, capture_output=True, text=True, timeout=TIMEOUT_S, check=True,
+    ).stdout  # fmt: skip
+    for name in parameters(vertex["studySpec"]["parameters"]):
+        assert f"--{name} " in told
+
+
+@pytest.mark.slow
+@needs("sklearn")
+def test_the_configuration_runs_once_without_a_service(tmp_path):
+    outcome = run("tuning", tmp_path, args=["--epochs", 3])
+    assert outcome.code == 0, outcome.story()
+    assert outcome.last_line.startswith("validation accuracy 0.")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """How ``make demo-tuning`` went, with flags of its own: what it said, and what it left."""
+
+    code: int
+    said: str
+    data: Path
+
+    def trials(self):
+        with (self.data / "digits.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def model(self, trial):
+        return self.data / "buckets/my-bucket/digits" / trial / "model" / "model.npz"
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """Run it in a folder of its own; at the end nothing of it runs any more."""
+    path = os.pathsep.join([str(TRAINSHED.parent), os.environ["PATH"]])
+    cache = str(tmp_path / "cache")
+    environ = {**os.environ, "PATH": path, "NO_COLOR": "1", "TRAINSHED_CACHE_DIR": cache}
+
+    def run_with(*flags):
+        done = subprocess.run(
+            [DEMO, tmp_path / "data", *map(str, flags)],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return Demo(code=done.returncode, said=done.stdout, data=tmp_path / "data")
+
+    yield run_with
+    assert not list(left(cache))
+    assert "Traceback" not in (tmp_path / "data" / "serve.log").read_text()
+
+
+def left(cache):
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("TRAINSHED_CACHE_DIR") == cache:
+                yield process.cmdline()
+
+
+SERVICE = [pytest.mark.slow, pytest.mark.timeout(600), needs("sklearn", "hypertune", "plotly")]
+
+
+class TestDemo:
+    pytestmark = SERVICE
+
+    def test_the_study_finds_a_good_network_and_writes_its_report(self, demo):
+        found = demo("--max-trial-count", 8)
+        assert found.code == 0, found.said
+        assert "state: SUCCEEDED" in found.said
+        trials = found.trials()
+        assert [trial["trial"] for trial in trials] == [str(number) for number in range(1, 9)]
+        assert {trial["state"] for trial in trials} == {"SUCCEEDED"}
+        assert max(float(trial["metrics.accuracy"]) for trial in trials) > 0.9
+        assert "importances" in (found.data / "digits.html").read_text().lower()
+        for trial in trials:
+            assert bool(trial["parameters.momentum"]) == (trial["parameters.optimizer"] == "sgd")
+            assert found.model(trial["trial"]).is_file() == (int(trial["step"]) == EPOCHS)
+
+    def test_trials_that_cannot_become_good_are_stopped_by_the_median_rule(self, demo, tmp_path):
+        found = demo("--config", self.in_fixed_order(tmp_path / "grid.yaml"))
+        assert found.code == 0, found.said
+        rates = [float(trial["parameters.learning_rate"]) for trial in found.trials()]
+        steps = [int(trial["step"]) for trial in found.trials()]
+        assert rates == [0.01, 0.011, 0.012, 0.0001, 0.00011]
+        assert steps[:3] == [EPOCHS] * 3, found.said
+        assert max(steps[3:]) < EPOCHS, found.said
+        assert {trial["state"] for trial in found.trials()} == {"SUCCEEDED"}
+
+    def in_fixed_order(self, path):
+        """The study as a grid: three good learning rates, and then two that are far too small."""
+        document = yaml.safe_load((FOLDER / "hpt.yaml").read_text())
+        values = {"values": [0.0001, 0.00011, 0.01, 0.011, 0.012], "defaultValue": 0.01}
+        rate = {"parameterId": "learning_rate", "discreteValueSpec": values}
+        document["studySpec"] |= {"algorithm": "GRID_SEARCH", "parameters": [rate]}
+        document |= {"maxTrialCount": 5, "parallelTrialCount": 1}
+        pool = document["trialJobSpec"]["workerPoolSpecs"][0]
+        pool["pythonPackageSpec"]["args"] = ["--hidden_units", "64", "--batch_size", "32"]
+        path.write_text(yaml.safe_dump(document))
+        return path

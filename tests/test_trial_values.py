@@ -1,0 +1,35 @@
+"""How the values of a trial are written on a command line (R19)."""
+
+import argparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.model.trials import text_of
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (32.0, "32"),
+        (-0.0, "0"),
+        (3, "3"),
+        (2**60, "1152921504606846976"),
+        (0.1, "0.1"),
+        (1e-05, "1e-05"),
+        (-1e-05, "-0.00001"),
+        (1e300, "1e+300"),
+        ("adam", "adam"),
+        ("1.0", "1.0"),
+    ],
+)
+def test_a_value_is_written_as_a_person_would(value, text):
+    assert text_of(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers())
+def test_a_number_is_read_back_exactly_by_argparse_too(value):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--x", type=type(value) if isinstance(value, int) else float)
+    assert parser.parse_args(["--x", text_of(value)]).x == value

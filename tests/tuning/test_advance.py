@@ -1,0 +1,50 @@
+"""The next step of a study, from how its trials stand."""
+
+from datetime import UTC, datetime
+
+from trainshed.model.status import JobState
+from trainshed.model.study import MedianRule, Metric, ParameterKind, ParameterSpec, StudySpec
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.tuning.advance import Moment, Standing, advance
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+STUDY = StudySpec(
+    metrics=(Metric(metric_id="acc"),),
+    parameters=(ParameterSpec(parameter_id="x", kind=ParameterKind.DOUBLE, bounds=(0.0, 1.0)),),
+    trial_count_max=4,
+    trial_count_parallel=2,
+    stopping=MedianRule(),
+)
+
+
+def measured(value):
+    return tuple(Measurement(step=step, metrics=(("acc", value),)) for step in (1, 2, 3))
+
+
+def ended(number, value):
+    trial = TrialRecord(
+        number=number,
+        state=TrialState.SUCCEEDED,
+        values=(("x", number / 10),),
+        measurements=measured(value),
+        final=measured(value)[-1],
+        start_time=NOW,
+        end_time=NOW,
+    )
+    return Standing(trial=trial, job_state=JobState.SUCCEEDED, job_start=NOW, job_end=NOW)
+
+
+def running(number, value):
+    trial = TrialRecord(
+        number=number, values=(("x", number / 10),), measurements=measured(value), start_time=NOW
+    )
+    return Standing(trial=trial, job_state=JobState.RUNNING, job_start=NOW)
+
+
+def test_the_last_trials_of_a_study_are_stopped_early_as_all_others():
+    standings = [ended(1, 0.9), ended(2, 0.8), ended(3, 0.7), running(4, 0.1)]
+    found = advance(STUDY, JobState.RUNNING, standings, Moment(now=NOW, began=NOW, seed=1))
+    (changed,) = found.changed
+    assert (changed.number, changed.state) == (4, TrialState.STOPPING)
+    assert changed.stopped_early
+    assert (found.state, found.new) == (JobState.RUNNING, ())
