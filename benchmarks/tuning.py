@@ -4,6 +4,7 @@
 
 Functions in the manner of BBOB in 4 and 20 dimensions, two of them drawn at run time; a mixed and
 a conditional space; two small trainings.  100 trials, 5 seeds, one at a time and 4 in parallel.
+Optuna's GP searches 20 dimensions with fewer seeds, and is compared where it has searched.
 Regret is normalised as ``tuning_runs.Regrets`` says.  The goals: in the aggregate (the median over
 all searches) never more than 5 % behind the best single sampler of Optuna, and ahead of it with 4
 in parallel; a suggestion under 150 ms at 500 trials of 20 dimensions.
@@ -19,9 +20,6 @@ from functools import partial
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-
-for _library in ("OPENBLAS", "OMP", "MKL"):  # before anything loads them: one thread a worker
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 from tuning_chart import draw
 from tuning_costs import Growth, crowd_s, growth
@@ -41,8 +39,13 @@ MODES = {1: "one at a time", 4: "4 in parallel"}
 def main() -> int:
     """Search, print, draw; 1 where a goal was missed."""
     given = _arguments()
+    for library in ("OPENBLAS", "OMP", "MKL"):  # the workers load them: one thread in each
+        os.environ[f"{library}_NUM_THREADS"] = "1"
     cells, trials = list(_cells(given)), 50 if given.quick else 100
-    runs = list(_progress([(name, cell, trials) for cell in cells for name in _peers()], given))
+    todo = [
+        (name, cell, trials) for cell in cells for name in _peers() if _is_due(name, cell, given)
+    ]
+    runs = list(_progress(todo, given))
     found = regrets(runs)
     for parallel, mode in MODES.items():
         _table(found, parallel, mode)
@@ -62,6 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="4 functions, 1 seed, 50 trials")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--gp-seeds", type=int, default=1, help="of optuna-gp in 20 dimensions")
     parser.add_argument("--draw", type=int, help="draws the two functions; by default: random")
     parser.add_argument("--vizier", help="a Python that has google-vizier")
     parser.add_argument("--out", type=Path, default=Path("docs/images/tuning-regret.png"))
@@ -76,9 +80,17 @@ def _peers() -> list[str]:
     return [OURS, "random", *able]
 
 
+def _is_due(name: str, cell: Cell, given: argparse.Namespace) -> bool:
+    """Optuna's GP takes more than a minute for 20 dimensions: the first seeds only."""
+    if name != "optuna-gp" or cell.dimensions <= 4:
+        return True
+    own = cell.seed - (int(given.draw) if cell.name in DRAWN else 0)
+    return own < int(given.gp_seeds)
+
+
 def _cells(given: argparse.Namespace) -> Iterator[Cell]:
     """What is searched; the drawn functions have other optima in each run."""
-    drawn = random.Random(given.draw).sample(sorted(DRAWN), 2)
+    drawn = random.Random(given.draw).sample(sorted(DRAWN), 2)  # noqa: S311  # to be repeated
     print(f"drawn by seed {given.draw}: {', '.join(drawn)}")
     fixed = QUICK if given.quick else tuple(FIXED)
     for parallel in MODES:
@@ -93,9 +105,7 @@ def _cells(given: argparse.Namespace) -> Iterator[Cell]:
                 yield Cell(dimensions=0, name=name, parallel=parallel, seed=seed)
 
 
-def _progress(
-    todo: Sequence[tuple[str, Cell, int]], given: argparse.Namespace
-) -> Iterator[Run]:
+def _progress(todo: Sequence[tuple[str, Cell, int]], given: argparse.Namespace) -> Iterator[Run]:
     """Every search, in processes of their own; the slowest begin first."""
     todo = sorted(todo, key=lambda each: (each[0] != "optuna-gp", -each[1].dimensions))
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
@@ -113,7 +123,7 @@ def _table(found: Regrets, parallel: int, mode: str) -> None:
     print(f"{'':28}" + "".join(f"{name:>18}" for name in peers))
     cells = found.cells(lambda cell: cell.parallel == parallel)
     for group in sorted({(cell.dimensions, cell.name) for cell in cells}):
-        own = [cell for cell in cells if (cell.dimensions, cell.name) == group]
+        own = [cell for cell in cells if (cell.dimensions, cell.name) == group]  # of all peers
         label = f"{group[1]} {group[0] or ''}"
         print(f"{label:28}" + "".join(f"{found.median(name, own):18.2e}" for name in peers))
     _line("all: median", [f"{found.median(name, cells):.4f}" for name in peers])
@@ -126,22 +136,27 @@ def _line(label: str, values: Sequence[str]) -> None:
 
 
 def _judged(found: Regrets, parallel: int) -> bool:
-    """Ours beside the best single sampler of Optuna."""
-    cells = found.cells(lambda cell: cell.parallel == parallel)
-    medians = {name: found.median(name, cells) for name in found.by_peer}
-    best = min((name for name in medians if name in OPTUNAS), key=medians.__getitem__)
-    ratio = medians[OURS] / medians[best]
-    passed = ratio <= BEHIND_MAX if parallel == 1 else ratio < 1.0
-    print(f"{_word(passed)}: {MODES[parallel]}, ours / {best} = {ratio:.2f}")
+    """Ours beside the best single sampler of Optuna, where both have searched."""
+    ratios = {}
+    for name in set(OPTUNAS) & set(found.by_peer):
+        cells = found.cells(lambda cell: cell.parallel == parallel, (OURS, name))
+        ratios[name] = found.median(OURS, cells) / found.median(name, cells)
+    best = max(ratios, key=ratios.__getitem__)
+    passed = ratios[best] <= BEHIND_MAX if parallel == 1 else ratios[best] < 1.0
+    print(f"{_word(passed)}: {MODES[parallel]}, ours / {best} = {ratios[best]:.2f}")
     return passed
 
 
 def _cost(costs: Sequence[Growth]) -> bool:
     """What a suggestion costs, and whether it is too much at 500 trials."""
     for each in costs:
-        print(f"{each.trials:6} trials: {each.first_ms:6.0f} ms alone, {each.next_ms:6.0f} ms after")
+        print(
+            f"{each.trials:6} trials: {each.first_ms:6.0f} ms alone, {each.next_ms:6.0f} ms after"
+        )
     passed = all(each.first_ms < COST_MAX_MS for each in costs if each.trials == 500)
-    print(f"{_word(passed)}: a suggestion at 500 trials of 20 dimensions under {COST_MAX_MS:.0f} ms")
+    print(
+        f"{_word(passed)}: a suggestion at 500 trials of 20 dimensions under {COST_MAX_MS:.0f} ms"
+    )
     return passed
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tuning_runs import Run, regrets
@@ -23,7 +24,7 @@ def draw(runs: Sequence[Run], image: Path) -> str:
     return ""
 
 
-def _curves(axes: "object", runs: Sequence[Run]) -> None:
+def _curves(axes: Any, runs: Sequence[Run]) -> None:
     """Median regret by trials, one line for each peer."""
     trials = len(runs[0].best)
     steps = range(5, trials + 1, 5)

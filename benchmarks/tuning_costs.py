@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tuning_peers import OURS, Peer, peer
-from tuning_problems import double
+from tuning_spaces import double
 
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState

@@ -114,7 +114,7 @@ def step_ellipsoid(x: Array, at: Instance) -> float:
     z = _powers(10, at.dimensions) ** 0.5 * at.turned(x)
     steps = np.where(np.abs(z) > 0.5, np.floor(0.5 + z), np.floor(0.5 + 10 * z) / 10)
     y = at.second @ steps
-    return float(0.1 * max(abs(z[0]) / 1e4, _powers(100, at.dimensions) @ y**2))
+    return 0.1 * max(float(abs(z[0])) / 1e4, float(_powers(100, at.dimensions) @ y**2))
 
 
 def different_powers(x: Array, at: Instance) -> float:
@@ -128,8 +128,8 @@ def schwefel(x: Array, at: Instance) -> float:
     far = 420.96874633
     z = 100 * (np.abs(x) * np.sign(x * at.optimum) - np.abs(at.optimum)) + far
     inside = np.clip(z, -500, 500)
-    waves = 418.9828872724339 - np.mean(inside * np.sin(np.sqrt(np.abs(inside))))
-    return float(max(waves, 0) + np.mean((z - inside) ** 2) / 100)
+    waves = 418.9828872724339 - float(np.mean(inside * np.sin(np.sqrt(np.abs(inside)))))
+    return max(waves, 0.0) + float(np.mean((z - inside) ** 2) / 100)
 
 
 def griewank_rosenbrock(x: Array, at: Instance) -> float:
@@ -145,7 +145,7 @@ def weierstrass(x: Array, at: Instance) -> float:
     k = np.arange(12)
     waves = 0.5**k * np.cos(2 * np.pi * 3.0**k * (z[:, None] + 0.5))
     floor = float(np.sum(0.5**k * np.cos(np.pi * 3.0**k)))
-    return float(10 * max(np.mean(waves.sum(axis=1)) - floor, 0) ** 3)
+    return 10 * max(float(np.mean(waves.sum(axis=1))) - floor, 0.0) ** 3
 
 
 def gallagher(x: Array, at: Instance) -> float:

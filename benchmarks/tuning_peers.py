@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tuning_problems import METRIC
+from tuning_spaces import METRIC
 
 from trainshed.model.study import Algorithm, ParameterKind, ParameterSpec, Scale, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, Value
@@ -128,7 +128,7 @@ class Vizier:
 def _sampler(kind: str, seed: int) -> Any:
     import optuna  # noqa: PLC0415  # slow to load
 
-    samplers = optuna.samplers
+    samplers: Any = optuna.samplers
     return {
         "optuna-tpe": lambda: samplers.TPESampler(seed=seed, multivariate=False),
         "optuna-tpe-multi": lambda: samplers.TPESampler(seed=seed, multivariate=True, group=True),
@@ -155,7 +155,8 @@ def _value(trial: Any, spec: ParameterSpec) -> Value:
     if spec.kind is ParameterKind.CATEGORICAL:
         return str(trial.suggest_categorical(spec.parameter_id, spec.values))
     # a list keeps its order this way, which is to the samplers' advantage
-    return spec.values[trial.suggest_int(spec.parameter_id, 0, len(spec.values) - 1)]
+    index: int = trial.suggest_int(spec.parameter_id, 0, len(spec.values) - 1)
+    return spec.values[index]
 
 
 Maker = Callable[[StudySpec, int], Peer]

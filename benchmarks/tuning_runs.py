@@ -129,9 +129,9 @@ class Regrets:
             places.append(before + (equal + 1) / 2)
         return float(np.mean(places))
 
-    def cells(self, keep: Callable[[Cell], bool]) -> list[Cell]:
-        """Those in which every peer has searched."""
-        common = set.intersection(*(set(each) for each in self.by_peer.values()))
+    def cells(self, keep: Callable[[Cell], bool], names: Iterable[str] = ()) -> list[Cell]:
+        """Those in which each of the peers (none named: all) has searched."""
+        common = set.intersection(*(set(self.by_peer[name]) for name in names or self.by_peer))
         return sorted(cell for cell in common if keep(cell))
 
 

@@ -6,13 +6,15 @@ A line of JSON in: ``{"bounds": {name: [low, high]}, "seed": n}`` once, and then
 
 import json
 import sys
+from importlib import import_module
 from typing import Any
 
 
 def main() -> None:
     """Answer until there is no more input."""
-    from vizier import algorithms, pyvizier  # noqa: PLC0415  # only that Python has it
-    from vizier._src.algorithms.designers import gp_ucb_pe  # noqa: PLC0415, PLC2701  # the default
+    algorithms = import_module("vizier.algorithms")  # only that Python has it
+    pyvizier = import_module("vizier.pyvizier")
+    gp_ucb_pe = import_module("vizier._src.algorithms.designers.gp_ucb_pe")  # the default
 
     setup = json.loads(sys.stdin.readline())
     problem = pyvizier.ProblemStatement()
@@ -20,13 +22,8 @@ def main() -> None:
         problem.search_space.root.add_float_param(name, low, high)
     goal = pyvizier.ObjectiveMetricGoal.MINIMIZE
     problem.metric_information.append(pyvizier.MetricInformation(name="loss", goal=goal))
-    _serve(gp_ucb_pe.VizierGPUCBPEBandit(problem, rng=_key(setup["seed"])), algorithms, pyvizier)
-
-
-def _key(seed: int) -> Any:
-    import jax  # noqa: PLC0415  # only that Python has it
-
-    return jax.random.PRNGKey(seed)
+    key = import_module("jax").random.PRNGKey(setup["seed"])
+    _serve(gp_ucb_pe.VizierGPUCBPEBandit(problem, rng=key), algorithms, pyvizier)
 
 
 def _serve(designer: Any, algorithms: Any, pyvizier: Any) -> None:

@@ -280,7 +280,7 @@ def test_a_page_of_no_size_is_refused(rest, size):
     assert "page_size" in error(answer)[2]
 
 
-def test_a_tuning_job_is_not_there_yet(rest):
+def test_a_tuning_job_makes_trials_and_is_cancelled(rest):
     document = {
         "displayName": "t",
         "maxTrialCount": 2,
@@ -293,9 +293,12 @@ def test_a_tuning_job_is_not_there_yet(rest):
         },
         "trialJobSpec": {"workerPoolSpecs": [POOL]},
     }
-    answer = rest.post(f"/v1/{PARENT}/hyperparameterTuningJobs", json=document)
-    assert error(answer)[:2] == (400, "UNIMPLEMENTED")
-    assert good(rest.get(f"/v1/{PARENT}/hyperparameterTuningJobs")) == {}
+    made = good(rest.post(f"/v1/{PARENT}/hyperparameterTuningJobs", json=document))
+    assert made["state"] == "JOB_STATE_PENDING"
+    (listed,) = good(rest.get(f"/v1/{PARENT}/hyperparameterTuningJobs"))["hyperparameterTuningJobs"]
+    assert listed["name"] == made["name"]
+    good(rest.post(f"/v1/{made['name']}:cancel", json={}))
+    assert good(rest.get(f"/v1/{made['name']}"))["state"].startswith("JOB_STATE_CANCEL")
 
 
 def test_a_pipeline_has_a_real_job(rest):

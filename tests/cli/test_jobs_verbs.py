@@ -201,7 +201,7 @@ def test_a_refused_pool_is_named_by_its_flag(client):
     assert "\n  --worker-pool-spec[0] machine-type: there is no machine type n9-huge" in done.err
 
 
-def test_tuning_is_told_to_come_later(client, written):
+def test_a_study_is_made_described_and_cancelled(client, written):
     study = {
         "studySpec": {
             "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
@@ -216,8 +216,12 @@ def test_tuning_is_told_to_come_later(client, written):
         "ai", "hp-tuning-jobs", "create", "--display-name", "x", "--config", "study.json",
         "--max-trial-count", "6", "--algorithm", "grid-search",
     )  # fmt: skip
-    assert done.code == 1
-    assert done.err.startswith("error: UNIMPLEMENTED: ")
+    assert done.code == 0, done.err
+    (listed,) = client("ai", "hp-tuning-jobs", "list", "--format", "json").json
+    number = listed["name"].rpartition("/")[2]
+    described = client("ai", "hp-tuning-jobs", "describe", number, "--format", "json").json
+    assert described["maxTrialCount"] == 6
+    assert client("ai", "hp-tuning-jobs", "cancel", number).code == 0
 
 
 def test_a_custom_job_is_found_by_id_and_by_name_and_deleted_once(client, created):

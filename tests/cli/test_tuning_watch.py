@@ -157,7 +157,7 @@ def test_the_view_tells_state_counts_best_and_time():
     shown = screen(vertex([*many(2), running]))
     assert shown[0] == "tuned: RUNNING for 0:12:31"
     assert shown[1] == "trials 3 of 24: 2 succeeded, 1 running"
-    assert shown[2].startswith("best: trial 2, accuracy 0.790818 at step 5: lr=0.01918171")
+    assert shown[2].startswith("best: trial 2, accuracy 0.790818 at step 5: lr=0.0191817 ")
     assert shown[-1].split() == ["3", "ACTIVE", "4", "0.25", "lr=0.5"]
     assert screen(vertex(many(2), **DONE))[0] == "tuned: SUCCEEDED after 0:10:00"
 

@@ -22,6 +22,7 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.placement.request import QuotaRule
 from trainshed.store.records import Kind
+from trainshed.store.records_studies import StudyStep
 from trainshed.wire import detect
 from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.ml_v1 import render as ml_v1
@@ -42,7 +43,11 @@ REFUSED = {
     "shape-vertex-many-faults": "displayName",
     "vertex-4.3-local-script-own-image": "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",
 }
-TUNING = {"vertex-4.5-tuning", "vertex-7-ml-answer"}
+SHOWN = {
+    Kind.ML_JOB: ml_v1.job,
+    Kind.CUSTOM_JOB: vertex.custom_job,
+    Kind.TUNING_JOB: vertex.tuning_job,
+}
 
 
 def calls():
@@ -60,17 +65,16 @@ def test_a_recorded_call_is_stored_as_it_was_sent_or_refused_by_field(desk, name
     def create():
         return desk.jobs.create(kind, PROJECT, location, document, creator="ann")
 
-    if name in TUNING:
-        assert refusal(create).code is Code.UNIMPLEMENTED
-    elif name in REFUSED:
+    if name in REFUSED:
         found = refusal(create)
         assert found.code is Code.INVALID_ARGUMENT
         assert fields(found)[0] == REFUSED[name]
         assert REFUSED[name] in found.message
     else:
         record = create()
-        assert record.job.status.state is JobState.QUEUED
-        shown = ml_v1.job(record.job) if kind is Kind.ML_JOB else vertex.custom_job(record.job)
+        is_study = record.job.spec.is_study  # its trials are queued, not the study itself
+        assert record.job.status.state is (JobState.PREPARING if is_study else JobState.QUEUED)
+        shown = SHOWN[kind](record.job)
         spec = detect.parse(document).spec
         assert detect.parse(shown).spec.request == spec.request
         assert desk.store.expanded(record.uid).groups
@@ -79,7 +83,6 @@ def test_a_recorded_call_is_stored_as_it_was_sent_or_refused_by_field(desk, name
 def test_the_refused_requests_are_recorded_ones():
     names = {call.id for call in calls()}
     assert names.issuperset(REFUSED)
-    assert names.issuperset(TUNING)
 
 
 def test_a_job_is_durable_before_the_controller_is_woken(store):
@@ -259,14 +262,47 @@ def test_a_bucket_belongs_to_the_project_that_wrote_to_it_first(desk):
     desk.ml(ml_job("job_2", jobDir="gs://mine/out", packageUris=["gs://unknown/p.tar.gz"]))
 
 
-@pytest.mark.parametrize("kind", [Kind.TUNING_JOB, Kind.ML_JOB])
-def test_tuning_is_judged_first_and_then_said_to_come_later(desk, kind):
+def study_document(kind):
     path = "vertex-4.5-tuning" if kind is Kind.TUNING_JOB else "vertex-7-ml-answer"
-    document = next(json.loads(p.read_text()) for p in REQUESTS if p.stem == path)
-    found = refusal(desk.jobs.create, kind, PROJECT, PLACE, document, creator="ann")
-    assert (found.code, found.code.http) == (Code.UNIMPLEMENTED, 400)
-    assert "nothing was started" in found.message
+    return next(json.loads(p.read_text()) for p in REQUESTS if p.stem == path)
+
+
+@pytest.mark.parametrize("kind", [Kind.TUNING_JOB, Kind.ML_JOB])
+def test_a_study_is_stored_and_does_not_wait_in_the_queue(desk, kind):
+    record = desk.jobs.create(kind, PROJECT, PLACE, study_document(kind), creator="ann")
+    assert record.job.spec.is_study
     assert not desk.store.waiting_count()
+    assert [study.uid for study in desk.store.open_studies()] == [record.uid]
+    assert desk.jobs.trials(record) == ()
+
+
+def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
+    document = study_document(Kind.ML_JOB)
+
+    def create(job_id, **more):
+        training = {**document["trainingInput"]}
+        training["hyperparameters"] = {**training["hyperparameters"], **more}
+        changed = {"jobId": job_id, "trainingInput": training}
+        return desk.jobs.create(Kind.ML_JOB, PROJECT, "", changed, creator="ann")
+
+    first = create("first")
+    for job_id, word in (("nobody", "there is no"), ("first", "not over")):
+        found = refusal(create, "second", resumePreviousJobId=job_id)
+        assert fields(found) == ["trainingInput.hyperparameters.resumePreviousJobId"]
+        assert word in found.message
+    desk.jobs.cancel(Kind.ML_JOB, PROJECT, "", "first")
+    end(desk.store, first.uid)
+    other = [{"parameterName": "x", "type": "DOUBLE", "minValue": 0, "maxValue": 1}]
+    found = refusal(create, "second", resumePreviousJobId="first", params=other)
+    assert "other parameters" in found.message
+    second = create("second", resumePreviousJobId="first")
+    assert second.job.spec.study.resume_previous_uid == first.uid
+
+
+def end(store, uid):
+    record = store.job_by_uid(uid)
+    step = StudyStep(uid=uid, version=record.version, state=JobState.CANCELLED, server=None)
+    assert store.apply_study(step)
 
 
 def test_without_a_table_only_google_s_own_images_run(store):

@@ -138,7 +138,7 @@ def test_an_unsafe_trial_is_ranked_behind_the_safe_ones():
 def test_arguments_are_those_that_the_program_had():
     view = view_of(vertex([trial(1, lr=-1e-05, units=32.0, opt="a b")]))
     assert arguments(view.trials[0]) == ("--lr", "-0.00001", "--units", "32", "--opt", "a b")
-    assert parameters_text(view.trials[0]) == "lr=-0.00001 units=32 opt=a b"
+    assert parameters_text(view.trials[0]) == "lr=-1e-05 units=32 opt=a b"
 
 
 def test_measured_says_nothing_where_nothing_was():

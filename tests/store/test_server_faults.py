@@ -7,10 +7,13 @@ from sqlalchemy import make_url, text
 
 from postgres_server import running_postgres
 from store.faulty_store import check_whole, writes
+from trainshed.store import database
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
 from trainshed.testing.store_builders import add
+
+SHORT = "-c idle_in_transaction_session_timeout=500"
 
 
 def test_a_read_only_server_is_named_and_used_again(postgres_url, clock):
@@ -27,6 +30,30 @@ def test_a_read_only_server_is_named_and_used_again(postgres_url, clock):
             with pytest.raises(StoreFault, match="takes no writes: it is read-only"):
                 write()
         assert store.job_by_uid(uid).uid == uid
+    store.close()
+
+
+def test_a_server_that_stands_still_in_a_write_does_not_keep_others_from_theirs(
+    postgres_url, clock, monkeypatch
+):
+    monkeypatch.setattr(database, "_IDLE_OPTION", SHORT)
+    still, other = open_store(postgres_url, clock), open_store(postgres_url, clock)
+    uid = add(other).uid
+    with still._db._write_engine.connect() as connection:
+        connection.execute(text("UPDATE jobs SET version = version + 1"))
+        other.set_labels(uid, {"written": "by-the-other"}, None)  # waits for the row's lock
+        connection.invalidate()
+    assert other.job_by_uid(uid).job.labels == {"written": "by-the-other"}
+    still.close()
+    other.close()
+
+
+def test_how_long_a_server_may_stand_still_in_a_write(postgres_url, clock):
+    store = open_store(postgres_url, clock)
+    for engine in (store._db._write_engine, store._db._read_engine):
+        with engine.connect() as connection:
+            shown = connection.execute(text("SHOW idle_in_transaction_session_timeout"))
+            assert shown.scalar_one() == "10s"
     store.close()
 
 

@@ -84,7 +84,7 @@ def groups(view: StudyView, room: int) -> list[Group]:
 
     None is shown twice; the title of the last group counts what is left out.
     """
-    if len(view.trials) <= room:
+    if len(view.trials) <= max(room, 0):
         return [("", view.trials)]
     left = max(room - _GROUP_LINES, 3)
     going = [trial for trial in view.trials if not trial.state.is_final][: max(left // 3, 1)]

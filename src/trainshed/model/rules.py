@@ -118,6 +118,7 @@ STUDY: Final[Mapping[str, str]] = {
     "study-safety": "The limits of a safety metric are impossible, or nothing is left to improve.",
     "study-stopping": "The rule by which trials are stopped early does not go with the study.",
     "study-ending": "The rules by which the study ends are impossible, or exclude each other.",
+    "study-previous": "The job to go on from is not there, not over, or another study.",
 }
 
 RULES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState, text_of
+from trainshed.model.trials import Measurement, TrialRecord, TrialState, Value, text_of
 from trainshed.service.study_trials import ml_trials, time_of, vertex_trials
 from trainshed.tuning.ranking import best, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import study as vertex
@@ -153,8 +153,12 @@ def measured(trial: TrialRecord) -> str:
 
 
 def parameters_text(trial: TrialRecord) -> str:
-    """A trial's values in one line."""
-    return " ".join(f"{name}={text_of(value)}" for name, value in trial.values)
+    """A trial's values in one line, to be read: ``arguments`` has all digits."""
+    return " ".join(f"{name}={_short(value)}" for name, value in trial.values)
+
+
+def _short(value: Value) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else text_of(value)
 
 
 def arguments(trial: TrialRecord) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ _LIBPQ = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+#: A server that stands still in the middle of a write must not hold its locks for ever.
+_IDLE_OPTION = "-c idle_in_transaction_session_timeout=10s"
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
 #: LIKE of SQLite otherwise takes A for a, which PostgreSQL does not.
 _READER_PRAGMAS = ("case_sensitive_like=ON", "query_only=ON")
@@ -106,7 +108,8 @@ def _connecting(url: URL) -> dict[str, Any]:
     anew, without its tables.
     """
     if url.get_backend_name() == "postgresql":
-        return {"connect_args": dict(_LIBPQ)}
+        options = f"{url.query.get('options', '')} {_IDLE_OPTION}".strip()
+        return {"connect_args": {**_LIBPQ, "options": options}}
     return {"creator": lambda: connect(file_of(url), "mode=rw", check_same_thread=False)}
 
 

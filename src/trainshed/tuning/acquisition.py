@@ -5,13 +5,18 @@ After Ament et al., "Unexpected Improvements to Expected Improvement for Bayesia
 """
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
 Array = NDArray[np.float64]
-_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
+_LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
+
+#: Below the first the plain formula cancels, below the second Mills' ratio does too.
+_TAIL: Final = -5.0
+_FAR_TAIL: Final = -100.0
 
 
 def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
@@ -20,7 +25,9 @@ def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
     return np.log(deviation) + _log_h(u)
 
 
-def log_improvement_slopes(mean: Array, deviation: Array, best: float) -> tuple[Array, Array, Array]:
+def log_improvement_slopes(
+    mean: Array, deviation: Array, best: float
+) -> tuple[Array, Array, Array]:
     """The same with its derivatives by mean and deviation."""
     u = (best - mean) / deviation
     log_h = _log_h(u)
@@ -32,12 +39,12 @@ def log_improvement_slopes(mean: Array, deviation: Array, best: float) -> tuple[
 
 def _log_h(u: Array) -> Array:
     """log(phi(u) + u Phi(u))."""
-    near = np.maximum(u, -5.0)
+    near = np.maximum(u, _TAIL)
     plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
-    far = np.minimum(u, -5.0)
+    far = np.minimum(u, _TAIL)
     # phi(u) (1 - |u| m(|u|)) with Mills' ratio m; its series where the difference would cancel
     square = far * far
     mills = 1.0 - math.sqrt(math.pi / 2.0) * -far * erfcx(-far / math.sqrt(2.0))
     series = (1.0 - (3.0 - 15.0 / square) / square) / square
-    tail = np.where(far > -100.0, np.maximum(mills, 1e-300), series)
-    return np.where(u > -5.0, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail))
+    tail = np.where(far > _FAR_TAIL, np.maximum(mills, 1e-300), series)
+    return np.asarray(np.where(u > _TAIL, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy.optimize import minimize
 
 from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Array, Cube
@@ -17,7 +17,7 @@ from trainshed.tuning.kernel import Posterior
 
 DRAWN: Final = 256
 STARTS: Final = 4
-CLIMB_STEPS: Final = 30
+CLIMB_STEPS: Final = 20
 ROUNDS: Final = 2
 
 #: How many known points are changed a little, and how often it is the very best of them.
@@ -26,6 +26,9 @@ _FROM_BEST: Final = 0.6
 
 #: Powers of ten between which the size of a change lies.
 _SIZES: Final = (-2.5, -0.5)
+
+#: Half of the changes are of all coordinates.
+_ALL: Final = 0.5
 
 #: A change of few coordinates is of about two of them, or of this share.
 _FEW: Final = 0.2
@@ -71,7 +74,7 @@ class Search:
         chosen = self.rng.integers(len(best), size=count)
         chosen[self.rng.random(count) < _FROM_BEST] = 0
         sizes = 10.0 ** self.rng.uniform(*_SIZES, (count, 1))
-        share = np.where(self.rng.random((count, 1)) < 0.5, 1.0, max(_FEW, 2.0 / axes))
+        share = np.where(self.rng.random((count, 1)) < _ALL, 1.0, max(_FEW, 2.0 / axes))
         changed = self.rng.random((count, axes)) < share
         rows = best[chosen] + sizes * changed * self.rng.standard_normal((count, axes))
         jumps = self.rng.random((count, axes)) < np.minimum(_FEW, 1.0 / axes)

@@ -11,12 +11,13 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from trainshed.model.study import Noise
 from trainshed.tuning.candidates import Region, Search
 from trainshed.tuning.cube import Array, Axis, Cube, Point
-from trainshed.tuning.kernel import Hyper, Posterior, Priors, fitted, posterior
+from trainshed.tuning.kernel import Hyper, Priors, fitted, posterior
 from trainshed.tuning.outcomes import evened, width
 
 __all__ = ["Axis", "Point", "forget", "propose"]
@@ -25,8 +26,8 @@ __all__ = ["Axis", "Point", "forget", "propose"]
 START: Final = 10
 
 #: The model is fitted to at most so many points, and believes at most so many: cost is bounded.
-FITTED_MAX: Final = 120
-BELIEVED_MAX: Final = 300
+FITTED_MAX: Final = 100
+BELIEVED_MAX: Final = 200
 
 #: The fit is looked up again until the number of results has grown by this share.
 _REFIT: Final = 20
@@ -37,7 +38,10 @@ _NOISE: Final[Mapping[Noise, tuple[float, float]]] = {
     Noise.DEFAULT: (-6.0, 2.0),
     Noise.HIGH: (math.log(0.1), 1.0),
 }
+
+#: Points that are drawn while the space is filled, and how many of them are compared.
 _DRAWN_START: Final = 512
+_FEW: Final = 8
 
 
 def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
@@ -74,12 +78,17 @@ def forget() -> None:
 
 
 def _filling(cube: Cube, taken: Array, rng: np.random.Generator) -> Array:
-    """Random points, the farthest from all that is taken first."""
+    """Random points; of the first few the farthest from all that is taken comes first.
+
+    Of few only: the farthest of many would be the corners of the cube.
+    """
     drawn = cube.snapped(cube.drawn(_DRAWN_START, rng))
     if not len(taken):
         return drawn
-    gaps = cube.features(drawn)[:, None, :] - cube.features(taken)[None, :, :]
-    return np.asarray(drawn[np.argsort(-(gaps**2).sum(axis=2).min(axis=1), kind="stable")])
+    few = cube.features(drawn[:_FEW])
+    gaps = few[:, None, :] - cube.features(taken)[None, :, :]
+    order = np.argsort(-(gaps**2).sum(axis=2).min(axis=1), kind="stable")
+    return np.vstack([drawn[order], drawn[_FEW:]])
 
 
 def _improving(
@@ -101,7 +110,7 @@ def _improving(
     return search.ranked(known)
 
 
-def _kept(even: Array, most: int) -> Array:
+def _kept(even: Array, most: int) -> NDArray[np.intp]:
     """Which values count: the newest, and the best of the others; in the order they began."""
     if len(even) <= most:
         return np.arange(len(even))

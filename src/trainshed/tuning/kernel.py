@@ -7,6 +7,7 @@ do it in a few milliseconds at the sizes of a study.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,15 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
-ROOT5 = math.sqrt(5.0)
-JITTER = 1e-8
+ROOT5: Final = math.sqrt(5.0)
+JITTER: Final = 1e-8
+
+#: Fits stop here; the last digits of a length change nothing.
+STEPS: Final = 20
+
+_LENGTHS: Final = (5e-3, 1e3)
+_SCALES: Final = (1e-3, 1e2)
+_NOISES: Final = (1e-7, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +53,9 @@ class Posterior:
     groups: NDArray[np.intp]
     x: Array
     lower: Array
+    """The Cholesky factor of the covariance of what was seen."""
     weights: Array
     mean: float
-    inverse: Array
 
     def at(self, z: Array) -> tuple[Array, Array]:
         """Means and deviations (without noise) at some points."""
@@ -59,7 +67,7 @@ class Posterior:
     def slopes(self, z: Array) -> tuple[Array, Array, Array, Array]:
         """Means and deviations at some points, and the gradients of both."""
         k, steep = self._cross(z)
-        pulled = k @ self.inverse
+        pulled = cho_solve((self.lower, True), k.T, check_finite=False).T
         variance = np.maximum(self.hyper.scale - np.sum(pulled * k, axis=1), 1e-12)
         deviation = np.sqrt(variance)
         by_square = 1.0 / self.hyper.lengths[self.groups] ** 2
@@ -92,14 +100,20 @@ class Posterior:
 def squares(a: Array, b: Array) -> Array:
     """Squared distances of each of ``a`` to each of ``b``."""
     gap = np.sum(a * a, axis=1)[:, None] + np.sum(b * b, axis=1) - 2.0 * (a @ b.T)
-    return np.maximum(gap, 0.0)
+    return np.asarray(np.maximum(gap, 0.0))
 
 
 def matern(square: Array, scale: float) -> tuple[Array, Array]:
     """The kernel at squared distances, and its derivative by them."""
     r = ROOT5 * np.sqrt(square)
     decay = scale * np.exp(-r)
-    return (1.0 + r + r * r / 3.0) * decay, (-5.0 / 6.0) * (1.0 + r) * decay
+    slope = (1.0 + r) * decay
+    r *= r
+    r *= decay
+    r /= 3.0
+    r += slope
+    slope *= -5.0 / 6.0
+    return r, slope
 
 
 def posterior(hyper: Hyper, groups: NDArray[np.intp], x: Array, y: Array) -> Posterior:
@@ -107,34 +121,30 @@ def posterior(hyper: Hyper, groups: NDArray[np.intp], x: Array, y: Array) -> Pos
     scaled = x / hyper.lengths[groups]
     k, _ = matern(squares(scaled, scaled), hyper.scale)
     k[np.diag_indices_from(k)] = hyper.scale + hyper.noise + JITTER
-    lower = np.linalg.cholesky(k)
+    lower = np.asarray(np.linalg.cholesky(k), dtype=np.float64)
     ones = cho_solve((lower, True), np.ones(len(y)), check_finite=False)
     mean = float(ones @ y) / float(ones.sum() + 1.0)
     weights = cho_solve((lower, True), y - mean, check_finite=False)
-    return Posterior(
-        hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean,
-        inverse=_inverse(lower),
-    )
+    return Posterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
 
 
-def fitted(
-    x: Array, y: Array, groups: NDArray[np.intp], priors: Priors, steps: int = 40
-) -> Hyper:
+def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hyper:
     """The most probable parameters, from two beginnings."""
     axes = int(groups.max()) + 1
-    low, high = np.log([5e-3, 1e-3, 1e-7]), np.log([1e3, 1e2, 1.0])
-    bounds = list(zip([low[0]] * axes + list(low[1:]), [high[0]] * axes + list(high[1:])))
-    best: tuple[float, Array] | None = None
-    for length in (priors.length[0], priors.length[0] - 1.0):
-        start = np.array([length] * axes + [0.0, priors.noise[0]])
-        found = minimize(
-            loss, start, args=(x, y, groups, priors), jac=True, bounds=bounds,
-            method="L-BFGS-B", options={"maxiter": steps},
+    bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
+    found = [
+        minimize(
+            loss,
+            [length] * axes + [0.0, priors.noise[0]],
+            args=(x, y, groups, priors),
+            jac=True,
+            bounds=np.log(bounds),
+            method="L-BFGS-B",
+            options={"maxiter": STEPS},
         )
-        if best is None or found.fun < best[0]:
-            best = (float(found.fun), found.x)
-    assert best is not None
-    values = np.exp(best[1])
+        for length in (priors.length[0], priors.length[0] - 1.0)
+    ]
+    values = np.exp(min(found, key=lambda each: float(each.fun)).x)
     return Hyper(lengths=values[:axes], scale=float(values[axes]), noise=float(values[axes + 1]))
 
 
@@ -151,7 +161,7 @@ def loss(
     signal[diagonal] = scale
     k[diagonal] = scale + noise + JITTER
     try:
-        lower = np.linalg.cholesky(k)
+        lower = np.asarray(np.linalg.cholesky(k), dtype=np.float64)
     except np.linalg.LinAlgError:
         return 1e10, np.zeros_like(theta)
     inverse = _inverse(lower)
@@ -181,5 +191,6 @@ def _with_priors(
 
 
 def _inverse(lower: Array) -> Array:
+    """Of the matrix whose Cholesky factor is given."""
     inverse, _ = dpotri(lower, lower=1)
     return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)

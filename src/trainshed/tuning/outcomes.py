@@ -27,7 +27,9 @@ def evened(values: Array) -> Array:
     found = values[np.isfinite(values)]
     if not len(found):
         return np.zeros(len(values))
-    filled = np.where(np.isfinite(values), values, found.max())
+    largest = float(np.abs(found).max()) or 1.0  # squares of what is left cannot overflow
+    found = found / largest
+    filled = np.where(np.isfinite(values), values / largest, found.max())
     middle = float(np.median(found))
     unit = middle - float(np.percentile(found, 10)) or float(np.std(found)) or 1.0
     above = np.maximum(filled - middle, 0.0) / unit

@@ -69,6 +69,8 @@ class Doubles:
         """Never outside the bounds."""
         if self.stretch.span == math.inf:
             return self.low * (1 - position) + self.high * position
+        if position >= 1:  # low + (high - low) may miss it by a hair
+            return self.high
         return min(max(self.low + self.stretch.offset(position), self.low), self.high)
 
     def same(self, value: Value) -> tuple[Value, ...]:

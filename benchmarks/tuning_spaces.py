@@ -1,0 +1,59 @@
+"""Words for the tuning benchmark's problems: a study, and what its trials would measure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from trainshed.model.study import (
+    Condition,
+    Goal,
+    Metric,
+    ParameterKind,
+    ParameterSpec,
+    Scale,
+    StudySpec,
+)
+from trainshed.model.trials import Value
+
+METRIC = "loss"
+Chosen = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A study and what its trials would measure."""
+
+    study: StudySpec
+    loss: Callable[[Chosen], float]
+    floor: float | None = 0.0
+
+
+def double(name: str, low: float, high: float, scale: Scale = Scale.LINEAR) -> ParameterSpec:
+    """A DOUBLE."""
+    return ParameterSpec(
+        parameter_id=name, kind=ParameterKind.DOUBLE, bounds=(low, high), scale=scale
+    )
+
+
+def integer(name: str, low: int, high: int, scale: Scale = Scale.LINEAR) -> ParameterSpec:
+    """An INTEGER."""
+    return ParameterSpec(
+        parameter_id=name, kind=ParameterKind.INTEGER, bounds=(low, high), scale=scale
+    )
+
+
+def category(name: str, *words: str, **children: tuple[ParameterSpec, ...]) -> ParameterSpec:
+    """A CATEGORICAL, and the parameters that exist beside one of its words only."""
+    conditions = tuple(
+        Condition(parent_values=(word,), parameter=child)
+        for word, below in children.items()
+        for child in below
+    )
+    return ParameterSpec(
+        parameter_id=name, kind=ParameterKind.CATEGORICAL, values=words, conditions=conditions
+    )
+
+
+def study_of(*parameters: ParameterSpec) -> StudySpec:
+    """A study with one loss."""
+    metric = Metric(metric_id=METRIC, goal=Goal.MINIMIZE)
+    return StudySpec(metrics=(metric,), parameters=parameters, trial_count_max=1000)
