@@ -4,6 +4,10 @@ set -eu
 data=${1:?usage: demo.sh DATA_DIR}
 here=$(cd "$(dirname "$0")" && pwd)
 
+if [ -n "$(ls -A "$data" 2>/dev/null)" ] && [ ! -e "$data/serve.log" ]; then
+    echo "$data is not empty, and no demo has made it: name another folder" >&2
+    exit 2
+fi
 rm -rf "$data" && mkdir -p "$data"
 export TRAINSHED_DATA_DIR="$data"
 trainshed serve --port 0 --grpc-port 0 > "$data/serve.log" 2>&1 &

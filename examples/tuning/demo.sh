@@ -6,6 +6,10 @@ data=${1:?usage: demo.sh DATA_DIR [flags of hp-tuning-jobs create]}
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 
+if [ -n "$(ls -A "$data" 2>/dev/null)" ] && [ ! -e "$data/serve.log" ]; then
+    echo "$data is not empty, and no demo has made it: name another folder" >&2
+    exit 2
+fi
 rm -rf "$data" && mkdir -p "$data"
 data=$(cd "$data" && pwd)
 export TRAINSHED_DATA_DIR="$data"

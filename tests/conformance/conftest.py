@@ -1,10 +1,13 @@
 """One server for all conformance tests, and the real clients pointed at it."""
 
+import json
 import sys
 
 import pytest
+import yaml
 
 from conformance import gcloud as real
+from e2e.support import log_lines
 from server_process import ServerProcess
 
 #: An administrator's table: what stands in for the images that the tests name.
@@ -87,6 +90,32 @@ def real_gcloud(gcloud_env, tmp_path):
     """The command itself, as a user starts it."""
     config = tmp_path / "gcloud-config"
     return lambda *argv, **env: real.once(argv, {**gcloud_env, **env}, tmp_path, config_dir=config)
+
+
+@pytest.fixture
+def create_study(tmp_path):
+    """Create a study as the file says it; the command's answer."""
+
+    def creating(gcloud, document, *flags, name="hp", track=()):
+        (tmp_path / "hpt.yaml").write_text(yaml.safe_dump(document))
+        return gcloud(
+            *track, "ai", "hp-tuning-jobs", "create", "--region=us-central1",
+            "--display-name", name, "--config", tmp_path / "hpt.yaml",
+            "--format", "value(name)", *flags,
+        )  # fmt: skip
+
+    return creating
+
+
+@pytest.fixture
+def told(server):
+    """What the program of each trial of a study was told, by trial."""
+
+    def telling(name):
+        lines = [line for line in log_lines(server, name) if line["message"].startswith("told ")]
+        return {line["trial"]: json.loads(line["message"].removeprefix("told ")) for line in lines}
+
+    return telling
 
 
 @pytest.fixture

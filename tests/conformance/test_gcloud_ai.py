@@ -171,29 +171,6 @@ def test_a_container_without_a_mapping_is_refused_with_both_ways_out(gcloud):
     assert "container runtime" in done.stderr
 
 
-def test_tuning_is_told_to_come_later_and_nothing_is_started(gcloud, tmp_path):
-    study = {
-        "maxTrialCount": 2,
-        "parallelTrialCount": 1,
-        "studySpec": {
-            "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
-            "parameters": [
-                {"parameterId": "units", "integerValueSpec": {"minValue": "4", "maxValue": "8"}}
-            ],
-        },
-        "trialJobSpec": {"workerPoolSpecs": CONFIG["workerPoolSpecs"]},
-    }
-    (tmp_path / "hpt.yaml").write_text(yaml.safe_dump(study))
-    done = gcloud(
-        "ai", "hp-tuning-jobs", "create", "--display-name=hp", "--config", tmp_path / "hpt.yaml"
-    )
-    assert done.code == 1
-    assert "UNIMPLEMENTED: hyperparameter tuning is not there yet" in done.stderr
-    assert (
-        gcloud("ai", "hp-tuning-jobs", "list", "--format", "value(name)").ok().stdout.strip() == ""
-    )
-
-
 def test_operations_are_described(gcloud, server):
     name = create(
         gcloud, "deleted", f"--worker-pool-spec={POOL.format(1)}", "--command=python,-c", "--args=1"

@@ -24,9 +24,7 @@ RECORDINGS = Path(__file__).parent / "requests"
 
 #: What the server answers to each recording, a status a request; all others are 200.
 STATUS = {
-    "ml-submit-tuning": [400],
     "ml-submit-unknown-field": [400],
-    "ai-tuning-create": [400],
     "ai-tuning-describe": [404],
     "ai-describe": [404],
     "ai-cancel": [404],

@@ -1,4 +1,4 @@
-"""Unmodified gcloud: ai-platform jobs with hyperparameters, to their end (contracts/gcloud.md 3, 7)."""
+"""Unmodified gcloud: ai-platform jobs with hyperparameters (contracts/gcloud.md 3.2, 3.3, 7)."""
 
 import copy
 import re
@@ -26,7 +26,7 @@ HYPERPARAMETERS = {
     "maxParallelTrials": 2,
     "params": PARAMS,
 }
-#: The server sees more than a line of the log, and gcloud prints it as five columns.
+#: A streamed line: its severity, time, task, trial and message.
 LINE = re.compile(r"(\w+)\t(\S+ \S+ \S+)\t([\w-]+)\t(\d*)\t(.*)")
 
 
@@ -92,7 +92,7 @@ def table(text):
     return found
 
 
-def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, server, submit, package):
+def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, submit, package):
     done = submit(
         real_gcloud, "tuned", *package, "--stream-logs", "--job-dir=gs://out-bkt/tuned",
         user_args=["--epochs", "3"],
@@ -104,7 +104,7 @@ def test_a_package_is_tuned_streamed_summarized_and_listed(real_gcloud, server, 
         said = [message for _, trial, message in streamed if trial == number]
         assert [each for each in said if each.startswith('told {"epochs": "3", "x": "0.')]
         (say_dir,) = [each for each in said if '"job-dir"' in each]
-        assert f"/out-bkt/tuned/{number}\"" in say_dir
+        assert f'/out-bkt/tuned/{number}"' in say_dir
         assert said.count("trained") == 1
     services = [message for task, trial, message in streamed if (task, trial) == ("service", "")]
     assert sum(bool(re.match(r"Trial \d begins with x=", each)) for each in services) == 3

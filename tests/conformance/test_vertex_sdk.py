@@ -99,9 +99,3 @@ def test_a_refusal_reaches_the_user_with_the_field(results):
         "machineType" in results["refused"]["text"] or "machine_type" in results["refused"]["text"]
     )
     assert "n9-huge" in results["refused"]["text"]
-
-
-def test_tuning_says_that_it_comes_later(results):
-    found = results["tuning_is_for_later"]
-    assert found["kind"] in ("BadRequest", "MethodNotImplemented")  # over REST, over gRPC
-    assert "hyperparameter tuning is not there yet" in found["text"]

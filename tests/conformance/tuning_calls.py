@@ -4,7 +4,6 @@ Scenarios are what a user's script does (contracts/vertex-sdk.md 4.5, 8).  They 
 for the SDK looks at a job only every five seconds.  Nothing of Trainshed is imported here.
 """
 
-import argparse
 import concurrent.futures
 import json
 import sys
@@ -13,28 +12,19 @@ import traceback
 
 from google.api_core import exceptions
 from google.cloud import aiplatform
-from google.cloud.aiplatform import gapic
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
-from google.oauth2.credentials import Credentials
-from tuning_trainer import IMAGE, TRAINER
+from tuning_client import pools, shown
+from tuning_low_level import (
+    ACCURACY,
+    LOW_X,
+    convex_stopping,
+    created,
+    median_stopping,
+    safety_and_an_end,
+    several_metrics,
+)
 
-PARENT = "projects/demo-proj/locations/us-central1"
 X = {"x": hpt.DoubleParameterSpec(min=0.01, max=1.0, scale="log")}
-LOW_X = {
-    "parameter_id": "x",
-    "double_value_spec": {"min_value": 0.0, "max_value": 1.0, "default_value": 0.25},
-    "scale_type": "UNIT_LINEAR_SCALE",
-}
-ACCURACY = {"metric_id": "accuracy", "goal": "MAXIMIZE"}
-LOSS = {"metric_id": "loss", "goal": "MINIMIZE"}
-
-
-def pools(then=""):
-    container = {"image_uri": IMAGE, "command": ["python", "-c", TRAINER]}
-    if then:
-        container["args"] = ["--then", then]
-    machine = {"machine_type": "n1-standard-4"}
-    return [{"machine_spec": machine, "replica_count": 1, "container_spec": container}]
 
 
 def tuning(name, parameters, then="", **more):
@@ -47,24 +37,6 @@ def tuning(name, parameters, then="", **more):
         **more,
     }
     return aiplatform.HyperparameterTuningJob(name, inner, **found)
-
-
-def shown(trials):
-    """What a user reads off the trials."""
-    return [
-        {
-            "id": trial.id,
-            "state": trial.state.name,
-            "values": {each.parameter_id: each.value for each in trial.parameters},
-            "final": {each.metric_id: each.value for each in trial.final_measurement.metrics},
-            "step": trial.final_measurement.step_count,
-            "steps": [each.step_count for each in trial.measurements],
-            "job": trial.custom_job,
-            "reason": trial.infeasible_reason,
-            "timed": trial.start_time is not None and trial.end_time is not None,
-        }
-        for trial in trials
-    ]
 
 
 def every_kind_of_parameter():
@@ -157,88 +129,27 @@ def in_the_background_and_cancelled():
         "raised": raised,
         "trials": [trial.state.name for trial in job.trials],
     }
-    job.delete()
+    found["deleted"] = deleted(job.resource_name)
     return found
 
 
+def deleted(name):
+    """A job whose run has failed cannot be deleted by the object that ran it: the SDK's way."""
+    aiplatform.HyperparameterTuningJob.get(name).delete()
+    try:
+        aiplatform.HyperparameterTuningJob.get(name)
+    except exceptions.NotFound:
+        return True
+    return False
+
+
 def without_a_result():
-    job = tuning("in-vain", X, "misspell", max_failed_trial_count=1, max_trial_count=1)
+    job = tuning("in-vain", X, "misspell", max_failed_trial_count=1)
     try:
         job.run()
     except RuntimeError as error:
         return {"raised": str(error), "state": job.state.name, "trials": shown(job.trials)}
     return {"raised": None}
-
-
-def created(name, study, then="", **counts):
-    """A study of the low-level client."""
-    job = {
-        "display_name": name,
-        "study_spec": {"parameters": [LOW_X], **study},
-        "max_trial_count": 3,
-        "parallel_trial_count": 3,
-        "trial_job_spec": {"worker_pool_specs": pools(then)},
-        **counts,
-    }
-    return CLIENT.create_hyperparameter_tuning_job(parent=PARENT, hyperparameter_tuning_job=job)
-
-
-def low_level(name, study, then="", **counts):
-    """The same, seen to its end."""
-    job = created(name, study, then, **counts)
-    while not job.end_time:
-        time.sleep(0.5)
-        job = CLIENT.get_hyperparameter_tuning_job(name=job.name)
-    echo = type(job).to_dict(job)["study_spec"]
-    return {"state": job.state.name, "trials": shown(job.trials), "study": echo}
-
-
-def several_metrics():
-    study = {
-        "metrics": [ACCURACY, LOSS],
-        "measurement_selection_type": "LAST_MEASUREMENT",
-        "observation_noise": "HIGH",
-    }
-    return low_level("two-objectives", study)
-
-
-def safety_and_an_end():
-    study = {
-        "metrics": [ACCURACY, {**LOSS, "safety_config": SAFETY}],
-        "measurement_selection_type": "BEST_MEASUREMENT",
-        "observation_noise": "LOW",
-        "decay_curve_stopping_spec": {"use_elapsed_duration": False},
-        "study_stopping_config": {
-            "should_stop_asap": True,
-            "min_num_trials": 1,
-            "max_num_trials": 2,
-            "max_num_trials_no_progress": 50,
-            "max_duration_no_progress": {"seconds": 3600},
-            "minimum_runtime_constraint": {"max_duration": {"seconds": 0}},
-            "maximum_runtime_constraint": {"max_duration": {"seconds": 3600}},
-        },
-    }
-    return low_level("safe", study, max_trial_count=9)
-
-
-def convex_stopping():
-    convex = {"max_step_count": 10, "min_step_count": 1, "min_measurement_count": 2}
-    convex |= {"learning_rate_parameter_name": "x", "update_all_stopped_trials": False}
-    study = {"metrics": [ACCURACY], "convex_automated_stopping_spec": convex}
-    return low_level("convex", study, max_trial_count=2, parallel_trial_count=1)
-
-
-def median_stopping():
-    """Trial 4 is the worst of a grid, and would hang."""
-    study = {
-        "metrics": [LOSS | {"goal": "MAXIMIZE"}],
-        "parameters": [{"parameter_id": "x", "discrete_value_spec": {"values": [1, 2, 3, 4]}}],
-        "algorithm": "GRID_SEARCH",
-        "median_automated_stopping_spec": {"use_elapsed_duration": False},
-    }
-    return low_level(
-        "median", study, "hang-above-3", max_trial_count=4, parallel_trial_count=1
-    )
 
 
 def refused():
@@ -284,7 +195,6 @@ def high_level_refusal():
     return None
 
 
-SAFETY = {"safety_threshold": 100.0, "desired_min_safe_trials_fraction": 0.5}
 REVERSED = {"min_value": 1.0, "max_value": 0.5}
 SCENARIOS = (
     every_kind_of_parameter,
@@ -314,24 +224,5 @@ def main():
     sys.stdout.write("RESULTS " + json.dumps(results) + "\n")
 
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--endpoint", required=True)
-parser.add_argument("--transport")
-parser.add_argument("--token", required=True)
-ARGS = parser.parse_args()
-CREDENTIALS = Credentials(ARGS.token)
-aiplatform.init(
-    project="demo-proj",
-    location="us-central1",
-    api_endpoint=ARGS.endpoint,
-    api_transport=ARGS.transport,
-    credentials=CREDENTIALS,
-    staging_bucket="gs://stage-bkt",
-)
-CLIENT = gapic.JobServiceClient(
-    credentials=CREDENTIALS,
-    transport=ARGS.transport,
-    client_options={"api_endpoint": ARGS.endpoint},
-)
 if __name__ == "__main__":
     main()

@@ -5,7 +5,7 @@ It says what it was told, and reports for three steps: ``accuracy`` is ``x`` tim
 """
 
 TRAINER = """\
-import json, sys, time
+import json, os, sys, time
 import hypertune
 
 words = sys.argv[1:]
@@ -25,6 +25,11 @@ for step in (1, 2, 3):
     time.sleep(0.02)
 if then == "hang" or (then == "hang-above-3" and float(told["x"]) > 3):
     time.sleep(600)
+if then == "report-late" and os.fork() == 0:
+    os.setsid()
+    time.sleep(0.5)
+    tuner.report_hyperparameter_tuning_metric("accuracy", 99.0, 4)
+    os._exit(0)
 print("trained", flush=True)
 """
 IMAGE = "registry.test/p/img:1"

@@ -175,24 +175,6 @@ def refused(_):
     return {"kind": None}
 
 
-def tuning_is_for_later(_):
-    job = aiplatform.HyperparameterTuningJob(
-        "hpt",
-        aiplatform.CustomJob("inner", [pool()]),
-        metric_spec={"accuracy": "maximize"},
-        parameter_spec={
-            "lr": aiplatform.hyperparameter_tuning.DoubleParameterSpec(0.001, 0.1, "log")
-        },
-        max_trial_count=2,
-        parallel_trial_count=1,
-    )
-    try:
-        job.run()
-    except (exceptions.GoogleAPICallError, RuntimeError) as error:
-        return {"kind": type(error).__name__, "text": str(error)}
-    return {"kind": None}
-
-
 SCENARIOS = {
     name: found
     for name, found in list(globals().items())

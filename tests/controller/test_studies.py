@@ -22,6 +22,7 @@ from trainshed.model.roles import Dialect
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import (
     Algorithm,
+    EndingRules,
     MedianRule,
     Metric,
     ParameterKind,
@@ -121,6 +122,14 @@ def test_a_cancelled_study_ends_its_trials(make_world):
     assert [view.job_state for view in views] == [CANCELLED, CANCELLED]
     assert {view.trial.state for view in views} == {TrialState.INFEASIBLE}
     assert world.engine.running == ()
+
+
+def test_a_study_s_own_count_is_kept_with_trials_in_parallel(make_world):
+    world = make_world()
+    rules = EndingRules(trial_count_max=3)
+    uid = world.tune(study(trial_count_max=9, trial_count_parallel=2, ending=rules))
+    assert run_to_end(world, world.controller(), uid) == [SUCCEEDED]
+    assert len(world.trials(uid)) == 3
 
 
 def test_a_study_that_is_cancelled_before_its_first_trial_is_over_at_once(make_world):

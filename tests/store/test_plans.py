@@ -55,6 +55,7 @@ HOT = {
     "expired": forgetting.EXPIRED,
     "over": forgetting.OVER,
     "open studies": studies.OPEN_STUDIES,
+    "begin study": studies.BEGIN_STUDY,
     "study of a job": studies.STUDY_OF,
     "trials": study_rows.TRIALS_OF_STUDY,
     "jobs of trials": studies.JOBS_OF_STUDY,

@@ -1,10 +1,20 @@
 """The next step of a study, from how its trials stand."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from trainshed.model.status import JobState
-from trainshed.model.study import MedianRule, Metric, ParameterKind, ParameterSpec, StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.model.study import (
+    EndingRules,
+    MedianRule,
+    Metric,
+    ParameterKind,
+    ParameterSpec,
+    StudySpec,
+)
+from trainshed.model.trials import Measurement, Report, TrialRecord, TrialState
 from trainshed.tuning.advance import Moment, Standing, advance
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -48,3 +58,31 @@ def test_the_last_trials_of_a_study_are_stopped_early_as_all_others():
     assert (changed.number, changed.state) == (4, TrialState.STOPPING)
     assert changed.stopped_early
     assert (found.state, found.new) == (JobState.RUNNING, ())
+
+
+def stopped_with_its_study(number, job_state, value):
+    """A trial whose study had decided to end, as its job came to its end."""
+    found = running(number, value)
+    reports = [Report(tag="acc", value=m.value("acc"), step=m.step) for m in measured(value)]
+    return replace(
+        found,
+        trial=replace(found.trial, state=TrialState.STOPPING),
+        job_state=job_state,
+        job_end=NOW,
+        reports=tuple(reports),
+    )
+
+
+@pytest.mark.parametrize("trial_count_max", [5, 50])
+def test_a_study_that_has_stopped_its_trials_is_over_although_one_brings_progress(trial_count_max):
+    rules = EndingRules(stop_asap=True, trials_without_progress_max=2)
+    spec = replace(STUDY, stopping=None, ending=rules, trial_count_max=trial_count_max)
+    standings = [
+        *(ended(1, 0.5), ended(2, 0.4), ended(3, 0.4)),
+        stopped_with_its_study(4, JobState.CANCELLED, 0.1),
+        stopped_with_its_study(5, JobState.SUCCEEDED, 0.9),
+    ]
+    found = advance(spec, JobState.RUNNING, standings, Moment(now=NOW, began=NOW, seed=1))
+    assert (found.state, found.new, found.error) == (JobState.SUCCEEDED, (), None)
+    assert [trial.state for trial in found.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
+    assert "succeeded even so" in dict(found.told)["STUDY_ENDED"]

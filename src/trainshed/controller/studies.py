@@ -5,7 +5,7 @@ state; jobs of trials that are to end are cancelled afterwards, again and again 
 that a crash between the two loses nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +23,8 @@ from trainshed.tuning.standing import Advance, Moment, Standing
 
 #: google.rpc.Code: what a study failed of is in its trials.
 _ABORTED: Final = 10
+#: So much of an exception is told in the study's story.
+_TROUBLE_CHARS_MAX: Final = 500
 
 #: Makes the job of a trial: (the study's job, the trial).
 MakeJob = Callable[[JobRecord, TrialRecord], NewJob]
@@ -35,6 +37,8 @@ class _Looked:
     record: JobRecord
     collected: tuple[Collected, ...]
     moment: Moment
+    seen: int
+    """Stands for all that was reported and has ended."""
 
 
 class Studies:
@@ -50,13 +54,14 @@ class Studies:
         self._reports = Reports(store, engine)
         self._prior: dict[int, tuple[TrialRecord, ...]] = {}
         self._seen: dict[int, int] = {}
+        self._troubles: dict[int, str] = {}
 
     def once(self) -> int:
         """One pass over all studies; how many have come further."""
         if not self._leases.leading:
             return 0
         found = self._store.open_studies()
-        self._reports.keep({study.uid for study in found})
+        self._keep({study.uid for study in found})
         return sum(self._pass_safely(study) for study in found)
 
     def _pass_safely(self, study: OpenStudy) -> bool:
@@ -65,9 +70,34 @@ class Studies:
             return self._pass(study)
         except StoreFault:
             raise
-        except Exception:  # noqa: BLE001 - logged with the story; the next pass tries again
-            log_with_story(self._store, study.uid, "cannot take further the study of")
+        except Exception as error:  # noqa: BLE001 - told; the next pass tries again
+            self._tell(study, f"{type(error).__name__}: {error}"[:_TROUBLE_CHARS_MAX])
             return False
+
+    def _tell(self, study: OpenStudy, trouble: str) -> None:
+        """A trouble is told once: thinking again comes to the same, a second later."""
+        if self._troubles.get(study.uid) == trouble:
+            return
+        self._troubles[study.uid] = trouble
+        log_with_story(self._store, study.uid, "cannot take further the study of")
+        message = f"The study cannot be taken further, which is tried again and again; {trouble}"
+        told = NewEvent(kind="STUDY_HELD_UP", message=message, data={"severity": "ERROR"})
+        self._store.apply_study(
+            StudyStep(
+                uid=study.uid,
+                version=study.version,
+                state=study.state,
+                server=self._leases.name,
+                events=(told,),
+            )
+        )
+
+    def _keep(self, uids: Collection[int]) -> None:
+        """Forget what is remembered of all other studies."""
+        self._reports.keep(uids)
+        for known in (self._prior, self._seen, self._troubles):
+            for uid in known.keys() - uids:
+                del known[uid]
 
     def _pass(self, study: OpenStudy) -> bool:
         # numpy and what stands on it: only servers that tune pay for them
@@ -77,16 +107,25 @@ class Studies:
         if record is None or record.version != study.version or record.job.spec.study is None:
             return False
         collected = self._reports.collect(study.uid, record.job.spec.study)
-        looked = _Looked(record, collected, self._moment(record, collected))
+        looked = self._look(record, collected)
         state = record.job.status.state
         standings = [_standing(each) for each in collected]
         thought = advance(record.job.spec.study, state, standings, looked.moment)
         step = self._step(looked, thought)
         applied = step is not None and self._store.apply_study(step)
-        stopped = self._stop_jobs(collected, thought) if applied or step is None else 0
-        return applied or stopped > 0
+        if step is not None and not applied:
+            return False
+        self._seen[record.uid] = looked.seen
+        return self._stop_jobs(collected, thought) > 0 or applied
 
-    def _moment(self, record: JobRecord, collected: Sequence[Collected]) -> Moment:
+    def _look(self, record: JobRecord, collected: tuple[Collected, ...]) -> _Looked:
+        seen = _seen(collected)
+        moment = self._moment(record, collected, has_news=seen != self._seen.get(record.uid))
+        return _Looked(record, collected, moment, seen)
+
+    def _moment(
+        self, record: JobRecord, collected: Sequence[Collected], *, has_news: bool
+    ) -> Moment:
         starts = [each.stored.job_start_time for each in collected if each.stored.job_start_time]
         began = record.job.status.start_time or min(starts, default=None)
         return Moment(
@@ -94,17 +133,8 @@ class Studies:
             began=began,
             seed=record.uid,
             prior=self._prior_of(record),
-            has_news=self._has_news(record.uid, collected),
+            has_news=has_news,
         )
-
-    def _has_news(self, uid: int, collected: Sequence[Collected]) -> bool:
-        """Early stopping is looked at when something was reported or has ended, not every second.
-
-        Remembered only here: after a start there are news.
-        """
-        now = hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
-        before, self._seen[uid] = self._seen.get(uid), now
-        return now != before
 
     def _prior_of(self, record: JobRecord) -> tuple[TrialRecord, ...]:
         """The trials of the study that this one goes on with; they do not change any more."""
@@ -112,12 +142,12 @@ class Studies:
         uid = study.resume_previous_uid if study else None
         if study is None or uid is None:
             return ()
-        if uid not in self._prior:
+        if record.uid not in self._prior:
             earlier = self._store.job_by_uid(uid)
             known = self._prior_of(earlier) if earlier else ()
             collected = self._reports.collect(uid, study)
-            self._prior[uid] = (*known, *(each.trial for each in collected))
-        return self._prior[uid]
+            self._prior[record.uid] = (*known, *(each.trial for each in collected))
+        return self._prior[record.uid]
 
     def _step(self, looked: _Looked, thought: Advance) -> StudyStep | None:
         """What there is to write; None where nothing has changed."""
@@ -132,6 +162,7 @@ class Studies:
             state=thought.state,
             server=self._leases.name,
             error=_error(thought, before.error),
+            start_time=None if before.start_time else looked.moment.began,
             new_trials=tuple(
                 NewTrial(trial=trial, job=self._make_job(record, trial)) for trial in thought.new
             ),
@@ -163,6 +194,14 @@ class Studies:
             step = ending_step(uid, record.version, state, error, server=self._leases.name)
             if step is not None:
                 yield step
+
+
+def _seen(collected: Sequence[Collected]) -> int:
+    """Early stopping is looked at when something was reported or has ended, not every second.
+
+    Remembered only here, and once it was looked at: after a start there are news.
+    """
+    return hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
 
 
 def _standing(each: Collected) -> Standing:

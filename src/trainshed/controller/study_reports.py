@@ -33,13 +33,14 @@ class Collected:
 
 
 class Reports:
-    """Collects them; the measurements of trials that are over are remembered."""
+    """Collects them; what they come to is remembered until there are more."""
 
     def __init__(self, store: StoreBase, engine: Engine) -> None:
         """Nothing is read before the first ``collect``."""
         self._store = store
         self._engine = engine
-        self._known: dict[tuple[int, int], tuple[Measurement, ...]] = {}
+        self._known: dict[tuple[int, int], tuple[int, tuple[Measurement, ...]]] = {}
+        """By study and trial: of how many reports, and what they come to."""
 
     def keep(self, uids: Collection[int]) -> None:
         """Forget the measurements of all other studies."""
@@ -55,27 +56,33 @@ class Reports:
     def _collected(self, uid: int, study: StudySpec, stored: StoredTrial) -> Collected:
         number = stored.trial.number
         if stored.trial.state.is_final:
-            if (uid, number) not in self._known:
-                self._known[uid, number] = _curve(study, stored.reports)
-            trial = replace(stored.trial, measurements=self._known[uid, number])
+            trial = self._measuring(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports)
         try:
             new, mark, found = self._read(stored)
         except OSError as error:
             _LOG.warning("the reports of job %d cannot be read now: %s", stored.job_uid, error)
-            known = _curve(study, stored.reports)
-            trial = replace(stored.trial, measurements=known)
+            trial = self._measuring(uid, study, stored.trial, stored.reports)
             return Collected(stored=stored, trial=trial, reports=stored.reports, was_read=False)
         reports = (*stored.reports, *new)
-        known = _curve(study, reports)
         return Collected(
             stored=stored,
-            trial=replace(stored.trial, measurements=known),
+            trial=self._measuring(uid, study, stored.trial, reports),
             reports=reports,
             news=TrialReports(number=number, mark=mark, reports=new) if new else None,
-            told=_not_counted(number, study, new),
+            told=_not_counted(study, stored, new),
             found=found,
         )
+
+    def _measuring(
+        self, uid: int, study: StudySpec, trial: TrialRecord, reports: tuple[Report, ...]
+    ) -> TrialRecord:
+        """The trial with its measurements; reports are only ever added, so their count tells."""
+        count, known = self._known.get((uid, trial.number), (-1, ()))
+        if count != len(reports):
+            known = _curve(study, reports)
+            self._known[uid, trial.number] = len(reports), known
+        return replace(trial, measurements=known)
 
     def _read(self, stored: StoredTrial) -> tuple[tuple[Report, ...], tuple[int, int], str]:
         """What is new, the mark behind it, and what was found; attempt by attempt."""
@@ -97,15 +104,21 @@ def _curve(study: StudySpec, reports: tuple[Report, ...]) -> tuple[Measurement, 
     return measurements(reports, [metric.metric_id for metric in study.metrics])
 
 
-def _not_counted(number: int, study: StudySpec, new: tuple[Report, ...]) -> tuple[NewEvent, ...]:
-    """A sentence for the first of new values that are no numbers."""
-    ids = {metric.metric_id for metric in study.metrics}
-    odd = [each for each in new if each.tag in ids and not math.isfinite(each.value)]
-    if not odd:
+def _not_counted(
+    study: StudySpec, stored: StoredTrial, new: tuple[Report, ...]
+) -> tuple[NewEvent, ...]:
+    """A sentence for the first value of a trial that is no number, not for each."""
+    first = _first_odd(study, new)
+    if first is None or _first_odd(study, stored.reports) is not None:
         return ()
-    first = odd[0]
     message = (
-        f"Trial {number} reported {first.tag} = {first.value} at step {first.step}; only finite "
-        "values are measurements."
+        f"Trial {stored.trial.number} reported {first.tag} = {first.value} at step {first.step}; "
+        "only finite values are measurements."
     )
     return (NewEvent(kind="METRIC_IGNORED", message=message, data={"severity": "WARNING"}),)
+
+
+def _first_odd(study: StudySpec, reports: tuple[Report, ...]) -> Report | None:
+    ids = {metric.metric_id for metric in study.metrics}
+    odd = (each for each in reports if each.tag in ids and not math.isfinite(each.value))
+    return next(odd, None)

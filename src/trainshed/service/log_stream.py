@@ -4,13 +4,14 @@ An event may be committed a moment after lines with later stamps were read.  It 
 rather than never.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import merge
 from itertools import islice
 from typing import Final
 
 from trainshed.model.log_line import LogLine
 from trainshed.service.log_events import all_events, is_told, line_of
-from trainshed.service.log_sources import Source, sources
+from trainshed.service.log_sources import Source, lines_of, sources
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 from trainshed.store.base import StoreBase
@@ -81,17 +82,16 @@ class LogCursor:
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:
         """Lines behind the marks; and up to when they are complete, None where they all are."""
-        found: list[LogLine] = []
-        full: list[int] = []
-        for source in self._sources():
-            behind = self._behind(source)
-            lines = self._job_log.lines(source.uid, after_ns=behind, limit=READ_MAX)
-            if lines:
-                self._line_ns[source.uid] = lines[-1].stamp_ns
-            if len(lines) == READ_MAX:
-                full.append(lines[-1].stamp_ns)
-            found += map(source.marked, lines)
-        return found, min(full, default=None)
+        found = list(islice(merge(*map(self._lines, self._sources())), READ_MAX))
+        self._line_ns |= {uid: stamp_ns for stamp_ns, uid, _ in found}
+        until_ns = found[-1][0] if len(found) == READ_MAX else None
+        return [line for _, _, line in found], until_ns
+
+    def _lines(self, source: Source) -> Iterator[tuple[int, int, LogLine]]:
+        """New lines of a source, each with its stamp and the source's uid."""
+        span = Span(from_ns=max(0, self._behind(source) + 1))
+        for line in lines_of(self._job_log, source, span):
+            yield line.stamp_ns, source.uid, line
 
     def _behind(self, source: Source) -> int:
         return self._line_ns.get(source.uid, self._after_ns)

@@ -13,7 +13,7 @@ from typing import Final
 from trainshed.model.log_line import LogLine
 from trainshed.service.log_events import all_events, is_told, line_of
 from trainshed.service.log_pages import Page, Place, first_of, place_of, token_of
-from trainshed.service.log_sources import Source, sources
+from trainshed.service.log_sources import Source, lines_of, sources
 from trainshed.service.log_stream import LogCursor
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
@@ -107,8 +107,8 @@ class LogService:
                 yield place, line
 
     def _placed(self, source: Source, span: Span) -> Iterator[tuple[Place, LogLine]]:
-        for line in self.job_log.read(source.uid, span):
-            yield _place_of(source.uid, line, _LINE), source.marked(line)
+        for line in lines_of(self.job_log, source, span):
+            yield _place_of(source.uid, line, _LINE), line
 
 
 def _bounds(

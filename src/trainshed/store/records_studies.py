@@ -72,6 +72,8 @@ class StudyStep:
     state: JobState
     server: str | None
     error: JobError | None = None
+    start_time: datetime | None = None
+    """When the first of its trials began to run; None leaves what is known."""
     new_trials: tuple[NewTrial, ...] = ()
     trials: tuple[TrialRecord, ...] = ()
     reports: tuple[TrialReports, ...] = ()

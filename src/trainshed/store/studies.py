@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Integer, bindparam, literal_column, select
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, literal_column, select, update
 
 from trainshed.model.status import JobState
 from trainshed.store import codec
@@ -37,6 +37,12 @@ JOBS_OF_STUDY: Final = (
 )
 STUDY_OF: Final = select(TRIALS.c.uid, TRIALS.c.number).where(
     TRIALS.c.job_uid == bindparam("of_uid")
+)
+#: A study has begun when its first trial did, which may have ended before anyone looked.
+BEGIN_STUDY: Final = (
+    update(JOBS)
+    .where(JOBS.c.uid == bindparam("of_uid"))
+    .values(start_ns=bindparam("began_ns", type_=BigInteger))
 )
 _WANTED = given("wanted", uid=BigInteger, number=Integer)
 TAKEN: Final = select(TRIALS.c.number).join(
@@ -118,6 +124,9 @@ def _apply(tx: Transaction, prepared: _Prepared) -> bool:
     if not apply_in(tx, [_row_step(step)])[0]:
         return False
     _add_trials(tx, prepared)  # from here on the study's row is locked
+    if step.start_time is not None:
+        began = {"of_uid": step.uid, "began_ns": codec.to_ns(step.start_time)}
+        tx.connection.execute(BEGIN_STUDY, began)
     changed = [rows.changed_row(step.uid, trial) for trial in step.trials]
     marked = [[step.uid, each.number, *each.mark] for each in step.reports]
     for statement, key, found in (

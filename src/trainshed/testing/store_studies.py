@@ -146,6 +146,18 @@ class StudiesContract:
         uid = add_study(store).uid
         _same(store, uid, step_of(store, uid, state=S.QUEUED), ValueError)
 
+    def test_a_study_began_when_its_first_trial_did(
+        self, store: StoreBase, clock: HandClock
+    ) -> None:
+        for state in (S.RUNNING, S.SUCCEEDED):
+            uid = add_study(store, job_id=state.name).uid
+            began = store.now()
+            clock.forward(5)
+            advance(store, uid, state=state, start_time=began)
+            clock.forward(5)
+            advance(store, uid, state=state)
+            assert read(store, uid).job.status.start_time == began
+
     def test_a_study_runs_and_ends_as_other_jobs_do(
         self, store: StoreBase, clock: HandClock
     ) -> None:

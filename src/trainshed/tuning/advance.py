@@ -12,7 +12,7 @@ from typing import Final
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning.ending import Ending, ended
+from trainshed.tuning.ending import Ending, ended, most_trials
 from trainshed.tuning.measuring import final
 from trainshed.tuning.standing import Advance, Moment, Standing
 from trainshed.tuning.stopping import predicted, to_stop
@@ -21,6 +21,9 @@ from trainshed.tuning.telling import began_words, ended_words
 
 #: Why a trial has no result that was stopped together with its study.
 ENDED_WITH_STUDY: Final = "The study ended while the trial ran."
+CANCELLED_WITH_STUDY: Final = "The study was cancelled while the trial ran."
+#: Why a study is over whose reason to end is gone.
+SUCCEEDED_EVEN_SO: Final = "The study has stopped its trials, and one of them succeeded even so"
 
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
 
@@ -31,6 +34,7 @@ class _Study:
 
     spec: StudySpec
     trials: dict[int, TrialRecord]
+    is_cancelled: bool
     told: list[tuple[str, str]] = field(default_factory=list)
 
     def put(self, trial: TrialRecord, kind: str, message: str) -> None:
@@ -46,14 +50,14 @@ def advance(
 ) -> Advance:
     """The next step of a study that is not over; one without news has an unchanged state."""
     before = {each.trial.number: each.trial for each in standings}
-    found = _Study(study, dict(before))
+    found = _Study(study, dict(before), state is JobState.CANCELLING)
     for each in standings:
         _follow_job(found, each, moment.now)
     if state is JobState.CANCELLING:
         _stop_all(found)
         return _result(found, before, (), _state_when(found, JobState.CANCELLED, state), None)
-    ending = _ending(found, moment, exhausted=False)
-    if ending is None or not (ending.asap or ending.failed):
+    ending = _ending(found, moment, exhausted=False) or _decided(found)
+    if moment.has_news and (ending is None or not (ending.asap or ending.failed)):
         _stop_early(found)  # the last trials of a study too
     if ending is None:
         new, exhausted = _new_trials(found, moment)
@@ -80,6 +84,18 @@ def _ending(found: _Study, moment: Moment, *, exhausted: bool) -> Ending | None:
     """Trials that were stopped with the study are no failures of it."""
     trials = [t for t in found.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
     return ended(found.spec, trials, began=moment.began, now=moment.now, exhausted=exhausted)
+
+
+def _decided(found: _Study) -> Ending | None:
+    """A study that has stopped its trials is over, whatever one of them has brought even so."""
+    if any(map(_is_stopped_with_study, found.trials.values())):
+        return Ending(reason=SUCCEEDED_EVEN_SO, asap=True)
+    return None
+
+
+def _is_stopped_with_study(trial: TrialRecord) -> bool:
+    is_stopping = trial.state is TrialState.STOPPING and not trial.stopped_early
+    return is_stopping or trial.infeasible_reason == ENDED_WITH_STUDY
 
 
 def _begun(found: _Study, state: JobState) -> JobState:
@@ -137,7 +153,7 @@ def _final_of(found: _Study, trial: TrialRecord, standing: Standing) -> Measurem
     if standing.job_state is JobState.SUCCEEDED or trial.stopped_early:
         return final(found.spec, trial.measurements, standing.reports, standing.found)
     if trial.state is TrialState.STOPPING:
-        return ENDED_WITH_STUDY
+        return CANCELLED_WITH_STUDY if found.is_cancelled else ENDED_WITH_STUDY
     word = "failed" if standing.job_state is JobState.FAILED else "was cancelled"
     return f"Its job {word}: {standing.job_message or 'nobody said why'}"
 
@@ -151,7 +167,7 @@ def _stop_early(found: _Study) -> None:
     trials = tuple(found.trials.values())
     for number, reason in to_stop(found.spec, trials).items():
         stopping = replace(found.trials[number], state=TrialState.STOPPING, stopped_early=True)
-        found.put(stopping, "TRIAL_STOPPED_EARLY", reason)
+        found.put(stopping, "TRIAL_STOPPED_EARLY", f"Trial {number} is stopped early. {reason}")
     for number, foreseen in predicted(found.spec, trials).items():
         if found.trials[number].state is TrialState.SUCCEEDED:
             found.trials[number] = replace(found.trials[number], final=foreseen)
@@ -161,7 +177,7 @@ def _new_trials(found: _Study, moment: Moment) -> tuple[tuple[TrialRecord, ...],
     """The trials to begin now, and whether there is no further point to try."""
     study, made = found.spec, len(found.trials)
     free = study.trial_count_parallel - len(found.of(*_OPEN))
-    wanted = min(free, study.trial_count_max - made)
+    wanted = min(free, most_trials(study, began=moment.began, now=moment.now) - made)
     if wanted < 1:
         return (), False
     trials = tuple(found.trials.values())

@@ -15,10 +15,7 @@ from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Array, Cube
 from trainshed.tuning.kernel import Posterior
 
-DRAWN: Final = 256
 STARTS: Final = 4
-CLIMB_STEPS: Final = 20
-ROUNDS: Final = 2
 
 #: How many known points are changed a little, and how often it is the very best of them.
 _BEST: Final = 5
@@ -32,6 +29,22 @@ _ALL: Final = 0.5
 
 #: A change of few coordinates is of about two of them, or of this share.
 _FEW: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long is searched for one point."""
+
+    drawn: int
+    """Candidates everywhere, and as many around the best points."""
+    climb_steps: int
+    rounds: int
+    """How often the coordinates without a slope are changed."""
+
+
+THOROUGH: Final = Effort(drawn=256, climb_steps=20, rounds=2)
+#: For one of many that are tried at the same time: none of them knows what the others find out.
+QUICK: Final = Effort(drawn=96, climb_steps=8, rounds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +64,16 @@ class Search:
     best: float
     region: Region
     rng: np.random.Generator
+    effort: Effort = THOROUGH
 
     def ranked(self, known: Array) -> Array:
         """Allowed points, the best first, found from the ``known`` ones (complete, best first)."""
-        everywhere = self._sorted(self._inside(self.cube.drawn(DRAWN, self.rng)))
+        everywhere = self._sorted(self._inside(self.cube.drawn(self.effort.drawn, self.rng)))
         nearby = self._sorted(self._inside(self._around(known)))
         half = STARTS // 2
         rows = np.vstack([everywhere[:half], nearby[:half]])
         rows = self._sorted(np.vstack([self._climbed(rows), everywhere, nearby]))
-        for _ in range(ROUNDS):
+        for _ in range(self.effort.rounds):
             more = self.cube.neighbours(rows[0], self.rng)
             if not len(more):
                 break
@@ -70,7 +84,7 @@ class Search:
     def _around(self, known: Array) -> Array:
         """Small changes of the best rows; a listed axis changes to any of its positions."""
         best = known[:_BEST]
-        count, axes = DRAWN, known.shape[1]
+        count, axes = self.effort.drawn, known.shape[1]
         chosen = self.rng.integers(len(best), size=count)
         chosen[self.rng.random(count) < _FROM_BEST] = 0
         sizes = 10.0 ** self.rng.uniform(*_SIZES, (count, 1))
@@ -106,7 +120,7 @@ class Search:
             jac=True,
             method="L-BFGS-B",
             bounds=np.column_stack([self.region.low[axes], self.region.high[axes]]),
-            options={"maxiter": CLIMB_STEPS},
+            options={"maxiter": self.effort.climb_steps},
         )
         moved = rows.copy()
         moved[at[0], axes] = found.x

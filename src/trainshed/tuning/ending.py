@@ -77,6 +77,18 @@ def ended(
     return ending
 
 
+def most_trials(study: StudySpec, *, began: datetime | None, now: datetime) -> int:
+    """How many trials may be made as things are now: the job's count, or the study's own.
+
+    The shortest time blocks the study's count, as it blocks all of its rules.
+    """
+    own = study.ending.trial_count_max
+    moment = _Moment(study=study, trials=(), began=began, now=now)
+    if own is None or _waits(moment):
+        return study.trial_count_max
+    return min(own, study.trial_count_max)
+
+
 def has_failed(trial: TrialRecord) -> bool:
     """Whether a trial counts as failed: it ended without a result, and not by a stopping rule."""
     return trial.state is TrialState.INFEASIBLE and not trial.stopped_early
@@ -91,7 +103,7 @@ def _failure(moment: _Moment) -> str | None:
         return None
     first = list(islice((trial for trial in moment.over if not trial.stopped_early), FAILED_FIRST))
     if len(first) == FAILED_FIRST and all(map(has_failed, first)):
-        return f"The first {FAILED_FIRST} trials have all failed{_last_words(moment)}"
+        return f"The first {FAILED_FIRST} trials to end have failed{_last_words(moment)}"
     if count >= FAILED_FIRST and 2 * count >= moment.study.trial_count_max:
         most = moment.study.trial_count_max
         return f"{_trials(count)} failed, of {most} at the most{_last_words(moment)}"
@@ -100,7 +112,8 @@ def _failure(moment: _Moment) -> str | None:
 
 def _last_words(moment: _Moment) -> str:
     last = moment.failed[-1]
-    return f"; the last, trial {last.number}: {last.infeasible_reason or 'it gave no reason'}"
+    reason = last.infeasible_reason or "It gave no reason"
+    return f". Of trial {last.number}, the last one, it is known: {reason}"
 
 
 def _by_rules(moment: _Moment) -> Ending | None:
@@ -117,9 +130,12 @@ def _by_rules(moment: _Moment) -> Ending | None:
 
 
 def _too_early(moment: _Moment) -> bool:
-    rules = moment.study.ending
-    waits = rules.runtime_min is not None and not all(_passed(rules.runtime_min, moment))
-    return waits or len(moment.over) < (rules.trial_count_min or 0)
+    return _waits(moment) or len(moment.over) < (moment.study.ending.trial_count_min or 0)
+
+
+def _waits(moment: _Moment) -> bool:
+    least = moment.study.ending.runtime_min
+    return least is not None and not all(_passed(least, moment))
 
 
 def _overdue(moment: _Moment) -> str | None:

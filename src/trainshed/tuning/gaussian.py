@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from trainshed.model.study import Noise
-from trainshed.tuning.candidates import Region, Search
+from trainshed.tuning.candidates import QUICK, THOROUGH, Region, Search
 from trainshed.tuning.cube import Array, Axis, Cube, Point
 from trainshed.tuning.kernel import Hyper, Priors, fitted, posterior
 from trainshed.tuning.outcomes import evened, width
@@ -28,6 +28,9 @@ START: Final = 10
 #: The model is fitted to at most so many points, and believes at most so many: cost is bounded.
 FITTED_MAX: Final = 100
 BELIEVED_MAX: Final = 200
+
+#: With more pending than this, each point is searched for less long.
+_FEW_PENDING: Final = 8
 
 #: The fit is looked up again until the number of results has grown by this share.
 _REFIT: Final = 20
@@ -106,7 +109,8 @@ def _improving(
     complete = np.where(np.isnan(seen), cube.drawn(len(seen), rng), seen)
     known = complete[np.argsort(even[kept], kind="stable")]
     region = _region(cube, known[0], hyper, width(values, START, len(cube.axes)))
-    search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng)
+    effort = THOROUGH if len(taken) - len(values) <= _FEW_PENDING else QUICK
+    search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
     return search.ranked(known)
 
 
@@ -149,14 +153,15 @@ def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
 
 def _first_new(ranked: Array, taken: Array) -> Point:
     """The best that is not taken yet, or the best of all."""
-    known = {_key(row) for row in taken}
-    new = next((row for row in ranked if _key(row) not in known), ranked[0])
+    known = _comparable(taken)
+    rows = zip(ranked, _comparable(ranked), strict=True)
+    new = next((row for row, key in rows if not (known == key).all(axis=1).any()), ranked[0])
     return tuple(float(x) for x in new)
 
 
-def _key(row: Array) -> tuple[float, ...]:
+def _comparable(rows: Array) -> Array:
     """Equal for equal points, which NaN is not."""
-    return tuple(np.where(np.isnan(row), -1.0, row).tolist())
+    return np.where(np.isnan(rows), -1.0, rows)
 
 
 @lru_cache(maxsize=16)

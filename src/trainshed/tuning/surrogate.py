@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from scipy.stats import qmc
 
 from trainshed.model.study import Noise
 from trainshed.model.trials import Value, Values
@@ -21,7 +20,7 @@ POSITIONS_MAX: Final = 1000
 LOSS_MAX: Final = 1e100
 
 #: More dimensions have no Sobol sequence.
-_SOBOL_MAX: Final = qmc.Sobol.MAXDIM
+_SOBOL_MAX: Final = 21_201
 
 
 class Surrogate:
@@ -55,6 +54,8 @@ class Surrogate:
 
     def filling(self, known: Known) -> Values:
         """The next point of a sequence that leaves no large hole, however long it goes on."""
+        from scipy.stats import qmc  # noqa: PLC0415 - it takes a second and much memory
+
         if len(self._axes) > _SOBOL_MAX:
             return drawn(self._space, chance(self._seed, known.number, "filling"))
         scrambled = np.random.default_rng(chance(self._seed, 0, "filling").getrandbits(32))

@@ -1,0 +1,193 @@
+"""Tuning with the unmodified Vertex SDK, newest and 1.60.0, REST and gRPC (contract 4.5, 8)."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conformance.test_vertex_sdk import SDKS, WAYS
+from trainshed.wire.spelling import snake
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module", params=WAYS, ids="-".join)
+def results(request, server):
+    """What every scenario came to, by its name."""
+    sdk, transport = request.param
+    python = SDKS[sdk] / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
+    endpoint = server.url if transport == "rest" else server.grpc
+    done = subprocess.run(
+        [python, "-W", "ignore", HERE / "tuning_calls.py", "--endpoint", endpoint,
+         "--token", server.token, *(["--transport", "rest"] if transport == "rest" else [])],
+        env={
+            **os.environ,
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(server.data_dir / "tls" / "ca.pem"),
+        },
+        text=True,
+        capture_output=True,
+        timeout=400,
+        check=False,
+    )  # fmt: skip
+    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULTS ")), None)
+    assert line, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{server.output()[-3000:]}"
+    found = json.loads(line.removeprefix("RESULTS "))
+    for name, result in found.items():
+        assert "crashed" not in result, f"{name}: {result['crashed']}"
+    return found
+
+
+def text(value):
+    """A value as the program is told it: whole numbers have no point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def test_run_returns_with_trials_of_every_kind_of_parameter(results, told):
+    found = results["every_kind_of_parameter"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    assert found["ended"]
+    assert found["labels"] == {"team": "a"}
+    assert found["listed"]
+    assert [trial["id"] for trial in found["trials"]] == ["1", "2", "3"]
+    heard = told(found["name"])
+    for trial in found["trials"]:
+        assert trial["state"] == "SUCCEEDED"
+        assert trial["timed"]
+        values = trial["values"]
+        assert 0.01 <= values["x"] <= 1
+        assert values["units"] in (4, 5, 6, 7, 8)
+        assert values["batch"] in (16, 32, 64)
+        assert values["width"] in (1, 2)
+        assert 0.5 <= values["decay"] <= 0.9
+        assert values["opt"] in ("adam", "sgd")
+        assert heard[trial["id"]] == {name: text(value) for name, value in values.items()}
+        assert trial["final"] == {"accuracy": values["x"] * 3}
+        assert (trial["step"], trial["steps"]) == (3, [1, 2, 3])
+        assert "/customJobs/" in trial["job"]
+
+
+def test_a_conditional_parameter_is_there_only_under_its_condition(results, told):
+    found = results["conditional_parameters"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    heard = told(found["name"])
+    assert len(found["trials"]) == 6
+    for trial in found["trials"]:
+        values = trial["values"]
+        wanted = {"x", "model", "width"} if values["model"] == "wide" else {"x", "model", "layers"}
+        if values.get("layers") == 3:
+            wanted.add("skip")
+        assert values.keys() == wanted
+        assert heard[trial["id"]].keys() == wanted
+        assert trial["final"] == {"accuracy": values["x"] * 3}
+
+
+def test_a_grid_is_tried_once_and_then_ends(results):
+    found = results["a_grid_that_ends"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    tried = [(trial["values"]["x"], trial["values"]["opt"]) for trial in found["trials"]]
+    assert sorted(tried) == [(1, "adam"), (1, "sgd"), (2, "adam"), (2, "sgd")]
+
+
+def test_a_study_is_cancelled_with_its_trials_and_deleted(results):
+    found = results["in_the_background_and_cancelled"]
+    assert found["state"] == "JOB_STATE_CANCELLED"
+    assert "code: 1" in found["raised"]
+    assert set(found["trials"]) == {"INFEASIBLE"}
+    assert found["deleted"]
+
+
+def test_run_raises_what_was_missing_and_what_was_there_instead(results):
+    found = results["without_a_result"]
+    assert found["state"] == "JOB_STATE_FAILED"
+    assert "accuracy" in found["raised"]
+    assert {trial["state"] for trial in found["trials"]} == {"INFEASIBLE"}
+    reason = found["trials"][0]["reason"]
+    assert "without the metric 'accuracy'" in reason
+    assert "output.metrics has the metrics acc, err" in reason
+    assert found["trials"][0]["final"] == {}
+
+
+def test_several_metrics_are_measured_and_the_default_comes_first(results):
+    found = results["several_metrics"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    assert found["study"]["observation_noise"] == 2
+    assert found["trials"][0]["values"] == {"x": 0.25}
+    for trial in found["trials"]:
+        accuracy = trial["values"]["x"] * 3
+        assert trial["final"] == {"accuracy": accuracy, "loss": 10 - accuracy}
+
+
+def test_a_study_ends_by_its_own_rules(results):
+    found = results["safety_and_an_end"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    assert len(found["trials"]) == 2, "maxNumTrials, and not maxTrialCount"
+    assert found["trials"][0]["values"] == {"x": 0.25}
+    ending = found["study"]["study_stopping_config"]
+    assert ending["max_num_trials"] == 2
+    assert ending["should_stop_asap"] is True
+    assert ending["max_duration_no_progress"] == "3600s"
+    safety = found["study"]["metrics"][1]["safety_config"]
+    assert safety == {"safety_threshold": 100.0, "desired_min_safe_trials_fraction": 0.5}
+
+
+def test_convex_stopping_is_taken_with_all_its_fields(results):
+    found = results["convex_stopping"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    rule = found["study"]["convex_automated_stopping_spec"]
+    assert rule["learning_rate_parameter_name"] == "x"
+    assert int(rule["min_measurement_count"]) == 2
+
+
+def test_a_trial_below_the_median_is_stopped_and_keeps_what_it_measured(results):
+    found = results["median_stopping"]
+    assert found["state"] == "JOB_STATE_SUCCEEDED"
+    assert [trial["values"]["x"] for trial in found["trials"]] == [1, 2, 3, 30]
+    last = found["trials"][-1]
+    assert last["state"] == "SUCCEEDED"
+    assert last["final"] == {"loss": -80}
+
+
+#: The field that is named, and a part of the sentence.
+REFUSED = {
+    "bounds": (
+        "studySpec.parameters[0].doubleValueSpec.minValue",
+        "minValue 1 is above maxValue 0.5",
+    ),
+    "log": ("studySpec.parameters[0].scaleType", "a logarithmic scale needs numbers above 0"),
+    "twice": ("studySpec.parameters[1].parameterId", "parameter x: the name is given twice"),
+    "grid": ("studySpec.parameters[0].doubleValueSpec", "GRID_SEARCH takes no DOUBLE parameter"),
+    "lost": ("studySpec.metrics[0].metricId", "reports of metrics have a key of that name already"),
+    "values": (
+        "studySpec.parameters[0].discreteValueSpec.values",
+        "1001 discrete values are too many",
+    ),
+    "none": ("studySpec.metrics", "a study needs a metric"),
+    "parallel": ("parallelTrialCount", "is 3, which is more than maxTrialCount, 2"),
+    "parent": (
+        "studySpec.parameters[1].conditionalParameterSpecs[0]",
+        "rmsprop is no value of its parent opt",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_names_the_field(results, case):
+    field, sentence = REFUSED[case]
+    kind, text_of_error = results["refused"]["refusals"][case]
+    if kind == "InvalidArgument":  # over gRPC fields have the names of protobuf
+        field = snake(field)
+    else:
+        assert kind == "BadRequest"
+    assert f"{field}: " in text_of_error
+    assert sentence in text_of_error
+
+
+def test_what_is_refused_starts_nothing(results):
+    assert results["refused"]["refusals"].keys() == REFUSED.keys()
+    assert results["refused"]["started"] == 0
