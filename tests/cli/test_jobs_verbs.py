@@ -221,6 +221,8 @@ def test_a_study_is_made_described_and_cancelled(client, written):
     number = listed["name"].rpartition("/")[2]
     described = client("ai", "hp-tuning-jobs", "describe", number, "--format", "json").json
     assert described["maxTrialCount"] == 6
+    watch = f"trainshed ai hp-tuning-jobs watch {described['name']}"
+    assert [line for line in done.err.splitlines() if watch in line]
     assert client("ai", "hp-tuning-jobs", "cancel", number).code == 0
 
 

@@ -1,6 +1,8 @@
 """``report``: two files from what a server says of a study."""
 
 import builtins
+import csv
+import shlex
 import sys
 
 import pytest
@@ -16,10 +18,12 @@ PATHS = {
     "/v1/projects/local/jobs/plain": {"jobId": "plain", "trainingInput": {}, "state": "RUNNING"},
 }
 
+STATUS = {}
+
 
 def answer(_verb, path, _document):
     if path in PATHS:
-        return 200, PATHS[path]
+        return STATUS.get(path, 200), PATHS[path]
     return 404, {"error": {"code": 404, "status": "NOT_FOUND", "message": "there is no such job"}}
 
 
@@ -36,7 +40,7 @@ def test_a_running_study_is_reported_as_it_stands(trainshed, tmp_path):
     done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "r")
     assert done.code == 0, done.err
     assert done.out == "page: r/study-77.html\ntable: r/study-77.csv\n"
-    assert f"trainshed ai hp-tuning-jobs report {NAME}" in done.err
+    assert f"trainshed ai hp-tuning-jobs report {NAME} --out r\n" in done.err
     assert "<!DOCTYPE html>" in (tmp_path / "r/study-77.html").read_text()
     assert len((tmp_path / "r/study-77.csv").read_text().splitlines()) == 7
 
@@ -71,11 +75,42 @@ def test_what_has_no_report_is_a_sentence(trainshed, words, code, told, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("out", ["file/x.html", "new/x.html", "new/folder"])
+def test_a_place_in_a_folder_that_is_not_there_is_a_sentence(trainshed, tmp_path, out):
+    (tmp_path / "file").touch()
+    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", out)
+    folder = out.partition("/")[0]
+    assert done.code == 2
+    assert done.err == f"error: --out {out}: there is no folder {folder}; make it first\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_place_that_cannot_be_written_is_a_sentence(trainshed, tmp_path):
     (tmp_path / "file").touch()
-    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "file/x.html")
+    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "file")
     assert done.code == 1
     assert done.err.startswith("error: file")
+
+
+def test_the_command_that_is_told_writes_the_same_files(trainshed, tmp_path):
+    done = trainshed("ai", "hp-tuning-jobs", "report", NAME, "--out", "my study.html")
+    told = shlex.split(done.err.partition("repeat this for more: ")[2])
+    assert trainshed(*told[1:]).out == done.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my study.csv", "my study.html"]
+
+
+@pytest.mark.parametrize("status", [200, 404, 501])
+def test_what_only_the_native_route_says_is_in_the_table(trainshed, tmp_path, monkeypatch, status):
+    told = {"number": 1, "state": "SUCCEEDED", "jobState": "CANCELLED", "stoppedEarly": True}
+    answer = {"trials": [{**told, "metrics": {}}]} if status == 200 else {"error": {"code": status}}
+    path = "/trainshed/v1/projects/p/jobs/77/trials"
+    monkeypatch.setitem(PATHS, path, answer)
+    monkeypatch.setitem(STATUS, path, status)
+    assert trainshed("ai", "hp-tuning-jobs", "report", NAME).code == 0
+    rows = list(csv.DictReader((tmp_path / "study-77.csv").read_text().splitlines()))
+    early = "true" if status == 200 else "false"
+    assert [row["stopped_early"] for row in rows] == [early, *["false"] * 5]
+    assert ("stopped early." in (tmp_path / "study-77.html").read_text()) is (status == 200)
 
 
 @pytest.mark.parametrize("missing", ["plotly", "optuna"])

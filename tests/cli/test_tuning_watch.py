@@ -16,7 +16,7 @@ from server_process import TRAINSHED
 from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 from trainshed.cli import tuning_watch
 from trainshed.cli.tuning_changes import changes
-from trainshed.cli.tuning_watch_view import TuningView, groups
+from trainshed.cli.tuning_watch_view import TuningView, best_table, groups
 from trainshed.service.study_view import ranked, view_of
 
 NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)
@@ -48,10 +48,13 @@ def serving(monkeypatch, home):
         monkeypatch.delenv(name, raising=False)
     found = []
 
-    def serve(*documents):
+    def serve(*documents, trials=None, status=200):
         left = list(documents)
 
         def answer(_verb, path, _document):
+            if path.endswith("/trials"):
+                refusal = {"error": {"code": status, "message": "no"}}
+                return status, (trials or {}) if status == 200 else refusal
             if path.startswith("/trainshed/"):
                 return 200, {"name": documents[0].get("name", "projects/local/jobs/census_1")}
             return 200, left.pop(0) if len(left) > 1 else left[0]
@@ -80,13 +83,17 @@ def test_elsewhere_every_change_is_a_line_and_the_best_are_the_end(trainshed, se
         "trial 1: SUCCEEDED: accuracy 0.5 at step 5",
         "trial 2: SUCCEEDED: accuracy 0.75 at step 5, the best so far",
         "trial 3: ACTIVE: lr=1",
-        "tuned: SUCCEEDED; 3 of 24: 2 succeeded, 1 infeasible",
         "trial 3: INFEASIBLE: accuracy was not reported",
+        "tuned: SUCCEEDED; 3 of 24: 2 succeeded, 1 infeasible",
         "",
     ]
     assert lines[10].split() == ["TRIAL", "STATE", "STEP", "ACCURACY", "PARAMETERS"]
     assert lines[12].split() == ["*", "2", "SUCCEEDED", "5", "0.75", "lr=0.01", "opt=adam"]
-    assert lines[-1] == "state: SUCCEEDED"
+    assert lines[-3:] == [
+        "and 1 more trials; `report` tells of all",
+        "the arguments of trial 2: --lr 0.01 --opt adam",
+        "state: SUCCEEDED",
+    ]
     assert "\x1b" not in done.out
 
 
@@ -95,7 +102,10 @@ def test_a_study_that_fails_ends_the_command_with_1(trainshed, serving):
     serving(vertex([trial(1, "INFEASIBLE", reason="r")], state="JOB_STATE_FAILED", error=error))
     done = trainshed("ai", "hp-tuning-jobs", "watch", NAME)
     assert done.code == 1
-    assert "error: the first 3 trials failed" in done.out.splitlines()
+    assert done.out.splitlines()[1:3] == [
+        "error: the first 3 trials failed",
+        "tuned: FAILED; 1 of 24: 1 infeasible",
+    ]
     assert "no trial has succeeded" in done.out
 
 
@@ -126,6 +136,36 @@ def test_an_ml_v1_study_is_watched_by_either_name(trainshed, serving, words):
     told = [json.loads(line) for line in again.out.splitlines()]
     assert "trials" not in told[0]["job"]["trainingOutput"]
     assert [line["trial"]["trialId"] for line in told[1:]] == ["1", "2"]
+
+
+def early(number, **more):
+    told = {"number": number, "state": "SUCCEEDED", "jobState": "CANCELLED", "metrics": {}}
+    return {"trials": [{**told, "stoppedEarly": True, **more}]}
+
+
+def test_what_only_the_native_route_says_is_told(trainshed, serving):
+    server = serving(*story(), trials=early(1))
+    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert "trial 1: SUCCEEDED, stopped early: accuracy 0.5 at step 5" in done.out.splitlines()
+    asked = [path for _, path, *_ in server.seen if path.startswith("/trainshed/")]
+    assert set(asked) == {"/trainshed/v1/projects/p/jobs/77/trials"}
+
+
+@pytest.mark.parametrize("status", [404, 501])
+def test_a_server_without_the_native_route_is_asked_for_it_once(trainshed, serving, status):
+    server = serving(*story(), status=status)
+    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert done.code == 0, done.err
+    assert "stopped early" not in done.out
+    assert [path for _, path, *_ in server.seen].count(
+        "/trainshed/v1/projects/p/jobs/77/trials"
+    ) == 1
+
+
+def test_another_refusal_of_the_native_route_is_told(trainshed, serving):
+    serving(*story(), status=403)
+    done = trainshed("ai", "hp-tuning-jobs", "watch", "77", "--project", "p")
+    assert (done.code, "no" in done.err) == (1, True)
 
 
 def test_a_vertex_study_is_watched_as_any_job(trainshed, serving):
@@ -160,6 +200,40 @@ def test_the_view_tells_state_counts_best_and_time():
     assert shown[2].startswith("best: trial 2, accuracy 0.790818 at step 5: lr=0.0191817 ")
     assert shown[-1].split() == ["3", "ACTIVE", "4", "0.25", "lr=0.5"]
     assert screen(vertex(many(2), **DONE))[0] == "tuned: SUCCEEDED after 0:10:00"
+
+
+def test_the_best_trials_parameters_are_read_whole_on_a_narrow_screen():
+    values = {f"parameter_{n}": n / 3 for n in range(1, 9)}
+    shown = screen(vertex([trial(1, final=(5, {"accuracy": 0.98879551824}), **values)]), columns=80)
+    text = " ".join(line.strip() for line in shown[2 : shown.index("")])
+    assert text.startswith("best: trial 1, accuracy 0.988796 at step 5: parameter_1=0.333333 ")
+    assert text.endswith("parameter_8=2.66667")
+    assert all(len(line) <= 80 for line in shown)
+    assert "0.988796" in shown[-1].split(), "the table has as many digits"
+
+
+def test_the_best_trials_parameters_leave_room_for_the_trials():
+    values = {f"parameter_{n}": n for n in range(99)}
+    shown = screen(vertex([trial(1, final=(5, {"accuracy": 0.5}), **values)]), columns=80)
+    assert shown[shown.index("") - 1].endswith("…")
+    assert shown[-1].lstrip("* ").startswith("1  SUCCEEDED")
+
+
+def test_a_terminal_keeps_the_arguments_in_full_at_the_end(serving, home):
+    exact = 0.012345678901234567
+    serving(vertex([trial(1, final=(5, {"accuracy": 0.5}), lr=exact, opt="a b")], **DONE))
+    environ = {k: v for k, v in os.environ.items() if k not in ELSEWHERE}
+    environ["TRAINSHED_DATA_DIR"] = str(home / "data")
+    argv = [TRAINSHED, "ai", "hp-tuning-jobs", "watch", NAME]
+    with Terminal(argv, env=environ, lines=20, columns=90) as terminal:
+        assert terminal.wait() == 0
+    end = terminal.text.rpartition("\x1b[?25h")[2]
+    assert f"the arguments of trial 1: --lr {exact!r} --opt 'a b'" in end
+
+
+def test_a_table_of_all_trials_counts_no_others():
+    assert "more" not in best_table(view_of(vertex(many(6))))[-1]
+    assert best_table(view_of(vertex(many(24))))[-1] == "and 14 more trials; `report` tells of all"
 
 
 def test_the_view_shows_errors_and_reasons():

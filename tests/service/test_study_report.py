@@ -6,11 +6,13 @@ import json
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from itertools import combinations
 
 import pytest
 
 from service.study_documents import (
     ACCURACY,
+    BATCH,
     LR,
     OPT,
     SECONDS,
@@ -88,6 +90,53 @@ def test_plots_count_trials_as_the_api_does():
     history = figures(found)["Optimisation history"]
     assert history["data"][0]["x"] == [1, 2, 5]
     assert history["data"][0]["y"] == [0.1, 0.2, 0.5]
+
+
+def test_parallel_coordinates_of_a_branch_are_drawn_of_its_trials_alone():
+    trials = many(24)
+    _, found = drawn(vertex(trials))
+    having = [t for t in trials if len(t["parameters"]) == 5 and t["state"] == "SUCCEEDED"]
+    plot = next(each for each in found if each.title == "Parallel coordinates with momentum")
+    assert f"each of the {len(having)} trials" in plot.about
+    figure = json.loads(plot.figure)
+    assert sum(trace["mode"] == "lines" for trace in figure["data"]) == len(having)
+    assert 0 < len(having) < 24
+    assert "None" not in plot.figure
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_slices_stand_in_rows_of_three_that_no_other_touches(count):
+    parameters = [{**LR, "parameterId": f"p{n}"} for n in range(count)]
+    values = {f"p{n}": 0.01 for n in range(count)}
+    trials = [trial(n, final=(1, {"accuracy": n / 9}), **values) for n in (1, 2, 3)]
+    _, found = drawn(vertex(trials, parameters=parameters))
+    layout = figures(found)["Slices"]["layout"]
+    assert "width" not in layout, "the page says how wide it is"
+    numbers = [str(n + 1) if n else "" for n in range(count)]
+    boxes = [layout[f"{xy}axis{n}"]["domain"] for n in numbers for xy in "xy"]
+    places = list(zip(boxes[::2], boxes[1::2], strict=True))
+    assert len({tuple(y) for _, y in places}) == -(-count // 3)
+    for one, other in combinations(places, 2):
+        assert any(a[1] < b[0] or b[1] < a[0] for a, b in zip(one, other, strict=True))
+    assert all(0 <= low < high <= 1 for place in places for low, high in place)
+
+
+def test_the_axis_of_listed_values_is_marked_at_these():
+    scaled = {**BATCH, "scaleType": "UNIT_LOG_SCALE"}
+    trials = [trial(n, final=(1, {"accuracy": n / 9}), batch=b) for n, b in ((1, 16.0), (2, 64.0))]
+    _, found = drawn(vertex(trials, parameters=[scaled]))
+    axis = figures(found)["Slices"]["layout"]["xaxis"]
+    assert (axis["type"], axis["tickvals"]) == ("log", [16, 32, 64])
+    assert axis["ticktext"] == ["16", "32", "64"]
+
+
+def test_numbers_are_short_on_the_page_and_exact_in_the_table_beside_it():
+    document = vertex([trial(1, final=(1, {"accuracy": 0.9887955182}), lr=0.1 + 0.2, batch=32.0)])
+    assert {"0.988796", "0.3", "32"} <= set(read(document).of("td"))
+    assert "Trial 1: accuracy 0.988796 at step 1. Its arguments:" in read(document).of("p")
+    (row,) = csv.DictReader(io.StringIO(csv_text(view_of(document))))
+    assert row["metrics.accuracy"] == "0.9887955182"
+    assert (row["parameters.lr"], row["parameters.batch"]) == ("0.30000000000000004", "32")
 
 
 def test_importances_are_those_of_conditional_parameters_too():
@@ -266,12 +315,13 @@ def test_csv_keeps_a_parameter_apart_that_is_called_like_a_column():
         ("reports", "reports/study-77.html", "reports/study-77.csv"),
         ("reports/", "reports/study-77.html", "reports/study-77.csv"),
         ("my.html", "my.html", "my.csv"),
-        ("new/my.HTM", "new/my.HTM", "new/my.csv"),
+        ("there/my.HTM", "there/my.HTM", "there/my.csv"),
         ("v1.2", "v1.2/study-77.html", "v1.2/study-77.csv"),
     ],
 )
 def test_out_is_a_page_or_a_folder(out, page_name, table_name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
     files = files_of(out, view_of(vertex()))
     assert (str(files.page), str(files.table)) == (page_name, table_name)
 

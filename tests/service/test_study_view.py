@@ -1,6 +1,7 @@
 """A server's tuning job as a study, its trials and their order, in both dialects."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -18,7 +19,9 @@ from trainshed.service.study_view import (
     measured,
     parameters_text,
     ranked,
+    short,
     view_of,
+    with_told,
 )
 
 
@@ -72,6 +75,52 @@ def test_a_study_in_words_of_a_later_release_is_read():
     job = vertex()
     view = view_of({**job, "studySpec": {**job["studySpec"], **later}})
     assert view.algorithm == "POPULATION_BASED_TRAINING"
+
+
+TOLD = {
+    "number": 2,
+    "state": "ACTIVE",
+    "jobState": "RUNNING",
+    "stoppedEarly": False,
+    "step": 7,
+    "metrics": {"loss": 0.25},
+}
+
+
+def test_what_the_native_api_says_is_added():
+    view = view_of(ml([ml_trial(1, value=0.5, step=3, lr="1"), ml_trial(2, "RUNNING", lr="2"),
+                       ml_trial(3, "FAILED")]))  # fmt: skip
+    bad = {"number": 3, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False}
+    told = {"trials": [TOLD, {**bad, "metrics": {}, "infeasibleReason": "exit code 1"}]}
+    first, second, third = with_told(view, told).trials
+    assert first == view.trials[0]
+    assert measured(second) == "loss 0.25 at step 7"
+    assert second.final is None
+    assert (third.infeasible_reason, third.measurements) == ("exit code 1", ())
+
+
+def test_what_the_document_says_is_kept():
+    view = view_of(vertex([trial(2, measured=[(1, {"accuracy": 0.5})], lr=0.1)]))
+    other = {**TOLD, "stoppedEarly": True, "infeasibleReason": None}
+    (found,) = with_told(view, {"trials": [other]}).trials
+    assert found == replace(view.trials[0], stopped_early=True)
+    assert with_told(view, {}) == view
+
+
+@pytest.mark.parametrize("broken", [{"trials": 3}, {"trials": [{}]}, {"trials": ["x"]},
+                                    {"trials": [{**TOLD, "metrics": {"loss": "x"}}]}])  # fmt: skip
+def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
+    with pytest.raises(UsageFault, match="on trials cannot be read"):
+        with_told(view_of(ml([ml_trial(2, "RUNNING")])), broken)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.9887955182, "0.988796"), (1234567.0, "1234567"), (1234567, "1234567"), (1e-5, "1e-05"),
+     (-0.5, "-0.5"), (1e300, "1e+300"), ("0.98879551", "0.98879551")],
+)  # fmt: skip
+def test_numbers_are_read_with_six_digits(value, text):
+    assert short(value) == text
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", float("nan"), float("inf")])

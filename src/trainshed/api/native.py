@@ -24,6 +24,7 @@ from trainshed.api.permissions import Permissions
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import signing_keys, tokens
+from trainshed.service.log_sources import check_trial
 from trainshed.service.logs import LogService
 from trainshed.service.native_log import NativeLog
 from trainshed.service.nodes import Nodes
@@ -114,6 +115,11 @@ def _jobs(native: Native) -> APIRouter:
         """Tell the story of the job, oldest first, from behind the event ``after``."""
         return stories.events(project, job, after=after, limit=limit)
 
+    @router.get("/jobs/{job}/trials", response_model=shown.Trials, response_model_exclude_none=True)
+    def trials(project: Readable, job: str) -> Json:
+        """Tell how the trials of a tuning job stand: also what Google's documents leave out."""
+        return stories.trials(project, job)
+
     @router.get("/jobs/{job}/logs", response_class=StreamingResponse, responses={200: {**LINES}})
     def logs(  # noqa: PLR0913 - one parameter a word of the query
         project: Readable,
@@ -125,7 +131,9 @@ def _jobs(native: Native) -> APIRouter:
         trial: str | None = None,
     ) -> StreamingResponse:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
-        log = NativeLog(native.logs.cursor(stories.find(project, job), trial=trial), task)
+        record = stories.find(project, job)
+        check_trial(native.store, record, trial)
+        log = NativeLog(native.logs.cursor(record, trial=trial), task)
         body = _stream(log, follow=follow, tail=tail)
         return StreamingResponse(body, media_type="application/x-ndjson")
 

@@ -97,6 +97,24 @@ class Events(BaseModel):
     events: list[Event]
 
 
+class Trial(BaseModel):
+    """A trial of a tuning job; ``step`` and ``metrics`` are those of its latest measurement."""
+
+    number: int
+    state: Literal["REQUESTED", "ACTIVE", "STOPPING", "SUCCEEDED", "INFEASIBLE"]
+    jobState: str
+    stoppedEarly: bool
+    step: int | None = None
+    metrics: dict[str, float]
+    infeasibleReason: str | None = None
+
+
+class Trials(BaseModel):
+    """The trials of a tuning job by number; any other job has none."""
+
+    trials: list[Trial]
+
+
 class Node(BaseModel):
     """One machine of the fleet; ``notice`` is what replicas get before its maintenance."""
 

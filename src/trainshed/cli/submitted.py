@@ -34,6 +34,8 @@ def told_of(args: argparse.Namespace, place: Place, job: Submitted) -> int:
         else:
             _print_head(job)
             note(f"see it: {continued(args, f'{job.group} describe {job.name}')}")
+            if _has_trials(job.resource):
+                note(f"watch its trials: {continued(args, f'{job.group} watch {job.name}')}")
             note(f"its log: {continued(args, f'{job.group} stream-logs {job.name}')}")
         return 0
     note(f"{job.name} is submitted; Ctrl-C leaves it running")
@@ -73,6 +75,10 @@ def left_running(args: argparse.Namespace, group: str, name: str) -> int:
 def print_end(end: Json) -> None:
     """The last word; the error, if there is one, is the log's last line."""
     out(f"state: {end['state']}")
+
+
+def _has_trials(resource: Json) -> bool:
+    return "studySpec" in resource or "hyperparameters" in resource.get("trainingInput", {})
 
 
 def _print_head(job: Submitted) -> None:

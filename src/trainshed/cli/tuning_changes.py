@@ -3,23 +3,34 @@
 from collections.abc import Iterator
 
 from trainshed.cli.log_lines import in_one_line
+from trainshed.client.collections import FINAL_STATES
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.service.study_view import StudyView, counts, measured, parameters_text
 
 
 def changes(before: StudyView | None, now: StudyView) -> Iterator[str]:
-    """The study's state, each trial that began or ended, and each that became the best."""
+    """The study's state, each trial that began or ended, and each that became the best.
+
+    A study's end is told behind its last trials'.
+    """
+    is_new = before is None or before.state != now.state
+    state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []
+    is_over = now.state in FINAL_STATES
+    yield from () if is_over else state
+    yield from _of_trials(before, now)
+    if now.error and (before is None or not before.error):
+        yield in_one_line(f"error: {now.error}")
+    yield from state if is_over else ()
+
+
+def _of_trials(before: StudyView | None, now: StudyView) -> Iterator[str]:
     old = {trial.number: trial.state for trial in before.trials} if before else {}
-    if before is None or before.state != now.state:
-        yield in_one_line(f"{now.title}: {now.state}; {counts(now)}")
     led = {trial.number for trial in before.leaders} if before else set()
     leads = {trial.number for trial in now.leaders} - led
     for trial in now.trials:
         if old.get(trial.number) is not trial.state:
             leading = _leading(now) if trial.number in leads else ""
             yield in_one_line(f"trial {trial.number}: {trial.state.value}{_about(trial)}{leading}")
-    if now.error and (before is None or not before.error):
-        yield in_one_line(f"error: {now.error}")
 
 
 def _about(trial: TrialRecord) -> str:

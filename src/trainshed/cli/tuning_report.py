@@ -1,5 +1,6 @@
 """``report``: a study as one HTML page and one CSV file."""
 
+import shlex
 from datetime import datetime
 
 from trainshed.cli.connecting import continued, place_of
@@ -7,8 +8,9 @@ from trainshed.cli.flags import Request
 from trainshed.cli.notes import note
 from trainshed.cli.terminal import out, out_json
 from trainshed.client.collections import FINAL_STATES, collection_of
+from trainshed.client.trials import native_trials
 from trainshed.service.study_report.files import ReportFiles, files_of, write
-from trainshed.service.study_view import StudyView, view_of
+from trainshed.service.study_view import StudyView, view_of, with_told
 
 
 def run(request: Request) -> int:
@@ -16,7 +18,8 @@ def run(request: Request) -> int:
     args = request.args
     place = place_of(args)
     path = collection_of(args.group).path(args.name, place.project, place.region)
-    view = view_of(place.server.call("GET", path))
+    told = native_trials(place.server, args.name, place.project)
+    view = with_told(view_of(place.server.call("GET", path)), told.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     if args.format == "json":
@@ -24,8 +27,9 @@ def run(request: Request) -> int:
         return 0
     out(f"page: {files.page}\ntable: {files.table}")
     if view.state not in FINAL_STATES:
-        again = f"{args.group} report {args.name}"
-        note(f"the study is {view.state}; repeat this for more: {continued(args, again)}")
+        again = continued(args, f"{args.group} report {args.name}")
+        out_to = f" {shlex.join(('--out', args.out))}" if args.out else ""
+        note(f"the study is {view.state}; repeat this for more: {again}{out_to}")
     return 0
 
 

@@ -17,12 +17,13 @@ from trainshed.cli.notes import note
 from trainshed.cli.submitted import EXIT_INTERRUPTED
 from trainshed.cli.terminal import out, wants_colour
 from trainshed.cli.tuning_changes import changes
-from trainshed.cli.tuning_watch_view import TuningView, best_table
+from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table
 from trainshed.cli.watch_view import Screen
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed
-from trainshed.service.study_view import StudyView, view_of
+from trainshed.client.trials import NativeTrials, native_trials
+from trainshed.service.study_view import StudyView, view_of, with_told
 
 #: How often the study is asked for; one whose document is large is asked for less often, so that
 #: watching takes no more than this share of the time.
@@ -36,16 +37,23 @@ _ML_TRIALS: Final = "trainingOutput"
 def follow(args: argparse.Namespace, place: Place, path: str) -> int:
     """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
     followed = Followed(place.server, path, note)
+    trials = native_trials(place.server, args.job, place.project)
     try:
         if args.format == "json":
             state = _json(followed)
         elif sys.stdout.isatty():
-            state = _live(followed)
+            state = _live(followed, trials)
         else:
-            state = _plain(followed)
+            state = _plain(followed, trials)
     except KeyboardInterrupt:
         return _left(args, path)
     return 0 if state == "SUCCEEDED" else 1
+
+
+def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
+    """The study with all that is known of its trials, again and again, until it has ended."""
+    for document in _documents(followed):
+        yield with_told(view_of(document), trials.ask())
 
 
 def _documents(followed: Followed) -> Iterator[Json]:
@@ -60,31 +68,26 @@ def _documents(followed: Followed) -> Iterator[Json]:
         followed.pause(max(ASK_S, took_s / SHARE_MAX))
 
 
-def _live(followed: Followed) -> str:
+def _live(followed: Followed, trials: NativeTrials) -> str:
     view = TuningView(colour=wants_colour("auto", sys.stdout))
     followed.note = view.say
-    state = ""
     with Screen(sys.stdout) as screen:
-        for document in _documents(followed):
-            study = view_of(document)
+        for study in _studies(followed, trials):
             size = shutil.get_terminal_size()
             screen.draw(view.lines(study, size, datetime.now(tz=UTC)))
-            state = study.state
-    return state
+    for line in best_arguments(study):
+        out(line)
+    return study.state
 
 
-def _plain(followed: Followed) -> str:
+def _plain(followed: Followed, trials: NativeTrials) -> str:
     before: StudyView | None = None
-    state = ""
-    for document in _documents(followed):
-        study = view_of(document)
+    for study in _studies(followed, trials):
         for line in changes(before, study):
             out(line)
-        before, state = study, study.state
-        if state in FINAL_STATES:
-            out("\n".join(("", *best_table(study))))
-    out(f"state: {state}")
-    return state
+        before = study
+    out("\n".join(("", *best_table(study), *best_arguments(study), f"state: {study.state}")))
+    return study.state
 
 
 def _json(followed: Followed) -> str:

@@ -1,6 +1,8 @@
 """What the live view of a study looks like: a thousand trials stay one screen."""
 
 import os
+import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -9,13 +11,15 @@ from trainshed.cli.log_lines import cut, in_one_line
 from trainshed.cli.terminal import DIM, painted, table
 from trainshed.cli.watch_view import STATE_COLOURS, span
 from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.service.native_trials import latest
 from trainshed.service.study_view import (
     StudyView,
+    arguments,
     counts,
-    latest,
     measured,
     parameters_text,
     ranked,
+    short,
 )
 
 #: How many of the best trials are shown where not all of them fit.
@@ -24,6 +28,10 @@ _BEST_MAX: Final = 10
 _LEADERS_MAX: Final = 12
 #: The headline of the table and its rule; the titles of the three groups and the count of the rest.
 _TABLE_LINES, _GROUP_LINES = 2, 4
+
+#: How lines begin on which a text goes on; it has this part of the screen's lines at most.
+_INDENT: Final = "  "
+_ABOUT_SHARE: Final = 4
 
 _COLOURS: Final = {
     TrialState.INFEASIBLE: "\x1b[31m",
@@ -49,10 +57,11 @@ class TuningView:
 
     def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
         """The whole view; the last line of the screen is the cursor's."""
-        about = [*_about(view), view.error, self._said]
-        self._said = ""
         found = [self._head(view, now, size.columns)]
-        found += [cut(in_one_line(line), size.columns) for line in about if line]
+        found += [line for text in _about(view) for line in _wrapped(text, size)]
+        told = [in_one_line(text) for text in (view.error, self._said) if text]
+        found += [cut(text, size.columns) for text in told]
+        self._said = ""
         if view.trials:
             room = size.lines - 1 - len(found) - 1 - _TABLE_LINES
             found += ["", *self._table(view, groups(view, room), size.columns)]
@@ -99,11 +108,22 @@ def groups(view: StudyView, room: int) -> list[Group]:
 
 
 def best_table(view: StudyView) -> list[str]:
-    """The last word of a study: its best trials."""
+    """The last word of a study: its best trials, and how many others there are."""
     found = ranked(view)[:_BEST_MAX]
     if not found:
         return ["no trial has succeeded"]
-    return list(trial_table(view, found, {trial.number for trial in view.leaders}))
+    rest = len(view.trials) - len(found)
+    more = [f"and {rest} more trials; `report` tells of all"] if rest else []
+    return [*trial_table(view, found, {trial.number for trial in view.leaders}), *more]
+
+
+def best_arguments(view: StudyView) -> list[str]:
+    """What makes the program do again what the best trial did, whole: to be copied."""
+    return [
+        f"the arguments of trial {trial.number}: {in_one_line(shlex.join(arguments(trial)))}"
+        for trial in view.leaders[:_BEST_MAX]
+        if trial.values
+    ]
 
 
 def trial_table(view: StudyView, trials: Sequence[TrialRecord], leaders: set[int]) -> Iterator[str]:
@@ -120,9 +140,26 @@ def _row(trial: TrialRecord, metrics: Sequence[str], leaders: set[int]) -> Itera
     yield trial.number
     yield trial.state.value
     yield last.step if last else None
-    yield from (last.value(name) if last else None for name in metrics)
+    yield from (_shown(last.value(name) if last else None) for name in metrics)
     reason = f"; {trial.infeasible_reason}" if trial.infeasible_reason else ""
     yield in_one_line(f"{parameters_text(trial)}{reason}")
+
+
+def _shown(value: float | None) -> str | None:
+    return None if value is None else short(value)
+
+
+def _wrapped(text: str, size: os.terminal_size) -> list[str]:
+    """A text in as many lines as it needs, but no more than a part of the screen."""
+    lines_max = max(size.lines // _ABOUT_SHARE, 1)
+    return textwrap.wrap(
+        in_one_line(text),
+        max(size.columns, len(_INDENT) + 1),
+        subsequent_indent=_INDENT,
+        break_on_hyphens=False,
+        max_lines=lines_max,
+        placeholder="…",
+    )
 
 
 def _about(view: StudyView) -> Iterator[str]:

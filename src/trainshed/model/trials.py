@@ -12,8 +12,8 @@ from trainshed.model.status import JobState
 Value = float | int | str
 Values = tuple[tuple[str, Value], ...]
 
-#: Above this not every whole number is a float, and one that is has no point to lose.
-_EXACT_MAX: Final = 2**53
+#: From here on Python writes whole floats with an exponent, and they have no point to lose.
+_WHOLE_MAX: Final = 1e16
 
 
 class TrialState(enum.Enum):
@@ -100,6 +100,6 @@ def text_of(value: Value) -> str:
     """
     if not isinstance(value, float):
         return str(value)
-    if value.is_integer() and abs(value) < _EXACT_MAX:
+    if value.is_integer() and abs(value) < _WHOLE_MAX:
         return str(int(value))
     return f"{Decimal(repr(value)):f}" if value < 0 else repr(value)

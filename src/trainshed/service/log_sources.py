@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from trainshed.model.log_line import LogLine
+from trainshed.model.refusals import Code, Refusal
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 from trainshed.store.base import Studies
@@ -44,6 +45,30 @@ def sources(
     jobs = store.trial_jobs(record.uid)
     wanted = (job for job in jobs if _is_wanted(job, since, trial))
     return tuple(Source(job.job_uid, str(job.number)) for job in wanted)
+
+
+def story_of(store: Studies, record: JobRecord, trial: str | None) -> Source | None:
+    """Whose events are told: the job's own, or those of a trial's job where one trial is asked for.
+
+    None for a trial that is not there.
+    """
+    if trial is None:
+        return Source(record.uid)
+    return next(iter(sources(store, record, trial=trial)), None)
+
+
+def check_trial(store: Studies, record: JobRecord, trial: str | None) -> None:
+    """Refuse a trial that is not there, or not yet, instead of telling nothing of it."""
+    if trial is None or sources(store, record, trial=trial):
+        return
+    job = record.job
+    if not job.spec.is_study:
+        raise Refusal(Code.NOT_FOUND, f"job {job.job_id} has no trials: it is no tuning job")
+    numbers = [each.number for each in store.trial_jobs(record.uid)]
+    there = f"{numbers[0]} to {numbers[-1]}, {len(numbers)} in all" if numbers else "none yet"
+    raise Refusal(
+        Code.NOT_FOUND, f"tuning job {job.job_id} has no trial {trial}; there are: {there}"
+    )
 
 
 def lines_of(job_log: JobLog, source: Source, span: Span) -> Iterator[LogLine]:

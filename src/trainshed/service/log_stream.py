@@ -11,11 +11,11 @@ from typing import Final
 
 from trainshed.model.log_line import LogLine
 from trainshed.service.log_events import all_events, is_told, line_of
-from trainshed.service.log_sources import Source, lines_of, sources
+from trainshed.service.log_sources import Source, lines_of, sources, story_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 from trainshed.store.base import StoreBase
-from trainshed.store.records import JobRecord
+from trainshed.store.records import JobRecord, StoredEvent
 
 READ_MAX: Final = 1000
 
@@ -31,11 +31,12 @@ class LogCursor:
         after_ns: int,
         trial: str | None = None,
     ) -> None:
-        """Stand behind a stamp.  ``trial``: only what this trial of a tuning job has written."""
+        """Stand behind a stamp.  ``trial``: only the log of this trial's job, of a tuning job."""
         self._trial = trial
         self._store = store
         self._job_log = job_log
         self._record = record
+        self._story = story_of(store, record, trial)
         self._after_ns = after_ns
         self._line_ns: dict[int, int] = {}
         """How far each source was read: those of a tuning job are its trials' jobs."""
@@ -59,26 +60,29 @@ class LogCursor:
             lines += map(source.marked, found)
             self._line_ns[source.uid] = behind
         said = []
-        for event in all_events(self._store, self._record.uid):
+        for event in all_events(self._store, self._story.uid) if self._story else ():
             self._seq = event.seq
-            if self._trial is None and is_told(task):
-                said.append(line_of(event))
+            if is_told(task):
+                said.append(self._told(event))
         return sorted((*said, *lines), key=lambda line: line.stamp_ns)[-count:]
 
     def read(self) -> list[LogLine]:
         """What has come since the last time, a few thousand lines at most; often nothing."""
-        record = self._store.job_by_uid(self._record.uid)
+        uid = self._story.uid if self._story else self._record.uid
+        record = self._store.job_by_uid(uid)
         is_final = record is None or record.job.status.state.is_final
         lines, until_ns = self._new_lines()
-        events = self._store.events(self._record.uid, after=self._seq, limit=READ_MAX)
+        events = self._store.events(uid, after=self._seq, limit=READ_MAX)
         self.has_all = until_ns is None and len(events) < READ_MAX
         if until_ns is not None:  # later events wait for the lines before them
             events = [event for event in events if event.stamp_ns <= until_ns]
         self._seq = events[-1].seq if events else self._seq
         self.is_over = is_final and self.has_all
-        is_told_here = self._trial is None
-        said = [line_of(e) for e in events if is_told_here and e.stamp_ns > self._after_ns]
+        said = [self._told(e) for e in events if self._story and e.stamp_ns > self._after_ns]
         return sorted((*said, *lines), key=lambda line: line.stamp_ns)
+
+    def _told(self, event: StoredEvent) -> LogLine:
+        return self._story.marked(line_of(event)) if self._story else line_of(event)
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:
         """Lines behind the marks; and up to when they are complete, None where they all are."""

@@ -8,7 +8,9 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
+from trainshed.service.native_trials import trial_json
 from trainshed.service.resource_names import job_name
+from trainshed.service.studies import trial_views
 from trainshed.service.study_story import study_sentence
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
@@ -75,6 +77,11 @@ class Stories:
         record = self.find(project, job_id)
         found = self.store.events(record.uid, after=after, limit=limit)
         return {"events": [_event(event) for event in found]}
+
+    def trials(self, project: str, job_id: str) -> Json:
+        """The trials of a tuning job by number; any other job has none."""
+        record = self.find(project, job_id)
+        return {"trials": [trial_json(view) for view in trial_views(self.store, record)]}
 
     def _sentence(self, record: JobRecord) -> str:
         state = record.job.status.state

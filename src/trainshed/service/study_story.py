@@ -6,12 +6,11 @@ from typing import Final
 
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import TrialState
+from trainshed.model.trials import TrialState, text_of
 from trainshed.service.studies import trial_views
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord
 from trainshed.store.records_studies import StoredTrial
-from trainshed.tuning.arguments import text_of
 from trainshed.tuning.ranking import best, objectives
 
 _WORDS: Final = {

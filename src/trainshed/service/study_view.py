@@ -1,18 +1,20 @@
 """A study as a server tells it, in either dialect, in the model's words.
 
-The command line watches and reports from it.  It is read from the public documents and not from a
-native route, so that any server of these APIs can be asked (contracts/vertex-sdk.md 7.1 and 8).
-What such a server leaves out is absent here, and what is no finite number is left out.
+The command line watches and reports from it.  It is read from the public documents, so that any
+server of these APIs can be asked (contracts/vertex-sdk.md 7.1 and 8); what a native route says
+beside them is added where the server has it.  What a server leaves out is absent here, and what is
+no finite number is left out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState, Value, text_of
+from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
+from trainshed.service.native_trials import completed, latest
 from trainshed.service.study_trials import ml_trials, time_of, vertex_trials
 from trainshed.tuning.ranking import best, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import study as vertex
@@ -96,6 +98,16 @@ def view_of(document: Json) -> StudyView:
     )
 
 
+def with_told(view: StudyView, told: Json) -> StudyView:
+    """The study with what the native API says of its trials.  Raises UsageFault as ``view_of``."""
+    try:
+        found = {int(trial["number"]): trial for trial in told.get("trials", ())}
+        trials = tuple(completed(trial, found.get(trial.number, {})) for trial in view.trials)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageFault(f"the server's answer on trials cannot be read: {error!r}") from error
+    return replace(view, trials=trials)
+
+
 def _said(document: Json) -> Json:
     found: Json = document.get("studySpec") or document["trainingInput"]["hyperparameters"]
     return found
@@ -138,27 +150,24 @@ def final_value(trial: TrialRecord, metric: Metric) -> float | None:
     return trial.final.value(metric.metric_id)
 
 
-def latest(trial: TrialRecord) -> Measurement | None:
-    """What a trial ended with; before that, what it measured last."""
-    return trial.final or (trial.measurements[-1] if trial.measurements else None)
-
-
 def measured(trial: TrialRecord) -> str:
-    """The same in words."""
+    """What a trial ended with, or measured last, in words."""
     last = latest(trial)
     if last is None:
         return "nothing measured"
-    values = ", ".join(f"{name} {value:.6g}" for name, value in last.metrics)
+    values = ", ".join(f"{name} {short(value)}" for name, value in last.metrics)
     return f"{values} at step {last.step}" if last.step else values
 
 
 def parameters_text(trial: TrialRecord) -> str:
     """A trial's values in one line, to be read: ``arguments`` has all digits."""
-    return " ".join(f"{name}={_short(value)}" for name, value in trial.values)
+    return " ".join(f"{name}={short(value)}" for name, value in trial.values)
 
 
-def _short(value: Value) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else text_of(value)
+def short(value: Value) -> str:
+    """A value to be read: six digits, and whole numbers as they are."""
+    is_broken = isinstance(value, float) and not value.is_integer()
+    return f"{value:.6g}" if is_broken else text_of(value)
 
 
 def arguments(trial: TrialRecord) -> tuple[str, ...]:

@@ -14,16 +14,16 @@ from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
 from trainshed.model.study import Trial
-from trainshed.model.trials import TrialRecord
+from trainshed.model.trials import TrialRecord, text_of
 from trainshed.store.base import Jobs
 from trainshed.store.records import JobRecord, Kind, NewJob
-from trainshed.tuning.arguments import text_of
 from trainshed.wire.parsed import compact
 
 #: Whoever looks for a trial's job by itself finds its study.
 STUDY_LABEL: Final = "trainshed-study"
 TRIAL_LABEL: Final = "trainshed-trial"
 _DISPLAY_NAME_MAX = 128
+_LABELS_MAX = 64
 
 _KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
 _NO_LIMITS: Final = Limits(running_s_max=None, waiting_s_max=None)
@@ -83,7 +83,8 @@ def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
         return found
     suffix = f"-trial-{number}"
     name = spec.display_name[: _DISPLAY_NAME_MAX - len(suffix)] + suffix
-    labels = {**spec.labels, STUDY_LABEL: record.job.job_id, TRIAL_LABEL: number}
+    own = {STUDY_LABEL: record.job.job_id, TRIAL_LABEL: number}
+    labels = {**spec.labels, **(own if len(spec.labels) + len(own) <= _LABELS_MAX else {})}
     return replace(
         found,
         display_name=name,

@@ -72,7 +72,7 @@ def ended(
     if failure and not (ending and ending.asap):  # what an asap ending stops has not failed
         return Ending(reason=failure, asap=True, failed=True)
     ending = ending or _by_count(moment, exhausted=exhausted)
-    if ending and _in_vain(in_order):
+    if ending and in_order and _in_vain(in_order):
         return Ending(reason=f"No trial has succeeded. {ending.reason}", failed=True)
     return ending
 

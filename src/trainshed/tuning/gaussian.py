@@ -107,8 +107,10 @@ def _improving(
     if len(taken) > len(values):
         belief = belief.given(cube.features(taken[len(values) :]))
     complete = np.where(np.isnan(seen), cube.drawn(len(seen), rng), seen)
-    known = complete[np.argsort(even[kept], kind="stable")]
-    region = _region(cube, known[0], hyper, width(values, START, len(cube.axes)))
+    order = np.argsort(even[kept], kind="stable")
+    known = complete[order]
+    size = width(values, START, len(cube.axes))
+    region = _region(cube, seen[order[0]], hyper, size)
     effort = THOROUGH if len(taken) - len(values) <= _FEW_PENDING else QUICK
     search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
     return search.ranked(known)
@@ -142,13 +144,17 @@ def _fitted(axes: tuple[Axis, ...], points: bytes, values: bytes, noise: Noise) 
 
 
 def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
-    """Around the best point, wider along axes that matter less; whole where there is no slope."""
+    """Around the best point, wider along axes that matter less.
+
+    Whole where there is no slope, and along axes that the best point does not have.
+    """
     reach = 0.5 * size * hyper.lengths / np.exp(np.log(hyper.lengths).mean())
     low, high = np.zeros(len(best)), np.ones(len(best))
     at = cube.columns
     low[at] = np.clip(best[at] - reach[at], 0.0, 1.0)
     high[at] = np.clip(best[at] + reach[at], 0.0, 1.0)
-    return Region(low=low, high=high)
+    absent = np.isnan(best)
+    return Region(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
 
 
 def _first_new(ranked: Array, taken: Array) -> Point:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.tuning.arguments import text_of
+from trainshed.model.trials import TrialRecord, TrialState, text_of
 from trainshed.tuning.ranking import best, objectives
 
 

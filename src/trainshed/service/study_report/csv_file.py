@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 
 from trainshed.model.study import parameters_of
-from trainshed.model.trials import TrialRecord, Value
+from trainshed.model.trials import TrialRecord, Value, text_of
 from trainshed.service.study_view import StudyView
 from trainshed.wire.times import rfc3339
 
@@ -14,7 +14,8 @@ def csv_text(view: StudyView) -> str:
     """The trials as CSV (RFC 4180).
 
     Columns of parameters begin with ``parameters.`` and those of final values with ``metrics.``,
-    so that no name hides another.  Numbers are written so that they can be read back exactly.
+    so that no name hides another.  Numbers are written as programs have them, and can be read back
+    exactly.
     """
     parameters, metrics = parameter_names(view), [each.metric_id for each in view.study.metrics]
     text = io.StringIO()
@@ -39,14 +40,20 @@ def parameter_names(view: StudyView) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _row(trial: TrialRecord, parameters: list[str], metrics: list[str]) -> Iterator[Value | None]:
+def _row(
+    trial: TrialRecord, parameters: list[str], metrics: list[str]
+) -> Iterator[int | str | None]:
     values = dict(trial.values)
     yield trial.number
     yield trial.state.value
     yield "true" if trial.stopped_early else "false"
-    yield from (values.get(name) for name in parameters)
-    yield from (trial.final.value(name) if trial.final else None for name in metrics)
+    yield from (_exact(values.get(name)) for name in parameters)
+    yield from (_exact(trial.final.value(name) if trial.final else None) for name in metrics)
     yield trial.final.step if trial.final else None
     yield rfc3339(trial.start_time)
     yield rfc3339(trial.end_time)
     yield trial.infeasible_reason
+
+
+def _exact(value: Value | None) -> str | None:
+    return None if value is None else text_of(value)

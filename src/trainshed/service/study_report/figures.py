@@ -19,6 +19,7 @@ from optuna.trial import TrialState as OptunaState
 
 from trainshed.model.study import Metric
 from trainshed.service.study_report.optuna_trials import Axes, axes_of, optuna_study, shown
+from trainshed.service.study_report.slices import slices
 from trainshed.service.study_view import StudyView
 
 #: How few trials say anything about importances: PED-ANOVA looks at the best tenth.
@@ -31,7 +32,6 @@ _BRANCHES_MAX: Final = 4
 _CURVES_MAX: Final = 100
 
 _HEIGHT_PX: Final = 460
-_SLICE_PX: Final = 300
 _MARGIN_PX: Final = 40
 
 
@@ -52,10 +52,12 @@ def plots(view: StudyView) -> Iterator[Plot]:
         if len(objectives) > 1:
             yield _front(view, axes)
         for metric in objectives:
-            yield from _of_metric(optuna_study(view, axes, [metric]), metric, objectives)
+            yield from _of_metric(optuna_study(view, axes, [metric]), axes, metric, objectives)
 
 
-def _of_metric(study: Study, metric: Metric, objectives: Sequence[Metric]) -> Iterator[Plot]:
+def _of_metric(
+    study: Study, axes: Axes, metric: Metric, objectives: Sequence[Metric]
+) -> Iterator[Plot]:
     """The plots of one objective; with several each title says which."""
     name = shown(metric.metric_id)
     of = f" of {metric.metric_id}" if len(objectives) > 1 else ""
@@ -70,7 +72,7 @@ def _of_metric(study: Study, metric: Metric, objectives: Sequence[Metric]) -> It
         yield from _parallels(study, name, of, done)
         yield _importances(study, name, of, len(done))
         if any(trial.params for trial in done):
-            yield _slices(study, name, of)
+            yield _slices(study, axes, name, of)
     if any(trial.intermediate_values for trial in _all(study)):
         yield _curves(study, name, of)
 
@@ -97,7 +99,7 @@ def _front(view: StudyView, axes: Axes) -> Plot:
 def _parallels(study: Study, name: str, of: str, done: Sequence[FrozenTrial]) -> Iterator[Plot]:
     """One diagram of the parameters that all trials have, and one for each larger branch.
 
-    Optuna leaves out a trial that lacks one of the parameters; conditional ones are lacked often.
+    Conditional parameters are lacked often, and Optuna would draw those who lack one as None.
     """
     title = f"Parallel coordinates{of}"
     branches = Counter(frozenset(trial.params) for trial in done)
@@ -107,13 +109,14 @@ def _parallels(study: Study, name: str, of: str, done: Sequence[FrozenTrial]) ->
     for labels, count in branches.most_common(_BRANCHES_MAX):
         if labels != common and count > 1:
             own = ", ".join(sorted(labels - common))
-            about = f"A line for each of the {count} trials that have {own}."
-            yield _parallel(study, name, labels, f"{title} with {own}", about)
+            having = [trial for trial in done if labels <= trial.params.keys()]
+            about = f"A line for each of the {len(having)} trials that have {own}."
+            yield _parallel(_with(study, having), name, labels, f"{title} with {own}", about)
 
 
 def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about: str) -> Plot:
     figure = visualization.plot_parallel_coordinate(study, sorted(labels), target_name=name)
-    return _plot(title, f"{about} Drag along an axis to select.", figure)
+    return _plot(title, f"{about} Point at a line to see its values.", figure)
 
 
 def _importances(study: Study, name: str, of: str, done: int) -> Plot:
@@ -131,11 +134,11 @@ def _importances(study: Study, name: str, of: str, done: int) -> Plot:
     return _plot(title, about, figure)
 
 
-def _slices(study: Study, name: str, of: str) -> Plot:
-    figure = visualization.plot_slice(study, target_name=name)
-    axes = sum(1 for key in figure.to_dict()["layout"] if key.startswith("xaxis"))
-    figure.update_layout(width=_SLICE_PX * axes + 2 * _MARGIN_PX if axes > 1 else None)
-    return _plot(f"Slices{of}", "The value over each parameter; newer trials are darker.", figure)
+def _slices(study: Study, axes: Axes, name: str, of: str) -> Plot:
+    figure = slices(study, axes, name)
+    height = figure.layout.height + 3 * _MARGIN_PX
+    about = "The value over each parameter; newer trials are darker."
+    return _plot(f"Slices{of}", about, figure, height)
 
 
 def _curves(study: Study, name: str, of: str) -> Plot:
@@ -159,11 +162,11 @@ def _with(study: Study, trials: Sequence[FrozenTrial]) -> Study:
     return found
 
 
-def _plot(title: str, about: str, figure: go.Figure) -> Plot:
+def _plot(title: str, about: str, figure: go.Figure, height: int = _HEIGHT_PX) -> Plot:
     """The page has the title; plotly would show it twice."""
     margin = {"l": 2 * _MARGIN_PX, "r": _MARGIN_PX, "t": _MARGIN_PX, "b": 2 * _MARGIN_PX}
     figure.update_layout(
-        title=None, template="plotly_white", height=_HEIGHT_PX, margin=margin, autosize=True
+        title=None, template="plotly_white", height=height, margin=margin, autosize=True
     )
     return Plot(title=title, about=about, figure=figure.to_json())
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from trainshed.model.faults import UsageFault
 from trainshed.service.study_report.csv_file import csv_text
 from trainshed.service.study_view import StudyView
 
@@ -22,8 +23,14 @@ class ReportFiles:
 
 
 def files_of(out: str | None, view: StudyView) -> ReportFiles:
-    """What ``--out`` means: a page by its name, else a folder; None is the current folder."""
+    """What ``--out`` means: a page by its name, else a folder; None is the current folder.
+
+    A folder may be a new one.  Raises UsageFault where it would be in a folder that is not there:
+    that is a slip of the pen.
+    """
     place = Path(out or ".")
+    if not place.parent.is_dir():
+        raise UsageFault(f"--out {out}: there is no folder {place.parent}; make it first")
     if place.suffix.lower() not in _PAGES or place.is_dir():
         stem = re.sub(r"[^\w.-]", "_", view.name.rpartition("/")[2]) or "study"
         place = place / f"study-{stem}.html"
@@ -38,7 +45,7 @@ def write(view: StudyView, files: ReportFiles, now: datetime) -> None:
     from trainshed.service.study_report.page import page  # noqa: PLC0415  # the same
 
     text = page(view, plots(view), get_plotlyjs(), now)
-    files.page.parent.mkdir(parents=True, exist_ok=True)
+    files.page.parent.mkdir(exist_ok=True)
     for path, content in ((files.page, text), (files.table, csv_text(view))):
         _put(path, content)
 

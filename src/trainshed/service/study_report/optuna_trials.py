@@ -65,6 +65,8 @@ class Axes:
     """By parameter id; different ids have different labels."""
     distributions: Mapping[str, BaseDistribution]
     """By parameter id."""
+    listed: Mapping[str, Sequence[float]]
+    """The values of parameters that have only some numbers, ascending, by label."""
 
     def point(self, trial: TrialRecord) -> dict[str, Value]:
         """A trial's values by label."""
@@ -92,7 +94,9 @@ def axes_of(view: StudyView) -> Axes:
         specs[parameter.parameter_id].append(parameter)
     found = {name: _distribution(specs[name], values) for name, values in seen.items()}
     known = {name: each for name, each in found.items() if each is not None}
-    return Axes(labels=dict(_labels(known)), distributions=known)
+    labels = dict(_labels(known))
+    listed = {label: _listed(specs[name]) for name, label in labels.items()}
+    return Axes(labels=labels, distributions=known, listed=listed)
 
 
 def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optuna.Study:
@@ -162,6 +166,11 @@ def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Value]) -> Base
     if whole and specs and all(spec.kind is ParameterKind.INTEGER for spec in specs):
         return IntDistribution(int(low), int(high), log=log)
     return FloatDistribution(float(low), float(high), log=log)
+
+
+def _listed(specs: Sequence[ParameterSpec]) -> list[float]:
+    discrete = (spec.values for spec in specs if spec.kind is ParameterKind.DISCRETE)
+    return sorted({float(value) for values in discrete for value in values})
 
 
 def _labels(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:

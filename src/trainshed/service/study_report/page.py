@@ -14,7 +14,7 @@ from trainshed.model.trials import TrialRecord, text_of
 from trainshed.service.study_report.csv_file import parameter_names
 from trainshed.service.study_report.figures import Plot
 from trainshed.service.study_report.page_parts import POLICY, SCRIPT, STYLE
-from trainshed.service.study_view import StudyView, arguments, counts
+from trainshed.service.study_view import StudyView, arguments, counts, short
 
 #: How many trials of a Pareto front are told with their arguments.
 _LEADERS_MAX: Final = 20
@@ -87,7 +87,7 @@ def _leaders(view: StudyView) -> Iterator[str]:
         yield "<p>No trial has succeeded yet.</p>"
     for trial in found[:_LEADERS_MAX]:
         final = trial.final.metrics if trial.final else ()
-        values = ", ".join(f"{name} {text_of(value)}" for name, value in final)
+        values = ", ".join(f"{name} {short(value)}" for name, value in final)
         at = f" at step {trial.final.step}" if trial.final and trial.final.step else ""
         yield f"<p>Trial {trial.number}: {escape(values)}{at}. Its arguments:</p>"
         yield f"<pre>{escape(shlex.join(arguments(trial)))}</pre>"
@@ -99,7 +99,7 @@ def _plot(plot: Plot, number: int) -> Iterator[str]:
     yield f"<h2>{escape(plot.title)}</h2><p>{escape(plot.about)}</p>"
     if plot.figure:
         data = plot.figure.replace("<", "\\u003c")  # no text of it ends the element
-        yield f'<div class=wide><div class=plot id="plot{number}"></div></div>'
+        yield f'<div class=drawn><div class=plot id="plot{number}"></div></div>'
         yield f'<script type="application/json" data-plot="plot{number}">{data}</script>'
 
 
@@ -135,7 +135,7 @@ def _cell(value: float | str | None) -> str:
         return _NONE
     if isinstance(value, str):
         return f"<td>{escape(value)}</td>"
-    return f"<td class=n>{text_of(value)}</td>"
+    return f"<td class=n>{short(value)}</td>"
 
 
 def _seconds(trial: TrialRecord) -> float | None:

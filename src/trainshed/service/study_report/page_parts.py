@@ -15,7 +15,7 @@ p { color: #57606a; } pre { background: #f4f6f8; padding: .7rem; overflow-x: aut
 table { border-collapse: collapse; } th { text-align: left; }
 th, td { padding: .2rem .7rem .2rem 0; vertical-align: top; }
 .head th { font-weight: 600; color: #57606a; } .head td { overflow-wrap: anywhere; }
-.wide { overflow: auto; max-height: 80vh; }
+.wide { overflow: auto; max-height: 80vh; } .drawn { overflow-x: auto; }
 .trials { font-size: 13px; } .trials td { white-space: nowrap; border-top: 1px solid #e6e9ed; }
 .trials th { position: sticky; top: 0; background: #fff; cursor: pointer; }
 .n { text-align: right; font-variant-numeric: tabular-nums; } .best { background: #e7f6ec; }

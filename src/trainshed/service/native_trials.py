@@ -1,0 +1,51 @@
+"""Trials as the native API tells them, and as its clients read them again.
+
+Google's documents lack some of it: Vertex's do not say which trials were stopped early, those of
+ml v1 neither why one has no result nor what the running ones have measured (contracts/vertex-sdk.md
+7.1 and 8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trainshed.model.trials import Measurement, TrialRecord, TrialView
+
+Json = Mapping[str, Any]
+
+
+def trial_json(view: TrialView) -> dict[str, Any]:
+    """A trial in short; ``step`` and ``metrics`` are those of its latest measurement."""
+    trial = view.trial
+    last = latest(trial)
+    found = {
+        "number": trial.number,
+        "state": trial.state.value,
+        "jobState": view.job_state.value,
+        "stoppedEarly": trial.stopped_early,
+        "step": last.step if last else None,
+        "metrics": dict(last.metrics) if last else {},
+        "infeasibleReason": trial.infeasible_reason,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def completed(trial: TrialRecord, told: Json) -> TrialRecord:
+    """A trial of a document with what the document does not say of it."""
+    known = trial.measurements or (() if trial.final else _measured(told))
+    return replace(
+        trial,
+        measurements=known,
+        stopped_early=trial.stopped_early or bool(told.get("stoppedEarly")),
+        infeasible_reason=trial.infeasible_reason or told.get("infeasibleReason"),
+    )
+
+
+def latest(trial: TrialRecord) -> Measurement | None:
+    """What a trial ended with; before that, what it measured last."""
+    return trial.final or (trial.measurements[-1] if trial.measurements else None)
+
+
+def _measured(told: Json) -> tuple[Measurement, ...]:
+    metrics = tuple((str(name), float(value)) for name, value in told.get("metrics", {}).items())
+    return (Measurement(step=int(told.get("step", 0)), metrics=metrics),) if metrics else ()
