@@ -19,7 +19,7 @@ demo-local: $(VENV)/.demo
 demo-service: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/service/demo.sh $(CURDIR)/runs/service
 
-# a study of 24 trials of a real trainer, two at a time; a minute or two
+# a study of 24 trials of a real trainer, two at a time; a few minutes
 demo-tuning: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tuning/demo.sh $(CURDIR)/runs/tuning
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
@@ -88,6 +88,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constrai
 
 # tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here
 $(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done
-	$(PIP) -e '.[server,postgres,torch,jax,dev]' tensorflow-cpu lightning
+	$(PIP) -e '.[server,postgres,torch,jax,dev]' tensorflow-cpu tensorboard lightning
 	$(PIP) --no-deps tf_keras
 	@touch $@

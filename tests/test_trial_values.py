@@ -21,6 +21,7 @@ from trainshed.model.trials import text_of
         (-1e-05, "-0.00001"),
         (9.1e15, "9100000000000000"),
         (-9.1e15, "-9100000000000000"),
+        (-1.5e-07, "-0.00000015"),
         (1e300, "1e+300"),
         ("adam", "adam"),
         ("1.0", "1.0"),
@@ -35,3 +36,8 @@ def test_a_number_is_read_back_exactly_by_argparse_too(value):
     parser = argparse.ArgumentParser()
     parser.add_argument("--x", type=type(value) if isinstance(value, int) else float)
     assert parser.parse_args(["--x", text_of(value)]).x == value
+
+
+@given(st.integers(-(10**15), 10**15).map(float))
+def test_a_whole_float_is_read_as_an_integer(value):
+    assert int(text_of(value)) == value
