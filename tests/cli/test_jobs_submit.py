@@ -209,6 +209,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_stop_it(package, server, 
         words, cwd=tmp_path, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert next(line for line in process.stdout if "take care" in line)
+        server.wait_for("/v1/projects/local/jobs/kept", {"RUNNING"})
         process.send_signal(signal.SIGINT)
         err = process.stderr.read()
     assert process.returncode == 130

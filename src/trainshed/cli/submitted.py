@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass
 
 from trainshed.cli.connecting import Place, continued
+from trainshed.cli.interruptible import interruptible
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.notes import note
 from trainshed.cli.resource_texts import why_it_waits
@@ -60,7 +61,7 @@ def stream(
     for waiting in followed.until_placed():
         for text in why_it_waits(waiting):
             note(text)
-    for line in followed.lines(task=task, trial=trial):
+    for line in interruptible(followed.lines(task=task, trial=trial)):
         printer.write(line)
 
 

@@ -1,0 +1,51 @@
+"""Ctrl-C while a log is silent: obeyed even where the signal does not end the read itself."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from trainshed.cli.interruptible import interruptible
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def never():
+    """Set when the test has ended, for the threads that wait for it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_all_items_come_in_their_order():
+    assert list(interruptible(iter(range(1000)))) == list(range(1000))
+
+
+def test_what_the_items_raise_is_raised_behind_those_that_came():
+    def broken():
+        yield 1
+        raise OSError("gone")
+
+    items = interruptible(broken())
+    assert next(items) == 1
+    with pytest.raises(OSError, match="gone"):
+        next(items)
+
+
+def test_a_signal_that_does_not_end_the_read_is_obeyed(never):
+    def silent():
+        yield "line"
+        never.wait(WAIT_S)
+
+    bystander = threading.Thread(target=never.wait, args=(WAIT_S,), daemon=True)
+    bystander.start()
+    items = interruptible(silent())
+    assert next(items) == "line"
+    began = time.monotonic()
+    # as lost to the main thread as one that comes in the moment before its read begins
+    threading.Timer(0.3, signal.pthread_kill, (bystander.ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        next(items)
+    assert time.monotonic() - began < WAIT_S  # the read itself would have ended then
