@@ -52,7 +52,9 @@ def test_a_terminal_shows_the_job_in_place_until_it_ends(created, environ, tmp_p
 def test_ctrl_c_on_a_terminal_leaves_the_job_and_the_cursor(created, environ, server):
     name = created("import time; print('here', flush=True); time.sleep(600)")
     with Terminal([TRAINSHED, "jobs", "watch", name], env=environ) as terminal:
-        terminal.wait_until(lambda screen: any("here" in line for line in screen))
+        terminal.wait_until(
+            lambda screen: "RUNNING" in screen[0] and any("here" in line for line in screen)
+        )
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.wait() == 130
     assert f"trainshed ai custom-jobs cancel {name}" in terminal.text
