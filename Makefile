@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-local demo-service demo-tuning test postgres docker check chaos bench clean golden
+.PHONY: demo demo-local demo-service demo-tuning test postgres docker check chaos bench bench-tuning clean golden
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -58,6 +58,13 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/recovery.py
+
+# an hour and more; searches are kept, so that it may be stopped and started again
+bench-tuning: $(VENV)/.test
+	$(PIP) cmaes
+	$(BIN)/python benchmarks/studies.py
+	$(BIN)/python benchmarks/early_stopping.py
+	$(BIN)/python benchmarks/tuning.py --keep build/tuning-searches.jsonl
 
 golden: $(VENV)/.test
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -m "not slow"

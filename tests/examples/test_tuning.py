@@ -190,7 +190,7 @@ class TestDemo:
             assert bool(trial["parameters.momentum"]) == (trial["parameters.optimizer"] == "sgd")
             assert found.model(trial["trial"]).is_file() == (int(trial["step"]) == EPOCHS)
 
-    def test_trials_that_cannot_become_good_are_stopped_by_the_median_rule(self, demo, tmp_path):
+    def test_trials_that_cannot_become_good_are_stopped_early(self, demo, tmp_path):
         found = demo("--config", self.in_fixed_order(tmp_path / "grid.yaml"))
         assert found.code == 0, found.said
         rates = [float(trial["parameters.learning_rate"]) for trial in found.trials()]

@@ -43,6 +43,18 @@ def test_a_hopeless_curve_is_stopped_and_one_like_the_best_is_not():
     assert said[8].endswith(" %, by the curves of 6 completed trials")
 
 
+def slowing(top, steps=20):
+    """Errors that fall as a power of the step, as those of networks do: fast first, then long."""
+    return [top - (top - 0.1) / step**1.5 for step in range(1, steps + 1)]
+
+
+def test_what_tells_good_curves_apart_is_learned_where_bad_ones_differ_by_far_more():
+    tops = (0.2, 0.97, 0.3, 0.955, 0.965, 0.15)
+    done = [trial(n, slowing(top), TrialState.SUCCEEDED) for n, top in enumerate(tops, start=1)]
+    behind, ahead = trial(8, slowing(0.94)[:10]), trial(9, slowing(0.975)[:10])
+    assert list(to_stop(study(DecayCurveRule()), [*done, behind, ahead])) == [8]
+
+
 def test_a_curve_that_has_passed_the_best_is_not_stopped_when_it_falls():
     falling = trial(8, [0.5, 0.96, 0.1, 0.1, 0.1, 0.1])
     rival = trial(9, [0.97, 0.97, 0.97])

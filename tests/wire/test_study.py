@@ -134,7 +134,7 @@ ML = st.builds(
     StudySpec,
     metrics=st.tuples(st.builds(Metric, metric_id=NAMES, goal=st.sampled_from(Goal))),
     parameters=st.lists(ML_PARAMETERS, max_size=4).map(tuple),
-    stopping=st.sampled_from([None, MedianRule()]),
+    stopping=st.sampled_from([None, DecayCurveRule()]),
     resume_previous_job_id=st.none() | NAMES,
     **COUNTED,
 )

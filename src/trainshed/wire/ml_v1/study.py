@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
-from trainshed.model.study import MedianRule, Metric, ParameterKind, ParameterSpec, StudySpec
+from trainshed.model.study import DecayCurveRule, Metric, ParameterKind, ParameterSpec, StudySpec
 from trainshed.wire.ml_v1.study_places import HYPERPARAMETERS
 from trainshed.wire.spelling import as_written
 from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
@@ -37,7 +37,7 @@ def study_of(value: Json | None) -> StudySpec | None:
         trial_count_max=value.get("maxTrials", 1),
         trial_count_parallel=value.get("maxParallelTrials", 1),
         trial_count_failed_max=value.get("maxFailedTrials", 0),
-        stopping=MedianRule() if value.get("enableTrialEarlyStopping") else None,
+        stopping=DecayCurveRule() if value.get("enableTrialEarlyStopping") else None,
         resume_previous_job_id=value.get("resumePreviousJobId") or None,
     )
 
