@@ -1,7 +1,7 @@
 """What early stopping saves on the example, and what it costs: whole studies, real trainings.
 
 Each study is that of examples/tuning (hpt.yaml and its trainer): 24 trials, 2 in parallel, a
-network on handwritten digits, 30 epochs a trial, a step an epoch; but the images are taken as they
+network on handwritten digits, 50 epochs a trial, a step an epoch; but the images are taken as they
 are, without the moved copies that make an epoch five times as long.  It is replayed in this process
 with the service's own suggestions and its own stopping rules.  The study without stopping is held
 against the same study with each rule, for every seed; a seed draws the images to validate with, the
@@ -46,7 +46,7 @@ from trainshed.wire.aiplatform_v1.study import study_of
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/tuning"
 sys.path.insert(0, str(EXAMPLE))
-STEPS = 30
+STEPS = 50
 IMAGES = 357
 SAVED_GOAL = 0.35
 LOSS_MAX = 0.5 / IMAGES

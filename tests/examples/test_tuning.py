@@ -16,7 +16,7 @@ import yaml
 from examples.cluster import EXAMPLES, TRAINSHED, needs, run
 
 FOLDER = EXAMPLES / "tuning"
-EPOCHS = 30
+EPOCHS = 50
 DEMO = FOLDER / "demo.sh"
 TIMEOUT_S = 540
 

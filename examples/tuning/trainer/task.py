@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch_size", type=whole, default=64)
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="adam")
     parser.add_argument("--momentum", type=float, default=0.9, help="of sgd")
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

@@ -37,7 +37,7 @@ COMPLETED_MIN: Final = 3
 #: Measurements of a trial before it is judged.
 MEASUREMENTS_MIN: Final = 3
 #: A smaller chance of beating the best is very unlikely.
-CHANCE_MIN: Final = 0.02
+CHANCE_MIN: Final = 0.01
 #: How many past curves are learned from, the latest ones, and at how many places each is looked at.
 PAST_MAX: Final = 100
 PLACES: Final = 16
