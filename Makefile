@@ -19,7 +19,7 @@ demo-local: $(VENV)/.demo
 demo-service: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/service/demo.sh $(CURDIR)/runs/service
 
-# a study of 24 trials of a real trainer, two at a time; a few minutes
+# a study of 24 trials of a real trainer, two at a time; a minute or two
 demo-tuning: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tuning/demo.sh $(CURDIR)/runs/tuning
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"

@@ -3,10 +3,11 @@
 import signal
 import threading
 import time
+from itertools import count
 
 import pytest
 
-from trainshed.cli.interruptible import interruptible
+from trainshed.cli.interruptible import AHEAD_MAX, interruptible
 
 WAIT_S = 30.0
 
@@ -32,6 +33,17 @@ def test_what_the_items_raise_is_raised_behind_those_that_came():
     assert next(items) == 1
     with pytest.raises(OSError, match="gone"):
         next(items)
+
+
+def test_a_slow_reader_has_only_so_many_items_read_for_it():
+    read = []
+    items = interruptible(read.append(number) or number for number in count())
+    assert next(items) == 0
+    deadline = time.monotonic() + WAIT_S
+    while len(read) <= AHEAD_MAX and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)  # an unbounded reader would be far ahead by then
+    assert AHEAD_MAX < len(read) <= AHEAD_MAX + 2
 
 
 def test_a_signal_that_does_not_end_the_read_is_obeyed(never):

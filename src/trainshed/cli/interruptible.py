@@ -9,6 +9,8 @@ T = TypeVar("T")
 
 #: How long a Ctrl-C may go unnoticed.
 LOOK_S: Final = 0.2
+#: How many items are read ahead of a reader that is slow; a pager may stand still for hours.
+AHEAD_MAX: Final = 1000
 
 
 class _End:
@@ -25,7 +27,7 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
     moment before a read begins would wait as long as the read does, so that the main thread never
     waits without end itself.  What the items raise is raised here.
     """
-    taken: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
+    taken: queue.Queue[T | _End] = queue.Queue(AHEAD_MAX)
     threading.Thread(target=_read, args=(items, taken), name="reading", daemon=True).start()
     while True:
         try:
@@ -40,7 +42,7 @@ def interruptible(items: Iterable[T]) -> Iterator[T]:
             return
 
 
-def _read(items: Iterable[T], taken: queue.SimpleQueue[T | _End]) -> None:
+def _read(items: Iterable[T], taken: queue.Queue[T | _End]) -> None:
     try:
         for item in items:
             taken.put(item)
