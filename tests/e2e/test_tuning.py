@@ -248,8 +248,7 @@ def test_a_trial_without_the_metric_says_what_was_found_instead(server):
 
 def test_cancelling_ends_all_trials(server):
     name = create(server, study(trials=4, pause=600))
-    wait_until(lambda: len(told(server, name)) == 2)
-    assert "2 running" in native(server, name, "/explain")["message"]
+    wait_until(lambda: "2 running" in native(server, name, "/explain")["message"])
     good(server.call("POST", f"/v1/{name}:cancel", {}))
     found = ended(server, name)
     assert found["state"] == "JOB_STATE_CANCELLED"
