@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-START_S_MAX = 60
+START_S_MAX = 180
 POLL_S = 0.05
 DELETE_ALL = SQL("DELETE FROM shared.{}")
 TABLES_OF_SHARED = (

@@ -32,7 +32,7 @@ class GrpcClient:
         answer = self.channel.unary_unary(f"/{rpc}")(
             data,
             metadata=[("authorization", f"Bearer {token}")] if token else [],
-            timeout=30,
+            timeout=60,
         )
         message = message_class(row.response).FromString(answer)
         return MessageToDict(message, descriptor_pool=pool())

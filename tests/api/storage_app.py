@@ -21,6 +21,8 @@ from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 
+#: Longer than clients keep an idle connection: none meets its end just as it calls.
+KEEP_ALIVE_S = 60
 ANYBODY = Caller(name="anonymous", project=ALL_PROJECTS, role=AccessRole.ADMIN)
 CALLERS = {
     f"{project}-{role.name.lower()}": Caller(name=f"{role.name} of {project}",
@@ -104,7 +106,8 @@ def main():
     listener.set_inheritable(True)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
-    config = uvicorn.Config(build(data_dir), log_level="warning", lifespan="off")
+    config = uvicorn.Config(build(data_dir), log_level="warning", lifespan="off",
+                            timeout_keep_alive=KEEP_ALIVE_S)  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
 
 

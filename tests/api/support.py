@@ -16,6 +16,8 @@ from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 
 BODY_BYTES_MAX = 10_000
+#: How long anything is waited for; only something broken takes so long.
+WAIT_S_MAX = 60
 
 CALLERS = {
     "admin": Caller(name="root", project=ALL_PROJECTS, role=AccessRole.ADMIN),
@@ -86,9 +88,14 @@ def application(methods, *, raw=(), native=None, exchange=None, is_healthy=lambd
 
 @contextmanager
 def serving(app, **options):
-    """The application on a real server; gives the port."""
+    """The application on a real server; gives the port.
+
+    The server keeps idle connections longer than clients do, who would else meet its end of them.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, lifespan="off", log_config=None, **options)
+    config = uvicorn.Config(
+        app, lifespan="off", log_config=None, timeout_keep_alive=WAIT_S_MAX, **options
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
@@ -96,7 +103,7 @@ def serving(app, **options):
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=WAIT_S_MAX)
         listener.close()
     assert not thread.is_alive()
 
@@ -108,7 +115,10 @@ def client(app, token="demo", **options):  # noqa: S107  # it opens nothing
     with (
         serving(app, **options) as port,
         httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False
+            base_url=f"http://127.0.0.1:{port}",
+            headers=headers,
+            timeout=WAIT_S_MAX,
+            trust_env=False,
         ) as found,
     ):
         yield found

@@ -218,7 +218,7 @@ def test_a_body_that_will_be_refused_is_not_waited_for(edge, token, status):
         "POST /v1/projects/demo/jobs HTTP/1.1\r\nHost: testserver\r\n"
         f"Authorization: Bearer {token}\r\nContent-Length: 1000000000\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", edge.base_url.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", edge.base_url.port), timeout=60) as connection:
         connection.sendall(head.encode() + b" " * 1000)
         assert connection.recv(12) == f"HTTP/1.1 {status}".encode()
 
@@ -229,7 +229,7 @@ def test_a_body_over_the_limit_without_a_length_is_not_read_to_its_end(edge):
         "Authorization: Bearer demo\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     chunk = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", edge.base_url.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", edge.base_url.port), timeout=60) as connection:
         connection.sendall(head.encode() + 3 * chunk)
         assert connection.recv(12) == b"HTTP/1.1 413"
 

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from api.support import Seen, application, method, serving
+from trainshed.api import bounded_heads
 from trainshed.api.bounded_heads import HEAD_BYTES_MAX, BoundedHeads
 from trainshed.model.access import AccessRole
 
@@ -32,7 +33,7 @@ def answer_of(connection):
 
 
 def exchange(port, *pieces):
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         for piece in pieces:
             connection.sendall(piece)
         return answer_of(connection)
@@ -45,7 +46,7 @@ def exchange(port, *pieces):
 )
 def test_an_endless_head_is_cut_off_long_before_its_end(port, begin):
     sent, piece = 0, b"X-A: a\r\n" * 2048 if begin == BEGIN else b"a" * (1 << 14)
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(begin)
         try:
             while sent < ENDLESS:
@@ -56,7 +57,8 @@ def test_an_endless_head_is_cut_off_long_before_its_end(port, begin):
     assert sent < ENDLESS
 
 
-def test_it_is_told_why_in_the_form_of_all_refusals(port):
+def test_it_is_told_why_in_the_form_of_all_refusals(port, monkeypatch):
+    monkeypatch.setattr(bounded_heads, "LINGER_SECONDS", 60)  # this sender may be slow
     found = exchange(port, BEGIN, b"X-Long: ", *[b"a" * (HEAD_BYTES_MAX // 4)] * 12)
     head, _, body = found.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 431 ")
@@ -69,7 +71,7 @@ def test_what_clients_send_is_taken_also_many_times_on_one_connection(port):
     body = json.dumps({"a": "b" * 9000}).encode()
     head = BEGIN + b"X-Token: " + b"a" * 18_000 + b"\r\nContent-Length: %d\r\n" % len(body)
     one, last = head + b"\r\n" + body, head + b"Connection: close\r\n\r\n" + body
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         answers = connection.makefile("rb")
         for request in (one, one, one, one, last):
             connection.sendall(request)

@@ -274,7 +274,7 @@ def test_an_error_of_ours_is_a_number(edge, caplog):
 def test_an_unknown_method_is_unimplemented(edge):
     call = edge.channel.unary_unary("/google.cloud.aiplatform.v1.JobService/CreateNasJob")
     with pytest.raises(grpc.RpcError) as caught:
-        call(b"", timeout=30)
+        call(b"", timeout=60)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -285,7 +285,7 @@ def test_it_is_tls_that_is_spoken(tmp_path):
         trusted.set_alpn_protocols(["h2"])
         address = ("127.0.0.1", found.port)
         with (
-            socket.create_connection(address, timeout=30) as plain,
+            socket.create_connection(address, timeout=60) as plain,
             trusted.wrap_socket(plain, server_hostname="localhost") as secure,
         ):
             assert secure.selected_alpn_protocol() == "h2"
@@ -293,7 +293,7 @@ def test_it_is_tls_that_is_spoken(tmp_path):
             grpc.insecure_channel(f"127.0.0.1:{found.port}") as channel,
             pytest.raises(grpc.RpcError),
         ):
-            channel.unary_unary(f"/{JOBS}/GetCustomJob")(b"", timeout=30)
+            channel.unary_unary(f"/{JOBS}/GetCustomJob")(b"", timeout=60)
 
 
 def test_a_port_that_is_taken_is_told():

@@ -23,7 +23,7 @@ def test_calls_run_at_once_up_to_the_limit_and_the_rest_wait():
 
     async def calls():
         threads = Threads(3)
-        met = await asyncio.gather(*(threads.run(meeting.wait, 30) for _ in range(9)))
+        met = await asyncio.gather(*(threads.run(meeting.wait, 60) for _ in range(9)))
         return sorted(met), threads._started
 
     assert asyncio.run(calls()) == ([0, 0, 0, 1, 1, 1, 2, 2, 2], 3)
@@ -34,7 +34,7 @@ def test_a_call_that_nobody_waits_for_any_more_harms_nobody():
 
     async def calls():
         threads = Threads(1)
-        given_up = asyncio.ensure_future(threads.run(go_on.wait, 30))
+        given_up = asyncio.ensure_future(threads.run(go_on.wait, 60))
         await asyncio.sleep(0)
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import pytest
 
@@ -120,13 +121,26 @@ def server(tmp_path_factory):
 
 
 def end_jobs(server):
-    """Jobs outlive their server; those of tests must not."""
-    for collection in ("/v1/projects/local/jobs", f"/v1/{PARENT}/customJobs"):
-        _, found = server.call("GET", f"{collection}?pageSize=100")
-        for job in found.get("jobs") or found.get("customJobs", ()):
-            path = f"/v1/{job['name']}" if "name" in job else f"{collection}/{job['jobId']}"
-            server.call("POST", f"{path}:cancel", {})
-            server.wait_for(path, FINAL)
+    """Jobs outlive their server; those of tests must not, nor hold the places of others."""
+    for parent, word in (
+        ("projects/local", "jobs"),
+        (PARENT, "customJobs"),
+        (PARENT, "hyperparameterTuningJobs"),
+    ):
+        for job in listed(server, f"/v1/{parent}/{word}", word):
+            if job["state"] not in FINAL:
+                path = f"/v1/{job.get('name') or parent + '/jobs/' + job['jobId']}"
+                server.call("POST", f"{path}:cancel", {})
+                server.wait_for(path, FINAL)
+
+
+def listed(server, path, word):
+    """Everything of a collection."""
+    token = ""
+    while token is not None:
+        _, found = server.call("GET", f"{path}?pageSize=100&pageToken={quote(token)}")
+        yield from found.get(word, ())
+        token = found.get("nextPageToken")
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import termios
 import time
 
 _CONTROL = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|\r?\n|[^\x1b\r\n]+|\r")
-ANSWER_S_MAX = 60
+_CLEAR_BELOW = "\x1b[J"
+ANSWER_S_MAX = 120
 
 
 class Terminal:
@@ -41,11 +42,16 @@ class Terminal:
         os.close(self._end)
 
     def wait_until(self, holds):
-        """Read until something holds of the screen."""
+        """Read until something holds of the screen as it was last drawn whole; gives that."""
         deadline = time.monotonic() + ANSWER_S_MAX
-        while not holds(self.screen()):
+        while not holds(drawn := self._drawn()):
             assert time.monotonic() < deadline, self.screen()
-            assert self._read() or holds(self.screen()), self.screen()
+            assert self._read() or holds(self._drawn()), self.screen()
+        return drawn
+
+    def _drawn(self):
+        """A drawing comes in pieces, line by line; its end clears what is below it."""
+        return self._shown("".join(self.text.rpartition(_CLEAR_BELOW)[:2]))
 
     def wait(self):
         """Read to the end; the exit code."""
@@ -54,9 +60,13 @@ class Terminal:
         return self.process.wait(timeout=ANSWER_S_MAX)
 
     def screen(self):
-        """The lines that are on the screen: this terminal knows the few controls that are used."""
+        """The lines that are on the screen."""
+        return self._shown(self.text)
+
+    def _shown(self, text):
+        """This terminal knows the few controls that are used."""
         shown, row = [""], 0
-        for match in _CONTROL.finditer(self.text):
+        for match in _CONTROL.finditer(text):
             control, letter = match[0], match[3]
             if control in ("\n", "\r\n"):
                 row += 1

@@ -5,11 +5,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 import pytest
 
 from cli.conftest import FINAL, PARENT, new_server, pool
+from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.service.doctor import examine
 
 RUNNING = "print('begun', flush=True); import time; time.sleep(600)"
@@ -30,6 +32,14 @@ def texts(answer):
     return " ".join(found["text"] for row in answer.json["checks"] for found in row["findings"])
 
 
+def wait_for_supervisors(data):
+    """They outlive what they have written of the end by a moment."""
+    deadline = time.monotonic() + 60
+    while any(AttemptFolder(path).is_held() for path in data.glob("jobs/*/*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory):
     """A stopped server's directory with a job that succeeded, one that failed, one cancelled."""
@@ -41,6 +51,7 @@ def lived(tmp_path_factory):
         server.wait_for(f"/v1/{names[2]}", {"JOB_STATE_RUNNING"})
         server.call("POST", f"/v1/{names[2]}:cancel", {})
         server.wait_for(f"/v1/{names[2]}", {"JOB_STATE_CANCELLED"})
+        wait_for_supervisors(server.data_dir)
     finally:
         server.stop()
     return server.data_dir

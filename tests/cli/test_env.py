@@ -49,7 +49,7 @@ def in_a_shell(text, *names, **environ):
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=120,
     )
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
 

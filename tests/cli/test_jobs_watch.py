@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -22,6 +23,15 @@ print("last line", flush=True)
 raise SystemExit(6)
 """
 
+#: A command that waits for its server for as long as a busy machine takes to start one.
+PATIENT = """\
+import sys
+from trainshed.cli.main import main
+from trainshed.client import following
+following.RETURN_S_MAX = 240.0
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 def test_a_terminal_shows_the_job_in_place_until_it_ends(created, environ, tmp_path):
     go = tmp_path / "go"
@@ -29,10 +39,9 @@ def test_a_terminal_shows_the_job_in_place_until_it_ends(created, environ, tmp_p
     with Terminal(
         [TRAINSHED, "jobs", "watch", name], env=environ, lines=20, columns=90
     ) as terminal:
-        terminal.wait_until(
+        running = terminal.wait_until(
             lambda screen: "RUNNING" in screen[0] and any("first line" in line for line in screen)
         )
-        running = terminal.screen()
         go.touch()
         code = terminal.wait()
         ended = terminal.screen()
@@ -60,6 +69,8 @@ def test_ctrl_c_on_a_terminal_leaves_the_job_and_the_cursor(created, environ, se
     assert f"trainshed ai custom-jobs cancel {name}" in terminal.text
     assert "\x1b[?7h\x1b[?25h" in terminal.text
     assert server.call("GET", f"/v1/{name}")[1]["state"] == "JOB_STATE_RUNNING"
+    server.call("POST", f"/v1/{name}:cancel", {})
+    server.wait_for(f"/v1/{name}", FINAL)
 
 
 def test_elsewhere_it_prints_lines_and_then_the_replicas(client, created):
@@ -92,7 +103,8 @@ def test_a_stream_goes_on_where_it_was_when_the_server_comes_back(tmp_path):
     name = server.call("POST", f"/v1/{PARENT}/customJobs", document)[1]["name"]
     environ = {key: value for key, value in os.environ.items() if key not in ELSEWHERE}
     environ |= {"TRAINSHED_URL": server.url, "TRAINSHED_TOKEN": server.token}
-    words = [TRAINSHED, "ai", "custom-jobs", "stream-logs", name, "--format", "json"]
+    words = [sys.executable, "-c", PATIENT, "ai", "custom-jobs", "stream-logs", name,
+             "--format", "json"]  # fmt: skip
     try:
         with subprocess.Popen(
             words, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -67,6 +67,10 @@ def until(look, wanted, seconds=60):
     return found
 
 
+def was_looked_at(found):
+    return found["waiting"]["reason"] != "NOT_LOOKED_AT"
+
+
 def test_a_job_goes_through_a_maintenance_and_on(command, server, job, tmp_path):
     def state():
         path = f"/trainshed/v1/projects/local/jobs/{number(job)}"
@@ -92,10 +96,9 @@ def test_a_job_goes_through_a_maintenance_and_on(command, server, job, tmp_path)
     waited = command("nodes", "maintain", NODE, "--notice", "10m", "--wait")
     assert waited.code == 0, waited.err
     assert f"no replica is left on {NODE}" in waited.err
-    until(state, lambda found: found["state"] == "QUEUED" and found["waiting"]["reason"] != "")
-    assert NODE in until(
-        lambda: command("jobs", "explain", number(job)).out, lambda told: "waits" in told
-    )
+    found = until(state, lambda found: found["state"] == "QUEUED" and was_looked_at(found))
+    assert NODE in found["waiting"]["message"]
+    assert f"waits: {found['waiting']['reason']}: " in command("jobs", "explain", number(job)).out
 
     (tmp_path / "saved").unlink()
     assert command("nodes", "resume", NODE).out.strip() == f"{NODE} takes new replicas"

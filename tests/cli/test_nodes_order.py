@@ -1,5 +1,7 @@
 """``trainshed nodes drain|maintain|resume``: what is sent, told and waited for."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from cli.standin import StandIn
@@ -91,7 +93,7 @@ def test_ctrl_c_leaves_the_order(trainshed, fleet, monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(nodes_order.time, "sleep", interrupt)
+    monkeypatch.setattr(nodes_order, "time", SimpleNamespace(sleep=interrupt))
     done = trainshed("nodes", "maintain", "gpu1", "--wait")
     assert done.code == 130
     assert "gpu1 stays MAINTENANCE" in done.err

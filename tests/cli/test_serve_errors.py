@@ -15,7 +15,7 @@ def refused(tmp_path, *flags, **environ):
         [sys.executable, *SERVE, "--data-dir", tmp_path / "data", *flags],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env={**os.environ, **environ},
     )

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -179,8 +180,7 @@ def test_a_terminal_shows_the_study_in_place_and_ctrl_c_leaves_it(serving, home)
     environ["TRAINSHED_DATA_DIR"] = str(home / "data")
     argv = [TRAINSHED, "ai", "hp-tuning-jobs", "watch", NAME]
     with Terminal(argv, env=environ, lines=20, columns=90) as terminal:
-        terminal.wait_until(lambda lines: any("lr=0.1" in line for line in lines))
-        shown = terminal.screen()
+        shown = terminal.wait_until(lambda lines: any("lr=0.1" in line for line in lines))
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.wait() == 130
     assert shown[0].startswith("tuned: RUNNING for ")
@@ -327,6 +327,6 @@ def test_a_large_study_is_asked_for_less_often(monkeypatch):
             return {"state": next(states)}
 
     clock = iter([0.0, 2.0, 2.0, 2.01, 3.0])
-    monkeypatch.setattr(tuning_watch.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(tuning_watch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     list(tuning_watch._documents(Followed()))
     assert paused == [2.0 / tuning_watch.SHARE_MAX, tuning_watch.ASK_S]

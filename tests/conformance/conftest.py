@@ -119,21 +119,39 @@ def told(server):
 
 
 @pytest.fixture
-def trainer(tmp_path):
+def trainer(tmp_path, met):
     """A small trainer package that says what it was told."""
     package = tmp_path / "proj" / "trainer"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "task.py").write_text(TASK)
+    (package / "task.py").write_text(TASK + met + THEN)
     return package
 
 
+@pytest.fixture
+def met(tmp_path):
+    """Code that lets a primary go on when all replicas have come here: a job ends with it."""
+    return MET.replace("FOLDER", repr(str(tmp_path / "met")))
+
+
+MET = """
+import json, os, time
+config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+task = config.get("task", {})
+os.makedirs(FOLDER, exist_ok=True)
+open(os.path.join(FOLDER, f"{task.get('type')}-{task.get('index')}"), "w").close()
+count = sum(map(len, config.get("cluster", {}).values()))
+while task.get("type") in ("master", "chief") and len(os.listdir(FOLDER)) < count:
+    time.sleep(0.05)
+"""
 TASK = """\
 import json, os, sys, time
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 print("argv", json.dumps(sys.argv[1:]), flush=True)
 print("task", json.dumps(config.get("task", {})), flush=True)
 print(json.dumps({"severity": "WARNING", "message": "from a json line"}), flush=True)
+"""
+THEN = """
 if "--sleep" in sys.argv:
     time.sleep(float(sys.argv[sys.argv.index("--sleep") + 1]))
 if "--fail" in sys.argv:

@@ -83,4 +83,4 @@ class Warm:
     def close(self):
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=60)

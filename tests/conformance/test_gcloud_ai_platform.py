@@ -7,7 +7,7 @@ import yaml
 
 from conformance.gcloud import needs_gcloud
 
-pytestmark = [pytest.mark.slow, needs_gcloud]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_gcloud]
 
 CUSTOM = """\
 trainingInput:

@@ -12,21 +12,25 @@ import pytest
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed"),
 ]
 
 TRAINSHED = Path(sys.executable).parent / "trainshed"
 GCLOUD = shutil.which("gcloud") or "gcloud"
 
-#: Writes what it was told; the others wait a moment, for a job ends with its primary.
+#: Writes what it was told; the primary waits for the others, for a job ends with it.
 TELL = """\
 import json, os, pathlib, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 task = config["task"]
 name = f"{task.get('type', 'alone')}-{task.get('index', 0)}"
 told = {"argv": sys.argv[1:], "cwd": os.getcwd(), "config": config}
-pathlib.Path("told", name).write_text(json.dumps(told))
-time.sleep(0 if name != "chief-0" else 3)
+half = pathlib.Path(f"{name}.half")
+half.write_text(json.dumps(told))
+half.replace(pathlib.Path("told", name))
+while name == "chief-0" and len(os.listdir("told")) < int(os.environ["REPLICAS"]):
+    time.sleep(0.05)
 sys.exit(int(os.environ.get("END_WITH", 0)))
 """
 
@@ -73,8 +77,9 @@ def test_a_distributed_job_has_the_same_cluster_tasks_arguments_and_folder(proje
     counts = ("--worker-count", "2", "--parameter-server-count", "1", "--evaluator-count", "1")
     ports = ("--start-port", "31200")
     words = ("--job-dir", "gs://bucket/out", "--", "--epochs", "2", "-x")
-    theirs, ours = both(project, "--distributed", *counts, *ports, *words)
+    theirs, ours = both(project, "--distributed", *counts, *ports, *words, REPLICAS="5")
     assert theirs[0] == ours[0] == 0
+    assert len(theirs[1]) == 5
     assert theirs[1].keys() == ours[1].keys()
     for name, told in theirs[1].items():
         mine = ours[1][name]

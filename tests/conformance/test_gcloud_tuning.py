@@ -10,7 +10,7 @@ from conformance.gcloud import needs_gcloud
 from conformance.tuning_studies import UNITS, study
 from e2e.support import FINAL
 
-pytestmark = [pytest.mark.slow, needs_gcloud]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_gcloud]
 
 
 def described(gcloud, name):
@@ -121,10 +121,17 @@ def test_a_study_without_a_result_says_why(gcloud, server, create_study, then):
     assert found["error"]["message"]
 
 
-def test_what_is_reported_for_a_trial_that_has_ended_changes_nothing(gcloud, server, create_study):
+def test_what_is_reported_for_a_trial_that_has_ended_changes_nothing(
+    gcloud, server, create_study, tmp_path
+):
+    document = study("report-late")
+    (pool,) = document["trialJobSpec"]["workerPoolSpecs"]
+    pool["containerSpec"]["args"] += ["--note", str(tmp_path / "note")]
     flags = ("--max-trial-count=3", "--parallel-trial-count=1")
-    name = create_study(gcloud, study("report-late"), *flags).ok().stdout.strip()
+    name = create_study(gcloud, document, *flags).ok().stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
     found = described(gcloud, name)
     assert found["state"] == "JOB_STATE_SUCCEEDED"
     assert [trial["finalMeasurement"]["stepCount"] for trial in found["trials"]] == ["3"] * 3
+    files = server.data_dir.glob("jobs/*/*/hypertune/output.metrics")
+    assert sum('"accuracy": "99.0"' in file.read_text() for file in files) == 2, "it was reported"

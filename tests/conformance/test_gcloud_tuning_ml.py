@@ -9,7 +9,7 @@ import yaml
 from conformance.gcloud import needs_gcloud
 from conformance.tuning_trainer import IMAGE, TRAINER
 
-pytestmark = [pytest.mark.slow, needs_gcloud]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_gcloud]
 
 FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
 PARAMS = [

@@ -1,5 +1,6 @@
 """The controller as a server runs it: its threads, real time, and steps that fail."""
 
+import logging
 import time
 from collections import Counter
 
@@ -13,8 +14,13 @@ from trainshed.model.status import JobState
 from trainshed.store.opening import open_store
 from trainshed.testing.fake_engine import FakeEngine, Script
 
-PACE = Pace(tick_s=0.05, observe_s=0.02, lease_ttl_s=5.0, fleet_s=0.5, grace_s=1.0)
-DEADLINE_S = 30.0
+PACE = Pace(tick_s=0.05, observe_s=0.02, lease_ttl_s=60.0, fleet_s=0.5, grace_s=1.0)
+DEADLINE_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _log_is_heard(monkeypatch):
+    monkeypatch.setattr(logging.getLogger("trainshed"), "propagate", True)
 
 
 class RealWorld(World):

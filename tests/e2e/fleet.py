@@ -68,7 +68,7 @@ def begun(server, document, words="began"):
     return name
 
 
-def ended(server, name, *, timeout_s=120):
+def ended(server, name, *, timeout_s=180):
     """Wait for the end; what the native API says then."""
 
     def end():

@@ -16,8 +16,8 @@ from trainshed.service.sdists import build_sdist
 
 SAVE_EVERY = 10
 STEP_S = 0.04
-#: No stop comes so near to the end that the training may be quicker.
-LAST_STEPS = 60
+#: No stop comes so near to the end that the training may be quicker: it has ten seconds left.
+LAST_STEPS = 250
 NOTICE_S = 60
 #: What a training has between two stops on average, beside its way back to where it was.
 STEPS_PER_STOP = 45

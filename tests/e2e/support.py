@@ -86,7 +86,7 @@ def processes_of(server):
     return found
 
 
-def wait_until(is_so, why=lambda: "", *, timeout_s=60):
+def wait_until(is_so, why=lambda: "", *, timeout_s=120):
     """Poll until something is so; ``why`` tells what is wrong where it never is."""
     deadline = time.monotonic() + timeout_s
     while not (found := is_so()):

@@ -174,7 +174,7 @@ def test_a_server_is_not_started_on_a_read_only_data_directory(tmp_path):
 @contextmanager
 def locked(path):
     """Hold the one lock under which a database is written."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+    with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         try:
             yield

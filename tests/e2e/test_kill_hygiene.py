@@ -13,7 +13,7 @@ from e2e.chaos import FULL, check_doctor, some_random
 from e2e.remains import Remains
 from e2e.support import FINAL, custom_job, good, log_lines, serving, submit
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if FULL else 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if FULL else 900)]
 
 CANCELS = 200 if FULL else 40
 ENDS = 40 if FULL else 8
@@ -67,13 +67,13 @@ class Fates:
         return "ready" in texts
 
     def _await(self, name, is_so):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while not is_so():
             assert time.monotonic() < deadline, log_lines(self._server, name)
             time.sleep(0.1)
 
     def _see_end(self, name, remains, state):
-        found = self._server.wait_for(f"/v1/{name}", FINAL, timeout_s=120)
+        found = self._server.wait_for(f"/v1/{name}", FINAL, timeout_s=240)
         remains.check_no_process()
         assert found["state"] == state, found
         remains.check_nothing()

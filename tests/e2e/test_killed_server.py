@@ -23,7 +23,7 @@ from e2e.support import (
     wait_until,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 JOBS = 1000
 CLIENTS = 8
@@ -88,7 +88,11 @@ def submit_while_killed(server):
     with ThreadPoolExecutor(CLIENTS) as pool:
         running = [pool.submit(submits.run) for _ in range(CLIENTS)]
         for count in KILLED_AT:
-            wait_until(lambda: len(submits.acknowledged) >= count)  # noqa: B023  # used at once
+            wait_until(
+                lambda: len(submits.acknowledged) >= count,  # noqa: B023  # used at once
+                lambda: str(running),
+                timeout_s=240,
+            )
             server.kill()
             server.start()
         for each in running:

@@ -12,7 +12,7 @@ from e2e import fleet
 from e2e.chaos import check_doctor, doctor
 from e2e.support import custom_job, good, ml_job, native, serving, submit, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 SDK = HERE.parents[1] / ".venv-google" / "bin" / "python"
@@ -73,7 +73,7 @@ def test_a_drained_node_takes_nothing_new_and_what_runs_there_runs_on(server):
     node = fleet.node_of(server)
     fleet.trainshed(server, "nodes", "drain", node)
     times = []
-    for number in range(3):
+    for number in range(5):
         began = time.monotonic()
         new = submit(server, custom_job(f"new-{number}"))
         waiting = wait_until(
@@ -108,21 +108,23 @@ def test_googles_clients_ride_through_and_print_every_line_once(server, gcloud_a
         fleet.ended_after(start_sdk(server)) as sdk,
         fleet.ended_after(follow(server, gcloud_at, printed, "followed")) as gcloud,
     ):
-        run = wait_until(lambda: sdk_job(server), lambda: str(sdk.poll()))
+        run = wait_until(lambda: sdk_job(server), lambda: str(sdk.poll()), timeout_s=240)
         fleet.wait_for_words(server, run, "attempt 1")
         fleet.running(server, run)
         for name in (followed, run):
             fleet.maintained(server, name)
         fleet.resume(server)
-        words, complaints = sdk.communicate(timeout=120)
+        words, complaints = sdk.communicate(timeout=240)
         assert sdk.returncode == 0, complaints
         assert "RETURNED JOB_STATE_SUCCEEDED" in words
-        wait_until(lambda: "attempt 2 line 49" in printed.read_text(), printed.read_text)
+        wait_until(
+            lambda: "attempt 2 line 49" in printed.read_text(), printed.read_text, timeout_s=240
+        )
         go.touch()
         for name in (followed, run):
             found = fleet.ended(server, name)
             assert (found["state"], found["attempt"]) == ("SUCCEEDED", 2)
-        assert gcloud.wait(timeout=120) == 0, printed.read_text()
+        assert gcloud.wait(timeout=240) == 0, printed.read_text()
     lines = printed.read_text().splitlines()
     own = [line.rpartition("\t")[2].strip() for line in lines if "\tmaster-replica-0\t" in line]
     assert own == [f"attempt {a} line {n}" for a in "12" for n in range(50)], lines

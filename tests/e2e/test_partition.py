@@ -11,7 +11,6 @@ import time
 import pytest
 
 from e2e.chaos import (
-    FULL,
     OUTAGE_S,
     cancel,
     check_count,
@@ -33,7 +32,7 @@ from e2e.support import (
 )
 from postgres_server import running_postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if FULL else 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FOREVER = "import time; print('began', flush=True); time.sleep(7200)"
 #: What a job comes to that is stopped by nobody.

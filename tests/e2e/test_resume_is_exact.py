@@ -77,6 +77,8 @@ def check(server, stops, submit):
     ways = a_shuffle(chance, stops)
     for number, step in enumerate(sorted(chance.sample(range(5, steps - LAST_STEPS), stops)), 1):
         fleet.running(server, training.name, number)
+        # its supervisor may be killed, and with it what it has not read yet
+        training.wait_until(lambda wanted=number: len(starts(server, training)) == wanted)
         training.wait_for(step)
         way = ways[number - 1].__name__
         sys.stdout.write(f"stop {number} of {stops} at about step {step} of {steps}: {way}\n")
@@ -99,10 +101,16 @@ def check_the_story(server, training, ways):
     killed = ways.count(by_the_supervisors_death)
     assert found["restarts"] == {"maintenance": len(ways) - killed, "infra": killed, "user": 0}
     words = "\n".join(said(server, training.name))
-    starts = re.findall(r"^(?:resumed from|started at) step (\d+)$", words, re.MULTILINE)
-    assert len(starts) == len(ways) + 1, words
+    assert len(starts(server, training)) == len(ways) + 1, words
     for step in re.findall(r"told to stop at step (\d+)", words):
-        assert step in starts, f"what was saved at a notice is where it goes on: {words}"
+        where = "what was saved at a notice is where it goes on"
+        assert step in starts(server, training), f"{where}: {words}"
+
+
+def starts(server, training):
+    """The steps that its attempts began at."""
+    words = "\n".join(said(server, training.name))
+    return re.findall(r"^(?:resumed from|started at) step (\d+)$", words, re.MULTILINE)
 
 
 def said(server, name):

@@ -1,6 +1,8 @@
 """How long jobs may wait, run and be kept: each dialect's own words and meaning."""
 
 import sqlite3
+import time
+from contextlib import closing
 from datetime import datetime
 
 import pytest
@@ -15,10 +17,13 @@ from e2e.support import IMAGE, custom_job, good, ml_job, native, serving, submit
 pytestmark = pytest.mark.slow
 
 CONFIG = "[fleet]\nslots = 2\n"
-#: Jobs are looked at for their limits once a second.
+#: Nobody waits for it: a job's times are moved back instead, once it is where it should be.
+HOUR_S = 3600
+#: What is left of a limit then.  Jobs are looked at for their limits once a second.
 SHORT_S = 2
+#: Waited for, and more than the job that has it needs.
+PATIENCE_S = 10
 NOT_FOUND = 404
-LONGER_S = 6
 #: Five seconds.
 EXPIRES = "[jobs]\nfinished_days_max = 0.00006\n"
 
@@ -63,12 +68,30 @@ def cancelled(server, name):
     return good(server.call("GET", f"/v1/{name}")), event
 
 
+def pass_time(server, name, seconds_s):
+    """Let a job be so much further in its wait, or in its run."""
+    pass_time_of(server, native(server, name)["uid"], seconds_s)
+
+
+def pass_time_of(server, uid, seconds_s):
+    """The same, whether the server runs or not."""
+    query = (
+        "UPDATE jobs SET deadline_ns = deadline_ns - :ns, running_since_ns = running_since_ns - :ns"
+        " WHERE uid = :uid"
+    )
+    values = {"ns": seconds_s * 1_000_000_000, "uid": int(uid)}
+    path = server.data_dir / "trainshed.db"
+    with closing(sqlite3.connect(path, timeout=60)) as database, database:
+        assert database.execute(query, values).rowcount == 1
+
+
 def test_a_job_of_vertex_runs_no_longer_than_its_timeout(server):
-    name = submit(server, limited("vertex", timeout=SHORT_S))
+    name = fleet.begun(server, limited("vertex", timeout=HOUR_S))
+    pass_time(server, name, HOUR_S - SHORT_S)
     found, event = cancelled(server, name)
     assert found["state"] == "JOB_STATE_CANCELLED"
     assert found["error"]["code"] == 4
-    assert f"{SHORT_S} s of scheduling.timeout" in found["error"]["message"]
+    assert f"{HOUR_S} s of scheduling.timeout" in found["error"]["message"]
     assert event["message"] == found["error"]["message"]
     assert fleet.said(server, name)[-1] == "told timeout"
 
@@ -86,78 +109,78 @@ def test_a_job_of_ai_platform_runs_no_longer_than_its_max_running_time(
         "scaleTier": "CUSTOM",
         "masterType": "n1-standard-4",
         "masterConfig": container,
-        "scheduling": {"maxRunningTime": f"{SHORT_S}s"},
+        "scheduling": {"maxRunningTime": f"{HOUR_S}s"},
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"trainingInput": training}))
     gcloud = fleet.Gcloud(warm, gcloud_at(server.url, server.token), tmp_path)
     submit_words = ("ai-platform", "jobs", "submit", "training", "limited", "--config=config.yaml")
     gcloud(*submit_words).ok()
-    found, _ = cancelled(server, "projects/demo-proj/jobs/limited")
+    name = "projects/demo-proj/jobs/limited"
+    fleet.wait_for_words(server, name, "began", task="master-replica-0")
+    fleet.running(server, name)
+    pass_time(server, name, HOUR_S - SHORT_S)
+    found, _ = cancelled(server, name)
     assert found["state"] == "CANCELLED"
-    wanted = f"{SHORT_S} s of trainingInput.scheduling.maxRunningTime"
+    wanted = f"{HOUR_S} s of trainingInput.scheduling.maxRunningTime"
     assert wanted in found["errorMessage"]
     shown = yaml.safe_load(gcloud("ai-platform", "jobs", "describe", "limited").ok().stdout)
     assert (shown["state"], shown["errorMessage"]) == ("CANCELLED", found["errorMessage"])
-    printed = fleet.said(server, "projects/demo-proj/jobs/limited", "master-replica-0")
+    printed = fleet.said(server, name, "master-replica-0")
     assert printed[-1] == "told timeout"
 
 
 def test_time_in_the_queue_is_no_running_time(server):
-    holders = [submit(server, limited(f"holder-{i}", timeout=LONGER_S)) for i in (1, 2)]
+    holders = [fleet.begun(server, custom_job(f"holder-{i}", LISTENS)) for i in (1, 2)]
+    name = submit(server, limited("patient", "print('trained')", timeout=PATIENCE_S))
+    time.sleep(PATIENCE_S)
     for holder in holders:
-        fleet.running(server, holder)
-    name = submit(server, limited("patient", "print('trained')", timeout=SHORT_S))
-    for holder in holders:
-        cancelled(server, holder)
+        fleet.cancel(server, holder)
     end = fleet.ended(server, name)
     assert end["state"] == "SUCCEEDED", fleet.story_text(server, name)
-    assert seconds(end["createTime"], end["startTime"]) > SHORT_S
+    assert seconds(end["createTime"], end["startTime"]) > PATIENCE_S
 
 
 def test_the_running_time_of_all_attempts_counts_and_the_wait_between_them_does_not(server):
-    name = submit(server, limited("twice", timeout=LONGER_S))
-    fleet.wait_for_words(server, name, "began")
-    pass_running_time(server, LONGER_S // 2)
+    name = fleet.begun(server, limited("twice", timeout=HOUR_S))
+    pass_time(server, name, HOUR_S // 2)
     try:
         fleet.maintained(server, name)
-        pass_waiting_time(server, SHORT_S)
-        anew = submit(server, limited("anew", timeout=LONGER_S))
+        anew = submit(server, limited("anew", timeout=HOUR_S))
+        time.sleep(SHORT_S)
     finally:
         fleet.resume(server)
+    both = (name, anew)
+    wait_until(lambda: fleet.said(server, name).count("began") == 2)
+    fleet.wait_for_words(server, anew, "began")
+    fleet.running(server, name, 2)
+    fleet.running(server, anew)
+    left_s = 3 * SHORT_S
+    for each in both:
+        pass_time(server, each, HOUR_S // 2 - left_s)
     found, timeout = cancelled(server, name)
     assert native(server, anew)["state"] == "RUNNING", "it began with the second attempt"
-    assert f"{LONGER_S} s of scheduling.timeout" in found["error"]["message"]
+    assert f"{HOUR_S} s of scheduling.timeout" in found["error"]["message"]
     assert native(server, name)["attempt"] == 2
     first, second = (event["time"] for event in fleet.story(server, name, "RUNNING"))
     (ended,) = fleet.ends_of(server, name, 1).values()
     ran_s = seconds(first, ended["time"]) + seconds(second, timeout["time"])
-    assert ran_s >= LONGER_S - 0.1
+    assert ran_s >= left_s - 0.1, "beside what was passed over"
     assert fleet.said(server, name) == ["began", "told maintenance", "began", "told timeout"]
     fleet.cancel(server, anew)
 
 
-def pass_running_time(server, seconds_s):
-    """Have a job run so long."""
-    cancelled(server, submit(server, limited("a clock", timeout=seconds_s)))
-
-
-def pass_waiting_time(server, seconds_s):
-    """Have a job wait so long."""
-    cancelled(server, submit(server, limited("a slow clock", maxWaitDuration=seconds_s)))
-
-
 def test_a_job_waits_no_longer_than_it_says_unless_it_has_run(server):
-    ran = submit(server, limited("ran", maxWaitDuration=SHORT_S))
-    fleet.wait_for_words(server, ran, "began")
-    fleet.running(server, ran)
+    ran = fleet.begun(server, limited("ran", maxWaitDuration=HOUR_S))
     try:
         fleet.maintained(server, ran)
-        waits = submit(server, limited("waits", maxWaitDuration=SHORT_S))
+        waits = submit(server, limited("waits", maxWaitDuration=HOUR_S))
+        for each in (ran, waits):
+            pass_time(server, each, HOUR_S - SHORT_S)
         found, _ = cancelled(server, waits)
         assert found["error"]["code"] == 4
-        assert f"{SHORT_S} s of scheduling.maxWaitDuration" in found["error"]["message"]
+        assert f"{HOUR_S} s of scheduling.maxWaitDuration" in found["error"]["message"]
         assert "startTime" not in found
-        assert native(server, ran)["state"] == "QUEUED", "it has waited even longer"
+        assert native(server, ran)["state"] == "QUEUED", "it has waited as long, and longer"
     finally:
         fleet.resume(server)
     fleet.running(server, ran, 2)
@@ -169,21 +192,14 @@ def test_max_wait_time_of_ai_platform_which_is_half_an_hour_at_least(server):
     try:
         document = ml_job("waits_long", scheduling={"maxWaitTime": "1800s"})
         name = submit(server, document)
+        uid = native(server, name)["uid"]
         server.stop()
-        pass_half_an_hour(server, "waits_long")
+        pass_time_of(server, uid, HOUR_S // 2)
         server.start()
         found, _ = cancelled(server, name)
     finally:
         fleet.resume(server)
     assert "1800 s of trainingInput.scheduling.maxWaitTime" in found["errorMessage"]
-
-
-def pass_half_an_hour(server, job_id):
-    """Let a job's deadline be that much nearer: nobody waits for it."""
-    with sqlite3.connect(server.data_dir / "trainshed.db") as database:
-        query = "UPDATE jobs SET deadline_ns = deadline_ns - 1800000000000 WHERE job_id = ?"
-        assert database.execute(query, (job_id,)).rowcount == 1
-    database.close()
 
 
 def seconds(begin, end):

@@ -88,6 +88,14 @@ def supervisor(root, key=KEY):
     return wait_until(lambda: record(root, "Began", key), "the supervisor has begun")["pid"]
 
 
+def started(root, plan):
+    """An engine that runs a plan, whose primary has said that it is ready."""
+    engine = engine_at(root)
+    engine.launch(KEY, plan, ())
+    wait_until(lambda: "ready" in texts(root), "the replica is ready")
+    return engine
+
+
 def main():
     root, uid, mark, *codes = sys.argv[1:]
     engine_at(Path(root)).launch(AttemptKey(int(uid), 1), marked(mark, *codes), ())

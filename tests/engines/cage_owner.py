@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
+from trainshed.engines.local import tree
 from trainshed.engines.local.supervise.ends import describe_end
 from trainshed.engines.local.supervise.ladder import open_cage
 from trainshed.engines.local.supervise.limits import Limits
@@ -27,10 +28,18 @@ def main():
     answer(places=cage.places, rungs=cage.rungs, remarks=cage.remarks, pids=pids)
     for line in sys.stdin:
         order, *rest = line.split()
+        collect_but(pids)
         if order == "held":
             answer(more=sorted(descriptors() - before))
         else:
             obey(cage, order, [int(word) for word in rest], limits)
+
+
+def collect_but(pids):
+    """As a supervisor, what it has adopted: thousands of zombies would keep it from the living."""
+    for pid in tree.children(os.getpid()):
+        if pid not in pids:
+            os.waitpid(pid, os.WNOHANG)
 
 
 def start(cage, index, code):

@@ -6,8 +6,9 @@ from contextlib import suppress
 import pytest
 
 from engines.attempts import engine_at, order, until
-from engines.support import assert_no_survivor, marked_processes
+from engines.support import DEADLINE_S, assert_no_survivor, marked_processes
 from trainshed.engines.base import AttemptKey, Phase
+from trainshed.engines.local import fencing
 
 
 @pytest.fixture
@@ -21,6 +22,12 @@ def mark():
         for pid in marked_processes(name):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """A server tries again what takes longer; a test that launches has nobody who would."""
+    monkeypatch.setattr(fencing, "_GONE_S_MAX", DEADLINE_S)
 
 
 @pytest.fixture

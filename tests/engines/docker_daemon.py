@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 #: An image with an entry point and a default, in the machine's own few programs.
 IMAGE = "trainshed-test/shell:1"
 PROGRAMS = ("sh", "cat", "id", "env", "sleep", "touch", "stat", "df", "ls", "mkdir", "echo")

@@ -5,9 +5,12 @@ are found by it, whatever session, group or parent they have moved to.
 """
 
 import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
 MARK = "TRAINSHED_TEST_MARK"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 GROUPS = {
     Role.PRIMARY: "master",
@@ -93,7 +96,7 @@ def run_replicas(
     outcome = run(
         plan_of(replicas, mark),
         sink=sink or recorder,
-        **{"grace_s": 5.0, "find_gpus": tuple, **options},
+        **{"grace_s": DEADLINE_S, "find_gpus": tuple, **options},
     )
     return outcome, recorder
 
@@ -110,6 +113,19 @@ def marked_processes(mark: str) -> list[int]:
     return found
 
 
+def open_files(pid: int) -> list[Path]:
+    """What a process has open; what it closes meanwhile is not."""
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(path.readlink())
+    return found
+
+
+def is_stopped(pid: int) -> bool:
+    return ") T " in Path(f"/proc/{pid}/stat").read_text()
+
+
 def wait_until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:
     deadline = time.monotonic() + DEADLINE_S
     while not (value := condition()):
@@ -119,6 +135,20 @@ def wait_until(condition: Callable[[], Any], what: str | Callable[[], str]) -> A
         os.sched_yield()
         time.sleep(0.01)
     return value
+
+
+def sleeping() -> subprocess.Popen[bytes]:
+    """A process that does nothing, once it is known by its name: it gets that late in its exec."""
+    process = subprocess.Popen([shutil.which("sleep") or "sleep", "600"])
+    comm = Path(f"/proc/{process.pid}/comm")
+    wait_until(lambda: comm.read_text() == "sleep\n", "it sleeps")
+    return process
+
+
+def kill_and_leave(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and wait until it is over; it is not collected."""
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
 def assert_no_survivor(mark: str) -> None:

@@ -104,7 +104,7 @@ def test_a_program_that_fails_is_told_with_its_exit_status(server):
 def test_of_a_cancelled_job_no_container_is_left(server, daemon):
     name = submitted(server, pool(DEAF), pool(DEAF))
     has_in_log(server, name, "up")
-    assert len(container_names(daemon)) == 2
+    wait_until(lambda: len(container_names(daemon)) == 2, lambda: container_names(daemon))
     assert server.call("POST", f"/v1/{name}:cancel", {})[0] == 200
     assert end_of(server, name)["state"] == "JOB_STATE_CANCELLED"
     assert container_names(daemon) == []

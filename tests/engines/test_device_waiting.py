@@ -1,14 +1,13 @@
 """A device is free only when nobody computes on it, however long ago its job has ended."""
 
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
 
 import pytest
 
-from engines.support import wait_until
+from engines.support import DEADLINE_S, kill_and_leave, sleeping, wait_until
 from trainshed.engines.local import device_waiting, fake_devices
 from trainshed.engines.local.device_waiting import busy_after, command
 from trainshed.engines.local.finding import looking_at
@@ -20,7 +19,7 @@ UUIDS = ["GPU-fake-0000", "GPU-fake-0003"]
 def process(tmp_path, monkeypatch):
     """One that computes on the second of the devices."""
     monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
-    started = subprocess.Popen([shutil.which("sleep"), "600"])
+    started = sleeping()
     (tmp_path / "GPU-fake-0003.pids").write_text(str(started.pid))
     yield started
     started.kill()
@@ -62,9 +61,9 @@ def test_the_command_looks_again_as_long_as_a_process_is_on_the_device(process, 
             answer(first, "")
             answer(second, str(process.pid))
         answer(first, "")
-        process.kill()
+        kill_and_leave(process)  # there is no look after the next
         answer(second, str(process.pid))
-        assert waiting.communicate(timeout=20) == (b"", None)
+        assert waiting.communicate(timeout=DEADLINE_S) == (b"", None)
         assert waiting.returncode == 0
     finally:
         waiting.kill()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from engines.support import (
+    DEADLINE_S,
     FOREVER,
     MARK,
     assert_no_survivor,
@@ -276,7 +277,7 @@ def test_a_signal_while_a_package_builds_ends_the_builder_too(signum, tree, cach
     try:
         wait_until(building.exists, "the package is being built")
         launcher.send_signal(signum)
-        assert launcher.wait(20) == (-9 if signum == signal.SIGKILL else 128 + signum)
+        assert launcher.wait(DEADLINE_S) == (-9 if signum == signal.SIGKILL else 128 + signum)
         assert_no_survivor(mark)
         assert signum == signal.SIGKILL or not entries(cache)
     finally:
@@ -417,7 +418,7 @@ def test_who_has_waited_for_a_build_that_failed_does_not_hold_a_lock_that_is_no_
             wait_until(waited, "the other waits")
         finally:
             build.__exit__(EngineFault, EngineFault("no"), None)
-        assert waiter.result(20) == "held"
+        assert waiter.result(DEADLINE_S) == "held"
 
 
 def test_requirements_that_the_interpreter_meets_install_nothing(cache):

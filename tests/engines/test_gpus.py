@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.support import Recorder, cluster, python_replica, run_replicas
+from engines.support import DEADLINE_S, Recorder, cluster, python_replica, run_replicas
 from trainshed.engines.local import fake_devices, gpus
 from trainshed.model.roles import Role
 
@@ -115,7 +115,7 @@ def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_se
         python_replica(Role.WORKER, 0, SHOW, gpu_count=2),
         python_replica(Role.WORKER, 1, SHOW),
     ]
-    _, seen = run_replicas(replicas, find_gpus=lambda: fake_devices.devices(4), settle_s=20.0)
+    _, seen = run_replicas(replicas, find_gpus=lambda: fake_devices.devices(4), settle_s=DEADLINE_S)
     assert seen.of("master-replica-0") == ["GPU-fake-0000 GPU-fake-0000"]
     two = "GPU-fake-0001,GPU-fake-0002"
     assert seen.of("worker-replica-0") == [f"{two} {two}"]

@@ -81,8 +81,9 @@ def test_zombies_do_not_count_as_living(rung, mark):
     with owned(mark, SLEEPER, allow=[rung]) as owner:
         owner.ask("kill")
         wait_until(lambda: not owner.ask("living")["living"], "it is dead, though nobody reaped it")
-        state = Path(f"/proc/{owner.pids[0]}/stat").read_text().rpartition(")")[2].split()[0]
-        assert state == "Z"
+        stat = Path(f"/proc/{owner.pids[0]}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", "it is a zombie")
+        assert not owner.ask("living")["living"]
 
 
 @needs(SWEEP)

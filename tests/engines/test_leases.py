@@ -4,10 +4,8 @@ import fcntl
 import json
 import os
 import random
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 from contextlib import closing, suppress
 from functools import partial
@@ -16,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.support import Recorder, python_replica, wait_until
+from engines.support import Recorder, python_replica, sleeping, wait_until
 from trainshed.engines.local import device_locks, fake_devices, leases
 from trainshed.engines.local.device_locks import Holder
 from trainshed.engines.local.holders import holder, leased_below, stranger_held
@@ -117,7 +115,7 @@ def computing(tmp_path):
     started = []
 
     def compute(number):
-        process = subprocess.Popen([shutil.which("sleep"), "600"])
+        process = sleeping()
         started.append(process)
         (tmp_path / f"GPU-fake-{number:04d}.pids").write_text(f"{process.pid}\n{2**22 + 1}\n")
         return process
@@ -278,12 +276,12 @@ def compete(locks, seed, enough):
     while rounds < ROUNDS or not enough.exists():
         rounds += 1
         some = [luck.randint(0, 2) for _ in range(luck.randint(1, 2))]
-        with closing(lessor(locks, MACHINE, str).lease(wanting(*some), 60.0)) as lease:
-            for uuid in lease.uuids:  # flock is a witness of its own
-                fcntl.flock(marks[uuid], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with closing(lessor(locks, MACHINE, str).lease(wanting(*some), 600.0)) as lease:
+            for uuid in lease.uuids:  # of a killed process these locks go before those of the lease
+                fcntl.lockf(marks[uuid], fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.sched_yield()
             for uuid in lease.uuids:
-                fcntl.flock(marks[uuid], fcntl.LOCK_UN)
+                fcntl.lockf(marks[uuid], fcntl.LOCK_UN)
 
 
 def all_devices():

@@ -10,6 +10,7 @@ import pytest
 
 from engines.cages import DAEMON, DEAF, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
+from trainshed.engines.local import cgroup
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, KILLPG, RUNGS, SWEEP, V1_FREEZER
 from trainshed.engines.local.supervise.leftovers import end_leftovers, marked
 from trainshed.model.trainer_contract import JOB
@@ -56,6 +57,15 @@ def test_what_hides_its_mark_is_found_by_its_box(rung, mark, job):
         assert not marked(job)
         assert end_leftovers(places_of(owner), job) == []
         assert_no_survivor(mark)
+
+
+@in_a_box
+def test_a_box_goes_though_its_processes_take_their_time_to_leave(rung, mark, job, monkeypatch):
+    monkeypatch.setattr(cgroup, "_EMPTY_S_MAX", 0.0)
+    with owned(mark, *[DAEMON] * 4, job=job, allow=[rung]) as owner:
+        owner.die()
+        assert end_leftovers(places_of(owner), job) == []
+        assert not boxes_left(owner)
 
 
 def test_what_is_in_no_box_is_found_by_its_mark(mark, job):
@@ -109,7 +119,7 @@ def test_neither_the_caller_nor_who_started_it_is_ended(job):
         check=True,
     ).stdout
     assert output.split("\n")[:2] == ["[]", "0"]
-    assert not marked(job)
+    wait_until(lambda: not marked(job), "what the shell itself has killed is gone")
 
 
 @pytest.mark.parametrize(

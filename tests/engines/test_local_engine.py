@@ -165,6 +165,7 @@ def test_a_seat_elsewhere_is_refused(root, mark):
         engine_at(root).launch(KEY, marked(mark, ""), (seat,))
 
 
+@pytest.mark.usefixtures("patience")
 def test_the_next_attempt_s_lines_have_later_stamps_even_if_the_clock_went_back(root, mark):
     engine, later = engine_at(root), AttemptKey(KEY.uid, 2)
     engine.launch(KEY, marked(mark, "print('a')"), ())

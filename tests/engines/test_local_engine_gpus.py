@@ -1,9 +1,7 @@
 """Devices on the way through the engine: leased with the attempt, given back when all is over."""
 
 import os
-import shutil
 import signal
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from engines.attempts import (
     texts,
     until,
 )
-from engines.support import awaiting, plan_of, python_replica, wait_until
+from engines.support import awaiting, plan_of, python_replica, sleeping, wait_until
 from trainshed.engines.base import Phase
 from trainshed.engines.local import device_locks, fake_devices
 from trainshed.engines.local.device_locks import Holder
@@ -177,7 +175,7 @@ def test_fake_devices_serve_any_type_of_which_a_replica_sees_its_own_only(engine
 def sleeper(tmp_path, monkeypatch):
     """A process that is no job's; which devices it computes on is in the folder of the test."""
     monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
-    process = subprocess.Popen([shutil.which("sleep"), "600"])
+    process = sleeping()
     yield process
     process.kill()
     process.wait()

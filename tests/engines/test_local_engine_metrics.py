@@ -20,7 +20,7 @@ from engines.attempts import (
     order,
 )
 from engines.events import event, first, record, simple, tensor
-from engines.support import FOREVER, awaiting, wait_until
+from engines.support import FOREVER, awaiting, touching, wait_until
 from engines.trials import HYPERTUNE, WRITERS, metric_file, steps, trial, whole
 from trainshed.engines.base import Measured
 from trainshed.engines.local import errands, plan_file
@@ -34,10 +34,19 @@ from trainshed.model.launch_plan import ContainerPlan
 COUNTS = {"hypertune": 1000, "ignite": 400, "trainer": 400}
 
 
+def told(root):
+    """An expression of a program: how many of its reports the supervisor has read so far."""
+    reports = AttemptFolder(folder(root)).reports
+    return f"(os.path.exists({reports!r}) and sum(1 for _ in open({reports!r}, 'rb')))"
+
+
 @pytest.mark.parametrize(("writer", "count"), COUNTS.items())
 def test_no_report_of_a_fast_program_is_lost_or_told_twice(root, mark, writer, count):
-    """One each millisecond; the file keeps a hundred."""
-    code = f"{WRITERS[writer]}\nfor i in range({count}):\n    tune(i, i)\n    time.sleep(0.001)\n"
+    """One each millisecond; the file keeps a hundred, and no machine stands still for longer."""
+    code = (
+        f"{WRITERS[writer]}\nfor i in range({count}):\n    tune(i, i)\n    time.sleep(0.001)\n"
+        f"    while i - {told(root)} > 90: time.sleep(0.001)\n"
+    )
     engine = engine_at(root)
     engine.launch(KEY, trial(root, mark, code), ())
     assert ended(engine).outcome.exit_code == 0
@@ -73,6 +82,7 @@ def test_a_mark_is_what_to_ask_behind_and_outlives_the_server(root, mark, tmp_pa
     assert steps(whole(root)) == [1, 2, 3]
 
 
+@pytest.mark.usefixtures("patience")
 def test_what_is_reported_with_the_last_breath_is_there_when_the_end_is(root, mark):
     code = f"{HYPERTUNE}\nfor i in range(100): tune(i, i)\nos.kill(os.getpid(), 9)\n"
     engine = engine_at(root)
@@ -129,10 +139,12 @@ def test_values_that_are_no_numbers_are_numbers_that_are_none(root, mark):
     assert others == [math.inf, -math.inf]
 
 
-def test_each_replica_has_a_file_of_its_own(root, mark):
-    code = f"{HYPERTUNE}\ntune(%d, 1)\n"
+def test_each_replica_has_a_file_of_its_own(root, mark, tmp_path):
+    done = [tmp_path / "one", tmp_path / "two"]  # the primary's end is the end of all
+    primary = f"{HYPERTUNE}\ntune(0, 1)\n{awaiting(*done)}"
+    workers = [f"{HYPERTUNE}\ntune({i}, 1)\n{touching(done[i - 1])}" for i in (1, 2)]
     engine = engine_at(root)
-    engine.launch(KEY, trial(root, mark, code % 0, code % 1, code % 2), ())
+    engine.launch(KEY, trial(root, mark, primary, *workers), ())
     ended(engine)
     assert sorted(report.value for report in whole(root).reports) == [0.0, 1.0, 2.0]
     first_one = metric_file(root)
@@ -180,7 +192,7 @@ def test_of_two_ways_to_a_metric_hypertune_s_counts(root, mark, tmp_path):
 
 
 def test_a_trial_may_report_by_summaries_alone_and_much(root, mark, tmp_path):
-    count = 20_000
+    count = 10_000
     data = b"".join(record(event(simple("loss", 1.0), step=i)) for i in range(count))
     (tmp_path / "data").write_bytes(data)
     code = (

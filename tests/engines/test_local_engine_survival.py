@@ -98,7 +98,7 @@ def test_the_verdict_counts_though_the_supervisor_is_killed_while_it_stops_the_o
 ):
     deaf = tmp_path / "deaf"
     worker = "import signal\nsignal.signal(15, signal.SIG_IGN)\n" + touching(deaf) + FOREVER
-    engine = engine_at(root)
+    engine = engine_at(root, grace_s=600.0)
     engine.launch(KEY, marked(mark, awaiting(deaf), worker), ())
     pid = supervisor(root)
     wait_until(lambda: record(root, "Decided"), "the primary has ended")

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engines.support import (
+    DEADLINE_S,
     FOREVER,
     MARK,
     assert_no_survivor,
@@ -88,7 +90,7 @@ def launched(mark, *codes, grace_s=0.3, means="leaf"):
 def test_a_signal_to_the_command_ends_every_process(signum, trainer, means, mark):
     with launched(mark, trainer, SLEEPER, means=means) as launcher:
         launcher.send_signal(signum)
-        assert launcher.wait(20) == 128 + signum
+        assert launcher.wait(DEADLINE_S) == 128 + signum
         assert_no_survivor(mark)
         assert launcher.stdout.read().endswith(f"stopped by {signum.name}\n")
 
@@ -107,7 +109,7 @@ def test_a_kill_of_the_supervisor_ends_every_process_and_fails_the_job(trainer, 
     with launched(mark, trainer, SLEEPER, means=means) as launcher:
         (supervisor,) = tree.children(launcher.pid)
         os.kill(supervisor, signal.SIGKILL)
-        assert launcher.wait(20) == 1
+        assert launcher.wait(DEADLINE_S) == 1
         assert_no_survivor(mark)
 
 
@@ -117,7 +119,7 @@ def test_the_first_ctrl_c_lets_trainers_save_and_the_second_kills_them(mark):
         assert "again to kill" in launcher.stdout.readline()
         assert launcher.poll() is None
         launcher.send_signal(signal.SIGINT)
-        assert launcher.wait(20) == 130
+        assert launcher.wait(DEADLINE_S) == 130
 
 
 def test_a_process_that_left_its_group_is_asked_to_end_before_it_is_killed(mark):
@@ -127,9 +129,9 @@ def test_a_process_that_left_its_group_is_asked_to_end_before_it_is_killed(mark)
         "    os.setsid()\n"
         "    signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('saved')))\n"
         "    print('ready')\n"
-        "time.sleep(600)"
+        "while True: time.sleep(0.01)"
     )
-    with launched(mark, trainer, grace_s=20) as launcher:
+    with launched(mark, trainer, grace_s=600) as launcher:
         launcher.send_signal(signal.SIGINT)
         assert "master-replica-0 saved\n" in launcher.stdout.read()
 
@@ -140,9 +142,10 @@ def test_ctrl_c_at_a_terminal_reaches_trainers_as_sigterm_only(mark):
         "import signal, sys, time\n"
         "signal.signal(signal.SIGINT, lambda *_: print('SIGINT'))\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('SIGTERM')))\n"
-        "print('ready'); time.sleep(600)"
+        "print('ready')\n"
+        "while True: time.sleep(0.01)"
     )
-    with launched(mark, trainer, grace_s=20) as launcher:
+    with launched(mark, trainer, grace_s=600) as launcher:
         (supervisor,) = tree.children(launcher.pid)
         (replica,) = tree.children(supervisor)
         groups = {os.getpgid(pid) for pid in (launcher.pid, supervisor, replica)}
@@ -159,7 +162,7 @@ def test_the_supervisor_leaves_ending_signals_to_the_launcher_and_has_a_name_of_
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(supervisor, signum)
         launcher.send_signal(signal.SIGTERM)
-        assert launcher.wait(20) == 128 + signal.SIGTERM
+        assert launcher.wait(DEADLINE_S) == 128 + signal.SIGTERM
 
 
 @every_means
@@ -198,7 +201,8 @@ def test_what_a_launcher_killed_with_its_supervisor_has_left_is_ended_by_the_nex
         os.kill(supervisor, signal.SIGKILL)
         os.kill(launcher.pid, signal.SIGKILL)
         launcher.wait()
-        wait_until(lambda: len(marked_processes(mark)) == 1, "only the daemon is left")
+        # none where somebody else has just launched something on this machine
+        wait_until(lambda: len(marked_processes(mark)) <= 1, "only the daemon is left")
         outcome, _ = run_replicas(cluster(""))
         assert outcome.exit_code == 0
         assert_no_survivor(mark)
@@ -240,6 +244,7 @@ def test_the_launcher_s_own_children_are_not_touched(mark):
 
 
 def held_by_this_process():
+    gc.collect()  # what other tests have left may hold descriptors
     descriptors = sorted(int(path.name) for path in Path("/proc/self/fd").iterdir())
     return descriptors, sorted(tree.children(os.getpid()))
 

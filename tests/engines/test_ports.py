@@ -20,7 +20,10 @@ def test_ports_are_distinct_and_all_can_be_bound_at_once(count):
 
 @pytest.fixture
 def taken():
-    with socket.create_server(("127.0.0.1", free_ports(1)[0])) as listener:
+    """A port that is taken, behind one that is free."""
+    pairs = iter(lambda: free_ports(2), ())
+    port = next(after for before, after in pairs if after == before + 1)
+    with socket.create_server(("127.0.0.1", port)) as listener:
         yield listener.getsockname()[1]
 
 

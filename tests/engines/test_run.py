@@ -102,7 +102,7 @@ def test_workers_of_an_all_reduce_job_may_finish_their_last_lines_after_the_prim
     primary = f"import os; os.symlink(str(os.getpid()), {link!r})"
     waiting = f"import os, time\nwhile not os.path.islink({link!r}): time.sleep(0.01)\n"
     worker = waiting + gone % link + "print('last')"
-    outcome, seen = run_replicas(cluster(primary, worker), mark, settle_s=20.0)
+    outcome, seen = run_replicas(cluster(primary, worker), mark, settle_s=60.0)
     assert seen.of("worker-replica-0") == ["last"]
     assert not outcome.replicas[1].stopped_by_us
 

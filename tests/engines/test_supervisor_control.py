@@ -24,7 +24,7 @@ from trainshed.engines.local import asking
 from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.engines.local.supervise.control import short_path
 
-ANSWER_S = 20.0
+ANSWER_S = 60.0
 
 
 def ask(root, question):

@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
@@ -20,7 +20,7 @@ from engines.attempts import (
     texts,
     until,
 )
-from engines.support import FOREVER, awaiting, marked_processes, wait_until
+from engines.support import FOREVER, awaiting, is_stopped, marked_processes, wait_until
 from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local import beginning, fencing
 from trainshed.engines.local.attempt_folder import AttemptFolder
@@ -35,6 +35,9 @@ COUNTS = "import itertools, time\nfor i in itertools.count():\n    print(i, flus
 COUNTS += "    time.sleep(0.01)\n"
 
 
+pytestmark = pytest.mark.usefixtures("patience")
+
+
 def test_a_suspended_supervisor_never_does_anything_again(root, mark):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, COUNTS), ())
@@ -43,7 +46,8 @@ def test_a_suspended_supervisor_never_does_anything_again(root, mark):
     os.kill(first, signal.SIGSTOP)
     engine_at(root).launch(SECOND, marked(mark, FOREVER), ())
     written = texts(root)
-    os.kill(first, signal.SIGCONT) if Path(f"/proc/{first}").exists() else None
+    with suppress(ProcessLookupError):
+        os.kill(first, signal.SIGCONT)
     until(engine, Phase.READY, key=SECOND)
     wait_until(lambda: len(marked_processes(mark)) == 1, "only the second attempt's replica lives")
     assert texts(root) == written
@@ -80,16 +84,13 @@ def test_one_that_was_suspended_before_it_began_does_not_begin(root, mark, tmp_p
     assert until(engine, Phase.LOST).fault == "its supervisor never began"
 
 
-def is_stopped(pid):
-    return ") T " in Path(f"/proc/{pid}/stat").read_text()
-
-
 def test_while_an_older_one_cannot_be_ended_the_next_is_refused_for_now(root, mark, monkeypatch):
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, FOREVER), ())
     until(engine, Phase.READY)
     with monkeypatch.context() as undead:
         undead.setattr(fencing.identity, "send", lambda *_: None)
+        undead.setattr(fencing, "_GONE_S_MAX", 0.1)
         with pytest.raises(OlderAttemptLives):
             engine.launch(SECOND, marked(mark, "print('second')"), ())
     assert not folder(root, SECOND).exists()

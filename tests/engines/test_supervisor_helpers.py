@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,19 +23,24 @@ from engines.support import (
     MARK,
     awaiting,
     marked_processes,
+    open_files,
     plan_of,
     python_replica,
     touching,
     wait_until,
 )
 from trainshed.engines.base import Phase
-from trainshed.engines.local import errands
+from trainshed.engines.local import errands, linux
 from trainshed.engines.local.attempt_folder import AttemptFolder, write_json
 from trainshed.engines.local.errands import Site
 from trainshed.engines.local.gpus import Share
 from trainshed.engines.local.prepared import Prepared
 from trainshed.engines.local.spawning import spawn, supervisor_argv
 from trainshed.engines.local.supervise import errand
+from trainshed.engines.local.supervise.children import Children
+from trainshed.engines.local.supervise.helper import Helper
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
 from trainshed.model.roles import Role
 
 ANSWER = """\
@@ -104,11 +108,9 @@ def test_a_preparer_completes_the_replicas_and_hands_over_its_locks(root, mark, 
     begin(site, mark, prepare=python(prepare))
     engine = engine_at(root)
     wait_until(lambda: texts(root) == ["complete"], "the replica runs")
-    held = [path.readlink() for path in Path(f"/proc/{supervisor(root)}/fd").iterdir()]
-    assert lock in held, "the lock is held as long as the attempt lives"
+    assert lock in open_files(supervisor(root)), "the lock is held as long as the attempt lives"
     (replica,) = left_of(root, mark)
-    inherited = [path.readlink() for path in Path(f"/proc/{replica}/fd").iterdir()]
-    assert lock not in inherited
+    assert lock not in open_files(replica)
     go.touch()
     assert ended(engine).outcome.exit_code == 0
     assert freed.exists()
@@ -189,6 +191,29 @@ def test_a_helper_leaves_nothing_behind_either(root, mark, site, tmp_path):
     ended(engine_at(root))
     assert left.exists()
     assert not left_of(root, mark)
+
+
+@pytest.mark.parametrize("how", [Helper.terminate, Helper.kill])
+def test_one_that_has_only_just_been_forked_is_ended_too(mark, tmp_path, monkeypatch, how):
+    """It leads no process group yet."""
+    loop, children, ends = Loop(), Children(), []
+    helper = Helper(
+        loop,
+        children,
+        heard=lambda *_: None,
+        ended=ends.append,
+        descriptors=raise_descriptor_limit(),
+    )
+    gate, opened = os.pipe()
+    monkeypatch.setattr(linux, "die_with_parent", lambda _parent: os.read(gate, 1))
+    helper.start(python(FOREVER), {**os.environ, MARK: mark}, str(tmp_path))
+    how(helper)
+    os.write(opened, b"x")
+    wait_until(lambda: children.reap() or ends, "it has ended")
+    loop.close()
+    os.close(gate)
+    os.close(opened)
+    assert ends in ([-signal.SIGTERM], [-signal.SIGKILL])
 
 
 def test_all_replicas_start_or_none(root, mark, site, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trainshed
 from engines.attempts import KEY, ended, engine_at, folder, lines, marked, order, supervisor, until
-from engines.support import FOREVER, wait_until
+from engines.support import FOREVER, open_files, wait_until
 from trainshed.engines.base import Phase
 
 RSS_BYTES_MAX = 15_000_000
@@ -66,7 +66,7 @@ def test_nothing_of_the_server_is_open_in_a_supervisor_or_its_replicas(root, mar
         engine.launch(KEY, marked(mark, code + "\n" + FOREVER), ())
         wait_until(lambda: lines(root), "the replica has looked")
     assert lines(root)[0].text == "[0, 1, 2]"
-    files = [str(path.readlink()) for path in Path(f"/proc/{supervisor(root)}/fd").iterdir()]
+    files = map(str, open_files(supervisor(root)))
     ours = {path for path in files if path.startswith("/") and path != os.devnull}
     assert all(path.startswith((str(folder(root)), "/sys/fs/cgroup")) for path in ours), ours
     engine.stop(KEY, order(0.0))

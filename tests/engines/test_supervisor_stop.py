@@ -16,11 +16,12 @@ from engines.attempts import (
     marked,
     order,
     record,
+    started,
     supervisor,
     texts,
     until,
 )
-from engines.support import FOREVER, awaiting, touching, wait_until
+from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
 from trainshed.engines.base import Phase
 from trainshed.engines.local import identity
 from trainshed.engines.local.attempt_folder import Order
@@ -39,14 +40,6 @@ DEAF = (
     "import signal, time\nsignal.signal(15, signal.SIG_IGN)\n"
     "print('ready', flush=True)\ntime.sleep(600)"
 )
-
-
-def started(root, plan):
-    """An engine that runs a plan, whose primary has said that it is ready."""
-    engine = engine_at(root)
-    engine.launch(KEY, plan, ())
-    wait_until(lambda: "ready" in texts(root), "the replica is ready")
-    return engine
 
 
 def test_replicas_read_why_and_until_when_before_they_are_told(root, mark, tmp_path):
@@ -125,13 +118,15 @@ def test_an_order_that_nobody_told_of_is_found(root, mark):
 def test_a_suspended_program_hears_that_it_shall_end(root, mark, tmp_path):
     told = tmp_path / "told"
     code = (
-        "import os, signal, sys\n"
+        "import os, signal, sys, time\n"
         f"def end(*_):\n    {touching(told)}    sys.exit(0)\n"
         "signal.signal(15, end)\nprint('ready', flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGSTOP)\nsignal.pause()"
+        "os.kill(os.getpid(), signal.SIGSTOP)\nwhile True: time.sleep(0.01)"
     )
     engine = started(root, marked(mark, code))
-    engine.stop(KEY, order(60.0))
+    (replica,) = marked_processes(mark)
+    wait_until(lambda: is_stopped(replica), "it is suspended")
+    engine.stop(KEY, order(3600.0))
     ended(engine)
     assert told.exists()
 
@@ -147,7 +142,7 @@ def test_replicas_are_told_who_they_are(root, mark):
 
 #: Saves with the help of a child that would die of SIGTERM, as a data loader's workers do.
 NEEDS_ITS_CHILD = """\
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "input(); print('helped', flush=True)"],
                          stdin=subprocess.PIPE)
 def told(*_):
@@ -156,20 +151,7 @@ def told(*_):
     os._exit(0)
 signal.signal(15, told)
 print("ready", flush=True)
-signal.pause()
-"""
-#: Ends of SIGTERM like a shell that waits, and leaves a child that wants to hear of it too.
-LEAVES_ITS_CHILD = """\
-import subprocess, sys, time
-child = '''
-import signal, time
-def told(*_): print("told too", flush=True); raise SystemExit
-signal.signal(15, told)
-print("ready", flush=True)
-while True: time.sleep(1)
-'''
-subprocess.Popen([sys.executable, "-c", child])
-while True: time.sleep(1)
+while True: time.sleep(0.01)
 """
 
 
@@ -178,47 +160,6 @@ def test_what_a_replica_needs_to_save_itself_is_not_asked_to_end_before_it(root,
     engine.stop(KEY, order(60.0))
     ended(engine)
     assert texts(root) == ["ready", "helped", "saved with the help of 0"]
-
-
-def test_who_outlives_a_replica_is_asked_at_once(root, mark):
-    engine = started(root, marked(mark, LEAVES_ITS_CHILD))
-    engine.stop(KEY, order(3600.0))
-    ended(engine)
-    assert texts(root) == ["ready", "told too"]
-
-
-def test_before_the_grace_is_over_everybody_is_asked(root, mark):
-    deaf_parent = LEAVES_ITS_CHILD.replace("import subprocess", "import signal, subprocess")
-    deaf_parent = deaf_parent.replace("time\n", "time\nsignal.signal(15, lambda *_: None)\n", 1)
-    engine = started(root, marked(mark, deaf_parent))
-    engine.stop(KEY, order(3.0))
-    assert [e.killed for e in ended(engine).outcome.replicas] == [True]
-    assert texts(root) == ["ready", "told too"]
-
-
-#: Takes a second SIGTERM for an order to drop everything, as many launchers do.
-COUNTS = (
-    "import signal, sys, time\n"
-    "signal.signal(15, lambda *_: print('told', sys.argv[1:], flush=True))\n"
-    "print('ready', flush=True)\n"
-    "while True: time.sleep(1)\n"
-)
-LEAVES_ONE_THAT_COUNTS = (
-    f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {COUNTS!r}, 'left'])\n"
-    "while True: time.sleep(1)"
-)
-
-
-def test_everybody_is_asked_once(root, mark):
-    """Neither the ends of others nor the end of the grace ask again those who save their state."""
-    quick = "print('ready', flush=True)\n" + FOREVER
-    engine = started(root, marked(mark, COUNTS, LEAVES_ONE_THAT_COUNTS, quick, quick))
-    for number in range(3):
-        wait_until(lambda number=number: texts(root, f"worker-replica-{number}"), "all are ready")
-    engine.stop(KEY, order(3.0))
-    ended(engine)
-    assert texts(root) == ["ready", "told []"]
-    assert texts(root, "worker-replica-0") == ["ready", "told ['left']"]
 
 
 def test_a_notice_can_be_read_by_containers_whatever_the_umask_is(root, mark, tmp_path):

@@ -15,11 +15,12 @@ from engines.attempts import (
     texts,
     until,
 )
-from engines.support import FOREVER, awaiting, wait_until
+from engines.support import FOREVER, wait_until
 from trainshed.engines.base import AttemptKey, Phase
 
 SECOND = AttemptKey(KEY.uid, 2)
-HANG_S = 0.5
+#: Longer than the machine may keep a program waiting that is to show progress all the time.
+HANG_S = 3.0
 
 
 @pytest.fixture
@@ -32,11 +33,15 @@ def tool(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
 
 
+def of_service(root, key=KEY):
+    return [line for line in lines(root, key) if line.task_name == "service"]
+
+
 @pytest.mark.usefixtures("tool")
 def test_a_replica_that_hangs_is_named_with_its_stacks_until_it_goes_on(root, mark, tmp_path):
     go = tmp_path / "go"
     hangs = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.3)\n"
-    code = hangs + "print('again', flush=True)\n" + awaiting(tmp_path / "end")
+    code = hangs + "while True:\n    print('again', flush=True)\n    time.sleep(0.05)\n"
     works = "while True: pass"
     engine = engine_at(root, hang_s=HANG_S)
     engine.launch(KEY, marked(mark, works, code), ())
@@ -45,13 +50,14 @@ def test_a_replica_that_hangs_is_named_with_its_stacks_until_it_goes_on(root, ma
     assert hang.seconds >= HANG_S
     assert hang.stacks == "Thread 1 (idle)\n    train (task.py:7)"
     assert seen(engine).phase is Phase.READY
-    said = [line for line in lines(root) if line.task_name == "service"]
+    said = wait_until(lambda: len(of_service(root)) > 2 and of_service(root), "the log says it")
     assert said[0].text.startswith("worker-replica-0 has shown no progress for")
     assert [line.severity for line in said] == ["WARNING"] * 3
     assert said[2].text == "worker-replica-0:     train (task.py:7)"
     go.touch()
     wait_until(lambda: not seen(engine).hung, "it has gone on")
-    assert "worker-replica-0 makes progress again" in texts(root, "service")
+    again = "worker-replica-0 makes progress again"
+    wait_until(lambda: again in texts(root, "service"), "the log says that too")
     engine.stop(KEY, order(0.0))
     ended(engine)
 
@@ -90,7 +96,7 @@ def test_a_restarted_program_that_ignores_its_checkpoints_is_warned_of(root, mar
     engine = engine_at(root)
     engine.launch(SECOND, marked(mark, code, checkpoints=(str(kept.parent),)), ())
     ended(engine, SECOND)
-    said = [line for line in lines(root, SECOND) if line.task_name == "service"]
+    said = of_service(root, SECOND)
     assert [line.severity for line in said] == ([] if reads else ["WARNING"])
     assert reads or str(kept) in said[0].text
 

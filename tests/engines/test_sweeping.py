@@ -45,7 +45,7 @@ def killed_with_a_container(root, mark, runtime, gpus, monkeypatch):
     replica = python_replica(Role.PRIMARY, 0, "", container=image, gpu_count=gpus)
     engine.launch(KEY, plan_of([replica]), ())
     living = root.parent / "bin" / "living"
-    wait_until(living.exists, "the container runs")
+    wait_until(lambda: living.exists() and living.read_text(), "the container runs")
     until(engine, Phase.READY)
     os.kill(supervisor(root), signal.SIGKILL)
     wait_until(lambda: not marked_processes(mark) or seen(engine), "it is dead")

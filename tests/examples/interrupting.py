@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from examples.cluster import EXAMPLES, TIMEOUT_S
+from trainshed.engines.local.ports import free_ports
 
 #: What the trainers exit with when they were told to stop and have saved.
 TOLD_TO_STOP = 143
@@ -42,8 +42,10 @@ class World:
         self.job_dir.mkdir(parents=True, exist_ok=True)
         self.log.touch()
         self.before = len(self.log.read_text())
-        port = free_port()
-        self.processes = [self._start(rank, port) for rank in range(self.size)]
+        (port,) = free_ports(1)
+        self.processes = []
+        for rank in range(self.size):
+            self.processes.append(self._start(rank, port))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,6 +68,7 @@ class World:
                 env=env,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                process_group=self.processes[0].pid if self.processes else 0,
             )
 
     def printed(self) -> str:
@@ -82,10 +85,10 @@ class World:
             time.sleep(POLL_S)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to every replica that lives."""
-        for process in self.processes:
+        """Send a signal to every replica that lives, to all at once: none sees another's end."""
+        if any(process.poll() is None for process in self.processes):
             with suppress(ProcessLookupError):
-                process.send_signal(number)
+                os.killpg(self.processes[0].pid, number)
 
     def wait(self) -> list[int]:
         """Give the exit codes of all replicas, when all have ended."""
@@ -111,11 +114,3 @@ def interrupted(world: World, number: signal.Signals, chance: random.Random, way
         world.signal(number)
         codes = world.wait()
     assert set(codes) == {ended}, (codes, world.printed())
-
-
-def free_port() -> int:
-    """Find a port for the replicas to meet at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

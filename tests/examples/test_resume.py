@@ -13,8 +13,10 @@ from examples.interrupting import World, interrupted, undisturbed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-STEPS = ("--steps", 60, "--save-every", 10)
-PAUSE_S = 0.03
+#: Many more than any stop waits for: a slow training has seconds left then.
+LAST = 240
+STEPS = ("--steps", LAST, "--save-every", 10)
+PAUSE_S = 0.05
 SLOW = ("--step-seconds", PAUSE_S)
 #: About as long as a slow training is on its way from one checkpoint to the next.
 WAY_S = 10 * PAUSE_S
@@ -56,9 +58,10 @@ def test_it_ends_with_the_weights_of_an_undisturbed_training(case, tmp_path):
         example=case.example, job_dir=tmp_path / "a", size=case.size, args=[*STEPS, *case.args]
     )
     undisturbed(straight)
-    broken = dataclasses.replace(straight, job_dir=tmp_path / "b", args=[*straight.args, *SLOW])
+    broken = dataclasses.replace(straight, job_dir=tmp_path / "b")
+    slow = dataclasses.replace(broken, args=[*straight.args, *SLOW])
     for number in case.signals:
-        interrupted(broken, number, chance, WAY_S)
+        interrupted(slow, number, chance, WAY_S)
     last = undisturbed(broken)
     assert weights(broken.job_dir) == weights(straight.job_dir)
     assert "resumed from " in last
@@ -70,7 +73,7 @@ def test_other_weights_have_another_fingerprint(tmp_path):
         World(example="torch-resume", job_dir=tmp_path / str(seed), args=[*STEPS, "--seed", seed])
         for seed in (1, 2)
     ]
-    assert all("finished step 60" in undisturbed(world) for world in worlds)
+    assert all(f"finished step {LAST}" in undisturbed(world) for world in worlds)
     assert len({weights(world.job_dir) for world in worlds}) == len(worlds)
 
 

@@ -125,12 +125,12 @@ def test_grpc_speaks_tls_with_it(tmp_path, target):
     try:
         trusting = grpc.ssl_channel_credentials(files.bundle.read_bytes())
         with grpc.secure_channel(f"{target}:{port}", trusting) as channel:
-            assert channel.unary_unary("/a.B/C")(b"hello", timeout=20) == b"hello"
+            assert channel.unary_unary("/a.B/C")(b"hello", timeout=60) == b"hello"
         with (
             grpc.secure_channel(f"{target}:{port}", grpc.ssl_channel_credentials()) as channel,
             pytest.raises(grpc.RpcError) as found,
         ):
-            channel.unary_unary("/a.B/C")(b"hello", timeout=20)
+            channel.unary_unary("/a.B/C")(b"hello", timeout=60)
         assert found.value.code() is grpc.StatusCode.UNAVAILABLE
     finally:
         server.stop(None).wait()
@@ -158,11 +158,12 @@ def test_requests_speaks_https_with_it(tmp_path, monkeypatch):
     thread.start()
     try:
         url = f"https://localhost:{server.server_port}/"
+        monkeypatch.setenv("NO_PROXY", "localhost")
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(files.bundle))
-        assert requests.get(url, timeout=20).json() == {}
+        assert requests.get(url, timeout=60).json() == {}
         monkeypatch.delenv("REQUESTS_CA_BUNDLE")
         with pytest.raises(requests.exceptions.SSLError):
-            requests.get(url, timeout=20)
+            requests.get(url, timeout=60)
     finally:
         server.shutdown()
         thread.join()

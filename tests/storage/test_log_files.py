@@ -16,7 +16,7 @@ from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 
 UID = 7
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 
 
 def line(stamp_ns, task="a", text="x"):

@@ -1,5 +1,6 @@
-"""Adds jobs from eight threads and tells each answer; its test kills it in the middle."""
+"""Adds jobs from eight threads and tells each answer, until its test kills it."""
 
+import itertools
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -7,17 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from trainshed.store.opening import open_store
 from trainshed.testing.store_builders import new_job
 
+THREADS = 8
 
-def main(url, count):
+
+def main(url):
     store = open_store(url)
 
-    def add(number):
-        record, _ = store.add_job(new_job(job_id=f"j{number}"))
-        os.write(1, f"{record.job.job_id} {record.uid}\n".encode())  # one write: never torn
+    def add(first):
+        for number in itertools.count(first, THREADS):
+            record, _ = store.add_job(new_job(job_id=f"j{number}"))
+            told = f"{record.job.job_id} {record.uid}\n"
+            os.write(1, told.encode())  # one write: never torn
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(add, range(count)))
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(add, range(THREADS)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1])

@@ -1,5 +1,6 @@
-"""Takes a study further and tells each step that was answered; its test kills it in the middle."""
+"""Takes a study further and tells each step that was answered, until its test kills it."""
 
+import itertools
 import os
 import sys
 
@@ -7,11 +8,10 @@ from trainshed.store.opening import open_store
 from trainshed.testing.study_builders import add_study, advance, new_trials, reported
 
 
-def main(url, count, at_once):
+def main(url, at_once):
     store = open_store(url)
     uid = add_study(store).uid
-    for number in range(count):
-        first = number * at_once + 1
+    for first in itertools.count(1, at_once):
         numbers = range(first, first + at_once)
         reports = tuple(reported(n, 0.5, 0.75, mark=2) for n in numbers)
         advance(store, uid, new_trials=new_trials(*numbers), reports=reports)
@@ -19,4 +19,4 @@ def main(url, count, at_once):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(sys.argv[1], int(sys.argv[2]))

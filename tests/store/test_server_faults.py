@@ -1,5 +1,7 @@
 """A server of PostgreSQL that fails is named with what is wrong, and used again when it is well."""
 
+import itertools
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -7,13 +9,12 @@ from sqlalchemy import make_url, text
 
 from postgres_server import running_postgres
 from store.faulty_store import check_whole, writes
-from trainshed.store import database
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
 from trainshed.testing.store_builders import add
 
-SHORT = "-c idle_in_transaction_session_timeout=500"
+SOON = text("SET idle_in_transaction_session_timeout = 500")
 
 
 def test_a_read_only_server_is_named_and_used_again(postgres_url, clock):
@@ -34,13 +35,13 @@ def test_a_read_only_server_is_named_and_used_again(postgres_url, clock):
 
 
 def test_a_server_that_stands_still_in_a_write_does_not_keep_others_from_theirs(
-    postgres_url, clock, monkeypatch
+    postgres_url, clock
 ):
-    monkeypatch.setattr(database, "_IDLE_OPTION", SHORT)
     still, other = open_store(postgres_url, clock), open_store(postgres_url, clock)
     uid = add(other).uid
     with still._db._write_engine.connect() as connection:
         connection.execute(text("UPDATE jobs SET version = version + 1"))
+        connection.execute(SOON)
         other.set_labels(uid, {"written": "by-the-other"}, None)  # waits for the row's lock
         connection.invalidate()
     assert other.job_by_uid(uid).job.labels == {"written": "by-the-other"}
@@ -69,20 +70,25 @@ def test_a_server_that_goes_and_comes_back_loses_nothing(own_postgres, clock):
     url = own_postgres.new_database()
     store = open_store(url, clock)
     uid = add(store).uid
-    accepted, told = [], []
+    accepted, told, numbers = [], [], itertools.count()
 
-    def submit(number):
+    def submit():
         try:
-            accepted.append(add(store, kind=Kind.ML_JOB, job_id=f"j{number}").uid)
+            while True:
+                accepted.append(add(store, kind=Kind.ML_JOB, job_id=f"j{next(numbers)}").uid)
         except StoreFault as fault:
             told.append(str(fault))
 
     with ThreadPoolExecutor(8) as pool:
-        working = [pool.submit(submit, number) for number in range(400)]
-        while len(accepted) < 50:
-            working[0].result()
-        own_postgres.stop()
-    assert told, "it was stopped in the middle"
+        working = [pool.submit(submit) for _ in range(8)]
+        try:
+            while len(accepted) < 50:
+                assert not any(each.done() for each in working)
+                time.sleep(0.01)
+        finally:
+            own_postgres.stop()
+    assert [each.exception() for each in working] == [None] * 8
+    assert len(told) == 8, "it was stopped in the middle"
     place_there = make_url(url).query["host"]
     for call in (*writes(store, uid), lambda: store.job_by_uid(uid), store.holding, store.servers):
         with pytest.raises(

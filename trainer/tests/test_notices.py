@@ -40,6 +40,28 @@ last = threading.Event()
 last.wait(30)
 """
 )
+#: The watching thread has just not found the file when it appears, and the signal comes after it.
+OVERTAKEN = (
+    START
+    + """
+import time
+from trainshed_trainer import notices
+read, watch, main = notices._read, notices._WATCH, threading.current_thread()
+def overtaken():
+    found = read()
+    if threading.current_thread() is not main and not watch._is_signalled:
+        while not watch._is_installed: time.sleep(0.01)
+        with open(os.environ["TRAINSHED_NOTICE_FILE"], "w") as file:
+            file.write('{"reason": "maintenance"}')
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not watch._is_signalled: time.sleep(0.01)
+    return found
+notices._read = overtaken
+say("ready")
+while notice() is None: time.sleep(0.01)
+say("told", notice().reason)
+"""
+)
 
 
 class Running(unittest.TestCase):
@@ -72,6 +94,7 @@ class Running(unittest.TestCase):
         return process.stdout.readline().strip()
 
     def rest(self, process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+        """What a program says from now on: nothing that may be read ahead with the line before."""
         output, _ = process.communicate("\n", timeout=TIMEOUT_S)
         return process.returncode, output.splitlines()
 
@@ -172,6 +195,10 @@ say("saving", notice() and notice().reason)
         self.put('{"reason": "timeout"}')
         self.assertEqual(self.rest(process), (0, ["saving timeout"]))
 
+    def test_a_file_and_its_signal_that_come_while_the_file_is_looked_for(self) -> None:
+        process = self.start(OVERTAKEN)
+        self.assertEqual(self.rest(process), (0, ["told maintenance"]))
+
     def test_outside_the_main_thread_the_signal_is_left_alone_and_the_file_seen(self) -> None:
         source = (
             START
@@ -204,6 +231,7 @@ class Forked(Running):
     FORK = (
         START
         + """
+import time
 notice()
 readable, writable = os.pipe()
 child = os.fork()
@@ -212,14 +240,14 @@ if child == 0:
     {in_child}
     os.write(writable, b"x")
     if {asks}:
-        import time
         while notice() is None: time.sleep(0.01)
         os._exit(7)
-    signal.pause()
+    while True: time.sleep(0.01)
 os.close(writable)
 os.read(readable, 1)
 os.kill(child, signal.SIGTERM)
 say("ready")
+sys.stdin.readline()
 _, status = os.waitpid(child, 0)
 say(status)
 """

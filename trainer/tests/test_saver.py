@@ -20,6 +20,8 @@ from trainshed_trainer import checkpoint_saver, latest_checkpoint
 from trainshed_trainer.files import try_lock
 
 KILLS = 12
+#: A slow disk may let none of the others get so far.
+SAVED_S_MAX = 120
 #: Saves checkpoints of a few megabytes, each with its own digest, until it is killed.
 ENDLESS = """
 import hashlib, os, sys
@@ -151,8 +153,8 @@ class Killed(InAFolder):
     def test_every_checkpoint_is_whole_and_the_newest_never_gets_older(self) -> None:
         chance = random.Random(4)  # noqa: S311  # moments, not secrets
         newest = 0
-        for _ in range(KILLS):
-            self.run_and_kill(chance.uniform(0.0, 0.15))
+        for kill in range(KILLS):
+            self.run_and_kill(chance.uniform(0.0, 0.15), once_it_has_saved=kill == KILLS // 2)
             found = latest_checkpoint(self.folder)
             steps = self.whole_steps()
             if found is None:
@@ -164,13 +166,17 @@ class Killed(InAFolder):
             newest = steps[-1]
         self.assertGreater(newest, 0)
 
-    def run_and_kill(self, after_s: float) -> None:
+    def run_and_kill(self, after_s: float, *, once_it_has_saved: bool) -> None:
         process = subprocess.Popen(
             [sys.executable, "-c", ENDLESS, str(self.folder)], stdout=subprocess.PIPE
         )
         with process:
             assert process.stdout is not None
             self.assertEqual(process.stdout.readline(), b"ready\n")
+            deadline = time.monotonic() + SAVED_S_MAX
+            while once_it_has_saved and latest_checkpoint(self.folder) is None:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
             time.sleep(after_s)
             process.send_signal(signal.SIGKILL)
         self.assertEqual(process.returncode, -signal.SIGKILL)

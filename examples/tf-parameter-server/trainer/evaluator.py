@@ -23,9 +23,10 @@ def run(folder: Path, epochs: int) -> None:
         saved.restore(path).expect_partial()
         loss, accuracy = network.evaluate(images, labels, verbose=0)
         epoch = model.number(path)
+        # said before the chief, which ends all, can know
+        print(f"epoch {epoch}: test loss {loss:.4f}  accuracy {accuracy:.4f}", flush=True)
         with records(folder).open("a") as out:
             out.write(json.dumps({"epoch": epoch, "loss": loss, "accuracy": accuracy}) + "\n")
-        print(f"epoch {epoch}: test loss {loss:.4f}  accuracy {accuracy:.4f}", flush=True)
         if epoch >= epochs:
             return
 

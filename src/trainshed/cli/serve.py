@@ -29,6 +29,9 @@ from trainshed.store.base import StoreFault
 BACKLOG = 256
 #: How long calls under way are waited for at the end; log streams never end by themselves.
 END_S = 2
+#: How long a connection is kept for its next call.  The Vertex SDK asks every 5 s and gcloud every
+#: 60: were it closed just then, the call would be lost on its way, and the SDK tries none again.
+KEEP_ALIVE_S = 95
 #: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
 #: costs, and at 1 ms they were a tenth of the server's time.
 SWITCH_S = 0.003
@@ -115,6 +118,7 @@ def _run_http(application: Application, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,  # paths may carry tokens
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=END_S,
         lifespan="off",
     )

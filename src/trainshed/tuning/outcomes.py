@@ -14,6 +14,9 @@ _WIDTH_MIN: Final = 2.0**-7
 #: So many better values in a row widen the region.
 _LUCK: Final = 3
 
+#: A smaller part of the largest value is no spread: what is divided by it might overflow.
+_SPREAD_MIN: Final = 1e-100
+
 #: Steps of less than this share of the way from the median value are no progress.
 _PROGRESS: Final = 1e-3
 
@@ -31,7 +34,8 @@ def evened(values: Array) -> Array:
     found = found / largest
     filled = np.where(np.isfinite(values), values / largest, found.max())
     middle = float(np.median(found))
-    unit = middle - float(np.percentile(found, 10)) or float(np.std(found)) or 1.0
+    spreads = (middle - float(np.percentile(found, 10)), float(np.std(found)))
+    unit = next((spread for spread in spreads if spread > _SPREAD_MIN), 1.0)
     above = np.maximum(filled - middle, 0.0) / unit
     even = np.where(filled > middle, middle + unit * np.log1p(above), filled)
     even = (even - even.mean()) / (even.std() or 1.0)

@@ -145,7 +145,9 @@ class _Watch:
         """Make the one notice there is, from whichever way brought it first."""
         with self._lock:
             if self._notice is None:
-                self._notice = _read() or (Notice() if self._is_signalled else None)
+                # asked before the file, which is there before the signal: no word is missed
+                is_signalled = self._is_signalled
+                self._notice = _read() or (Notice() if is_signalled else None)
 
 
 _WATCH = _Watch()

@@ -78,8 +78,11 @@ class Helper:
 
     def _send(self, signum: signal.Signals) -> None:
         if self._pid:
-            with suppress(OSError):
+            try:
                 os.killpg(self._pid, signum)
+            except OSError:  # it has only just been forked, and leads no group yet
+                with suppress(OSError):
+                    os.kill(self._pid, signum)
 
     def _pipe(self, stream: str) -> int:
         reader, writer = os.pipe()

@@ -33,8 +33,11 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
         tree.kill_listed(lambda: marked(mark))
         left = tree.living({*marked(mark), *_inside(boxes)})
         if not left or time.monotonic() > deadline:
-            return sorted(left)
+            break
         time.sleep(_POLL_S)
+    for path in boxes:  # one whose processes took their time to leave is still there
+        cgroup.end_box(path)
+    return sorted(left)
 
 
 def marked(mark: str) -> list[int]:
