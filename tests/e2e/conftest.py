@@ -2,12 +2,12 @@
 
 import pytest
 
-from conformance.conftest import gcloud, gcloud_at, gcloud_env, server, trainer, warm
+from conformance.conftest import gcloud, gcloud_at, gcloud_env, met, server, trainer, warm
 from e2e import world as two_projects
 from e2e.support import serving
 from postgres_server import bin_folder, running_postgres
 
-__all__ = ["gcloud", "gcloud_at", "gcloud_env", "server", "trainer", "warm"]
+__all__ = ["gcloud", "gcloud_at", "gcloud_env", "met", "server", "trainer", "warm"]
 
 
 @pytest.fixture(scope="session")
