@@ -106,6 +106,7 @@ EXITS = st.builds(
     seconds=st.floats(0, 1e6),
     stopped_by_us=st.booleans(),
     killed=st.booleans(),
+    notice_s=st.none() | st.floats(0, 1e6),
     oom=st.booleans(),
     peak_memory_bytes=st.none() | COUNTS,
 )
