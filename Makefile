@@ -41,11 +41,13 @@ docker:
 	@command -v dockerd > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io > /dev/null; } \
 	    || echo "dockerd is not installed (apt install docker.io): the tests of containers will skip"
 
-# the long versions of what make test does in short: hundreds of cancels, twenty kill points, minutes without a database
+# the long versions of what make test does in short: hundreds of cancels, twenty kill points, minutes without a database,
+# a thousand random examples of each property
 chaos: $(VENV)/.test postgres docker
 	TRAINSHED_CHAOS=full $(BIN)/python -m pytest -rP tests/e2e/test_failpoints.py tests/e2e/test_kill_hygiene.py \
 	    tests/e2e/test_partition.py tests/e2e/test_faults.py tests/e2e/test_damage.py tests/e2e/test_clock_steps.py \
 	    tests/e2e/test_killed_supervisors.py tests/e2e/test_resume_is_exact.py --timeout 3600
+	TRAINSHED_CHAOS=full $(BIN)/python -m pytest $$(grep -rl "@given" tests) --timeout 3600
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
 check: $(VENV)/.test
