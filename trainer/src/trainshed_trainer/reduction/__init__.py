@@ -1,0 +1,5 @@
+"""The Reduction Server: an all-reduce through CPU hosts, its protocol, reducer and client (R16).
+
+Nothing is imported here: a reducer needs no torch, and a trainer that only asks for its rank
+needs neither torch nor numpy.
+"""

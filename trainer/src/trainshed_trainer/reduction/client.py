@@ -1,0 +1,186 @@
+"""A worker's side of the Reduction Server: gives a tensor's parts to reducers, gets the sums back.
+
+Every rank makes one with the same reducers and epoch, and calls the same all-reduces in the same
+order.  The sums are bitwise the same on all ranks, or every rank is told of an error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Callable, Optional, Sequence
+
+from trainshed_trainer.reduction import probing
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.frames import Dtype, Segment
+from trainshed_trainer.reduction.joining import Group, Reached, await_ready, reach
+from trainshed_trainer.reduction.lanes import TELL_S, Lane, Part
+from trainshed_trainer.reduction.links import Address
+from trainshed_trainer.reduction.shares import Rates, fractions, parts
+
+Done = Callable[[Optional[ReductionError]], None]
+#: All-reduces of fewer bytes say nothing of the goodput.
+TELLING = 1 << 20
+
+
+def _nowhere(_: str) -> None:
+    """A log for those who want none."""
+
+
+class Client:
+    """Connections to all reducers of a group."""
+
+    goodput = 0.0
+    rates = Rates(0.0, ())
+
+    def __init__(self, group: Group, reducers: int) -> None:
+        """Use :meth:`connect`."""
+        self.group = group
+        self.reducers = reducers
+        self.shares: list[float] = []
+        self._lanes: list[Lane] = []
+        self._lock = threading.Lock()
+        self._round = 0
+        self._pending: dict[int, Done] = {}
+        self._error: ReductionError | None = None
+
+    @classmethod
+    def connect(  # noqa: PLR0913 - a group has this many settings
+        cls,
+        reducers: Sequence[Address],
+        *,
+        rank: int,
+        world: int,
+        epoch: int,
+        token: bytes,
+        timeout: float = 60.0,
+        own: Sequence[Address] = (),
+        report: Callable[[str], None] = _nowhere,
+        join_timeout: float = 60.0,
+    ) -> Client:
+        """Join the group and measure its links; every rank must do so within ``join_timeout`` s.
+
+        ``reducers`` are those of pool 2, ``own`` the workers' own by rank, where they reduce too.
+        ``timeout`` (seconds) is how long a reducer or worker may be silent.  Raises
+        :class:`ReductionError`, which names whom it is about.
+        """
+        group = Group(rank, world, epoch, token, timeout, join_timeout)
+        client = cls(group, len(reducers))
+        note = report if rank == 0 else _nowhere
+        for reached in _all_reached([*reducers, *own], group, len(reducers)):
+            client._lanes.append(Lane(reached, timeout, client._fail, note))
+        client.shares = [1.0 / len(client._lanes)] * len(client._lanes)
+        for lane in client._lanes:
+            lane.start()
+        client._measure(workers_reduce=bool(own))
+        return client
+
+    def allreduce(self, buffer: memoryview, dtype: Dtype, *, average: bool, done: Done) -> None:
+        """Sum ``buffer`` over all ranks, in place; ``done`` is called once, when that is over.
+
+        ``buffer`` is writable, contiguous, of format ``B``; nobody may touch it before ``done``,
+        which gets ``None``, or the error after which it holds nothing of use.  It is called by
+        another thread, as a rule, and must be quick.
+        """
+        count = buffer.nbytes // dtype.itemsize
+        with self._lock:
+            number, error = self._round, self._error
+            cut = parts(count, dtype.itemsize, self.shares, number)
+            if not error and cut:
+                self._round += 1
+                self._pending[number] = done
+                self._put(number, buffer, dtype, average, cut)
+                return
+        done(error)
+
+    def reshare(self, shares: Sequence[float]) -> None:
+        """Cut all later tensors by ``shares``; every rank must do so after the same all-reduce."""
+        with self._lock:
+            self.shares = list(shares)
+
+    def failed(self) -> ReductionError | None:
+        """The error after which nothing is reduced any more."""
+        return self._error
+
+    def close(self) -> None:
+        """Say goodbye, when all is reduced; what is not fails."""
+        with self._lock:
+            owed = bool(self._pending)
+        if owed:
+            self._fail(ReductionError(f"worker {self.group.rank} has left in the middle"))
+        else:
+            with self._lock:
+                self._error = self._error or ReductionError("this group is closed")
+            for lane in self._lanes:
+                lane.leave()
+            for lane in self._lanes:
+                lane.join(TELL_S)
+        for lane in self._lanes:
+            lane.close()
+
+    def _measure(self, *, workers_reduce: bool) -> None:
+        try:
+            self.rates = probing.measured(self, workers_reduce=workers_reduce)
+        except ReductionError:
+            self.close()
+            raise
+        self.reshare(fractions(self.group.world, self.rates, workers_reduce=workers_reduce))
+
+    def _put(
+        self,
+        number: int,
+        buffer: memoryview,
+        dtype: Dtype,
+        average: bool,  # noqa: FBT001 - passed on
+        cut: list[tuple[int, int, int]],
+    ) -> None:
+        begun, size = time.monotonic(), dtype.itemsize
+        left = [len(cut)]
+
+        def one_is_done() -> None:
+            with self._lock:
+                left[0] -= 1
+                if left[0]:
+                    return
+                done = self._pending.pop(number, None)
+                if buffer.nbytes >= TELLING:
+                    self.goodput = buffer.nbytes / (time.monotonic() - begun)
+            if done:
+                done(None)
+
+        for index, start, end in cut:
+            segment = Segment(number, end - start, dtype, average)
+            self._lanes[index].put(Part(segment, buffer[start * size : end * size], one_is_done))
+
+    def _fail(self, error: ReductionError) -> None:
+        """End the group: tell the reducers, so that they blame the right one, then the caller."""
+        with self._lock:
+            if self._error:
+                return
+            self._error = error
+            pending = list(self._pending.values())
+            self._pending.clear()
+        for lane in self._lanes:
+            lane.tell(error)
+        until = time.monotonic() + TELL_S
+        for lane in self._lanes:
+            lane.join(max(0.0, until - time.monotonic()))
+        for done in pending:
+            done(error)
+
+
+def _all_reached(addresses: list[Address], group: Group, reducers: int) -> list[Reached]:
+    """Connections to all reducers, each with all workers there; none is left open on an error."""
+    reached: list[Reached] = []
+    try:
+        for index, address in enumerate(addresses):
+            reached.append(reach(address, index, group, reducers))
+        until = time.monotonic() + group.join_timeout
+        for each in reached:
+            await_ready(each, until)
+    except ReductionError:
+        for each in reached:
+            each.link.shutdown()
+            each.link.close()
+        raise
+    return reached

@@ -1,0 +1,46 @@
+"""What an all-reduce can end with besides a sum, and who is to blame (contracts/reduction.md 5)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Kind(IntEnum):
+    """Who a fault is laid to."""
+
+    NOBODY = 0
+    WORKER = 1
+    REDUCER = 2
+
+
+class Culprit(NamedTuple):
+    """A worker by its rank, or a reducer by its place in the list of all."""
+
+    kind: Kind
+    index: int
+
+    def __str__(self) -> str:
+        """As it is named to people: ``worker 3``."""
+        return f"{self.kind.name.lower()} {self.index}"
+
+
+class ReductionError(RuntimeError):
+    """An all-reduce that has no sum: the buffers of its round hold nothing of use.
+
+    ``culprit`` names who was lost or broke the protocol, as in ``worker 3``; ``None`` where nobody
+    of the group did.  ``round`` counts all-reduces of the group from 0; ``None`` outside of one.
+    """
+
+    def __init__(
+        self, text: str, *, blame: Culprit | None = None, round_: int | None = None
+    ) -> None:
+        """Say ``text`` to whoever catches it, with the culprit and the round as values beside."""
+        super().__init__(text)
+        self.blame = blame
+        self.round = round_
+
+    @property
+    def culprit(self) -> str | None:
+        """Who it was, in words."""
+        return str(self.blame) if self.blame else None

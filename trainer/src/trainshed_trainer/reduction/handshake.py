@@ -1,0 +1,105 @@
+"""Both sides prove that they hold the job's token, without saying it (contracts/reduction.md 6).
+
+Three messages of fixed length: HELLO (who, for which epoch, a nonce), CHALLENGE (a nonce, the ring
+that this reducer has for a worker, the reducer's proof), and the worker's proof.  Each proof is
+HMAC-SHA256 over the side's name and both messages, so that none can be replayed or turned around.
+Nothing is allocated for a connection before its proof has been seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import struct
+from typing import NamedTuple
+
+from trainshed_trainer.reduction.errors import ReductionError
+
+MAGIC = b"TSRD"
+VERSION = 1
+#: Magic, version, reducer's index, epoch, rank, world, timeout in ms, nonce.
+HELLO = struct.Struct("<4sHHQIII16s")
+#: Magic, version, reserved, ring in bytes, nonce.
+CHALLENGE = struct.Struct("<4sHHI16s")
+PROOF_SIZE = 32
+NONCE_SIZE = 16
+#: Seconds that a handshake may take.
+DEADLINE_S = 5.0
+#: Most workers of a group.
+WORLD_MAX = 4096
+#: Shortest and longest timeout that a worker may ask for, in milliseconds.
+TIMEOUT_MS = (100, 24 * 3600 * 1000)
+
+
+class Hello(NamedTuple):
+    """Who comes, for which epoch; ``index`` is the reducer's place in the worker's list."""
+
+    index: int
+    epoch: int
+    rank: int
+    world: int
+    timeout_ms: int
+    nonce: bytes
+
+    def pack(self) -> bytes:
+        """As sent."""
+        return HELLO.pack(
+            MAGIC,
+            VERSION,
+            self.index,
+            self.epoch,
+            self.rank,
+            self.world,
+            self.timeout_ms,
+            self.nonce,
+        )
+
+
+class Challenge(NamedTuple):
+    """What a reducer answers: the bytes of its ring for each worker, and a nonce."""
+
+    ring: int
+    nonce: bytes
+
+    def pack(self) -> bytes:
+        """As sent, before the proof."""
+        return CHALLENGE.pack(MAGIC, VERSION, 0, self.ring, self.nonce)
+
+
+def nonce() -> bytes:
+    """Bytes that no other connection has."""
+    return os.urandom(NONCE_SIZE)
+
+
+def parse_hello(data: bytes) -> Hello:
+    """Who comes; ``ValueError`` says what is wrong with it."""
+    magic, version, index, epoch, rank, world, timeout_ms, theirs = HELLO.unpack(data)
+    if magic != MAGIC or version != VERSION:
+        raise ValueError("not a greeting of this protocol and version")
+    if not 0 < world <= WORLD_MAX or rank >= world:
+        raise ValueError(f"rank {rank} of {world}")
+    if not TIMEOUT_MS[0] <= timeout_ms <= TIMEOUT_MS[1]:
+        raise ValueError(f"a timeout of {timeout_ms} ms")
+    return Hello(index, epoch, rank, world, timeout_ms, theirs)
+
+
+def parse_challenge(data: bytes) -> Challenge:
+    """What the reducer answers; :class:`ReductionError` if it is no reducer of ours."""
+    magic, version, _, ring, theirs = CHALLENGE.unpack(data)
+    if magic != MAGIC:
+        raise ReductionError("what answers there is not a Trainshed reducer")
+    if version != VERSION:
+        raise ReductionError(f"the reducer speaks version {version}, this worker {VERSION}")
+    return Challenge(ring, theirs)
+
+
+def proof(token: bytes, side: bytes, hello: Hello, challenge: Challenge) -> bytes:
+    """That ``side`` (``b"worker"``, ``b"reducer"``) holds the token, for this connection alone."""
+    said = side + b"\0" + hello.pack() + challenge.pack()
+    return hmac.new(token, said, hashlib.sha256).digest()
+
+
+def proves(token: bytes, side: bytes, hello: Hello, challenge: Challenge, given: bytes) -> bool:
+    """Whether ``given`` is that proof; takes the same time whatever it is."""
+    return hmac.compare_digest(proof(token, side, hello, challenge), given)

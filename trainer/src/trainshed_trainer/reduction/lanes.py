@@ -1,0 +1,211 @@
+"""A worker's side of one connection: parts go out, their sums come back into the same memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from queue import Empty, SimpleQueue
+from typing import Callable
+
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.frames import (
+    Frame,
+    Segment,
+    aligned,
+    error_frame,
+    head,
+    parse_error,
+    segment_frame,
+    text_of,
+)
+from trainshed_trainer.reduction.joining import Reached
+from trainshed_trainer.reduction.links import Silence
+from trainshed_trainer.reduction.pacing import Pace
+
+#: Seconds that a reducer may take to hear of an error.
+TELL_S = 0.5
+
+
+class Part:
+    """The part of one round that this lane carries; ``view`` is the trainer's own memory."""
+
+    __slots__ = ("at", "begun", "end", "segment", "start", "view", "when_done")
+
+    def __init__(self, segment: Segment, view: memoryview, when_done: Callable[[], None]) -> None:
+        """``view`` holds the segment's bytes; ``when_done`` is called when it holds the sums."""
+        self.segment = segment
+        self.view = view
+        self.when_done = when_done
+        self.start = self.end = self.at = 0
+        self.begun = 0.0
+
+
+class Lane:
+    """Two threads on one connection to ``culprit``."""
+
+    def __init__(
+        self,
+        reached: Reached,
+        timeout: float,
+        fail: Callable[[ReductionError], None],
+        note: Callable[[str], None],
+    ) -> None:
+        """``fail`` is told of the first error, ``note`` of what the reducer says for the log."""
+        self.pace = Pace(reached.ring)
+        self._link = reached.link
+        self._culprit = reached.culprit
+        self._timeout = timeout
+        self._fail = fail
+        self._note = note
+        self._inbox: SimpleQueue[Part | Frame | ReductionError] = SimpleQueue()
+        self._awaited: deque[Part] = deque()
+        self._moved = threading.Condition()
+        self._planned = 0  # position where the last part ends
+        self._sent = 0
+        self._received = 0
+        self._ending = False
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._send_all, self._receive)
+        ]
+
+    def start(self) -> None:
+        """Begin, when the reducer is ready."""
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, part: Part) -> None:
+        """Send ``part`` after those before it."""
+        part.start = part.at = aligned(self._planned)
+        part.end = self._planned = part.start + part.segment.nbytes
+        self._inbox.put(part)
+
+    def tell(self, error: ReductionError) -> None:
+        """Let the reducer know of an error elsewhere, and send nothing else."""
+        with self._moved:
+            self._ending = True
+            self._moved.notify_all()
+        self._inbox.put(error)
+
+    def leave(self) -> None:
+        """Say goodbye."""
+        self._inbox.put(Frame.GOODBYE)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the sending thread."""
+        if self._threads[0] is not threading.current_thread():
+            self._threads[0].join(seconds)
+
+    def close(self) -> None:
+        """End both threads and give the connection back."""
+        self._ending = True
+        self._link.shutdown()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(self._timeout)
+        if threading.current_thread() not in self._threads:
+            self._link.close()
+
+    def _send_all(self) -> None:
+        try:
+            while self._send_next():
+                pass
+        except OSError as error:
+            self._lost(error)
+
+    def _send_next(self) -> bool:
+        """Send what comes next, or a sign of life; whether more may follow."""
+        try:
+            item = self._inbox.get(timeout=self._timeout / 4)
+        except Empty:
+            self._link.send(head(Frame.HEARTBEAT))
+            return True
+        if isinstance(item, Part):
+            self._awaited.append(item)
+            return self._send_part(item)
+        if isinstance(item, ReductionError):
+            self._link.set_timeout(TELL_S)
+            self._link.send(error_frame(item))
+        else:
+            self._ending = True
+            self._link.send(head(Frame.GOODBYE))
+        self._link.finish_sending()
+        return False
+
+    def _send_part(self, part: Part) -> bool:
+        """Send a part, as credit comes back; false if the group ends meanwhile."""
+        part.begun = time.monotonic()
+        at, front = part.start, segment_frame(part.segment)
+        while at < part.end:
+            nbytes = min(part.end - at, self.pace.piece)
+            if not self._await_credit(at + nbytes):
+                return True  # what ends it is in the inbox
+            view = part.view[at - part.start : at - part.start + nbytes]
+            self._link.send(front + head(Frame.DATA, nbytes), view)
+            at += nbytes
+            front = b""
+        return True
+
+    def _await_credit(self, end: int) -> bool:
+        """Wait until bytes up to ``end`` may be sent; false if the group ends meanwhile."""
+        while end - self._received > self.pace.credit and not self._ending:
+            with self._moved:
+                moved = self._moved.wait_for(
+                    lambda: end - self._received <= self.pace.credit or self._ending,
+                    self._timeout / 4,
+                )
+            if not moved:
+                self._link.send(head(Frame.HEARTBEAT))
+        return not self._ending
+
+    def _receive(self) -> None:
+        try:
+            while True:
+                self._take()
+        except ReductionError as error:
+            self._fail(error)
+        except OSError as error:
+            self._lost(error)
+        except ValueError as error:
+            self._fail(ReductionError(f"{self._culprit}: {error}", blame=self._culprit))
+
+    def _take(self) -> None:
+        frame, nbytes = self._link.read_head()
+        if frame is Frame.DATA:
+            self._take_data(nbytes)
+            return
+        body = self._link.read(nbytes)
+        if frame is Frame.ERROR:
+            raise parse_error(body)
+        if frame is not Frame.HEARTBEAT:
+            raise ValueError(f"a {frame.name} frame out of place")
+        if body:
+            self._note(text_of(body))
+
+    def _take_data(self, nbytes: int) -> None:
+        if not self._awaited or nbytes > self._awaited[0].end - self._awaited[0].at:
+            raise ValueError("results that nobody asked for")
+        part = self._awaited[0]
+        place = part.at - part.start
+        self._link.fill(part.view[place : place + nbytes])
+        part.at += nbytes
+        with self._moved:
+            self._received = part.at
+            self._moved.notify()
+        if part.at == part.end:
+            self._awaited.popleft()
+            self.pace.learn(part.segment.nbytes, time.monotonic() - part.begun)
+            part.when_done()
+
+    def _lost(self, error: OSError) -> None:
+        if self._ending:
+            return
+        if isinstance(error, Silence):
+            what = f"has been silent for {self._timeout:g} s"
+        else:
+            what = "is lost: its connection was closed"
+        number = self._awaited[0].segment.round if self._awaited else None
+        where = "" if number is None else f" in round {number}"
+        self._fail(
+            ReductionError(f"{self._culprit} {what}{where}", blame=self._culprit, round_=number)
+        )

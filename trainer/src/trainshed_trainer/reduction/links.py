@@ -1,0 +1,117 @@
+"""A TCP connection that never waits for ever (contracts/reduction.md 5).
+
+The kernel's own timers (SO_RCVTIMEO, TCP_USER_TIMEOUT, keepalive) bound every wait, so that reads
+stay plain blocking calls: a Python timeout would add a poll to each of them.  Both sides send
+heartbeats, so silence for the whole timeout means that the other side or the way to it is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from typing import Tuple
+
+from trainshed_trainer.reduction.frames import HEAD, Frame, parse_head
+
+Address = Tuple[str, int]
+#: Linux's number, which Python's socket module has only on some builds.
+TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
+#: Seconds of silence before the kernel asks, and between its three questions.
+KEEPALIVE_S = 5
+
+
+class Silence(ConnectionError):
+    """Nothing came, or nothing could be sent, for the whole timeout."""
+
+
+class Link:
+    """One connection; one thread reads and one writes."""
+
+    def __init__(self, sock: socket.socket, timeout: float) -> None:
+        """Take over ``sock``; ``timeout`` in seconds bounds every wait from now on."""
+        self._sock = sock
+        self._head = bytearray(HEAD.size)
+        sock.settimeout(None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        self.set_timeout(timeout)
+
+    def set_timeout(self, timeout: float) -> None:
+        """Bound every wait by ``timeout`` seconds."""
+        whole, part = divmod(int(timeout * 1e6), 10**6)
+        value = struct.pack("@ll", whole, part)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+        self._sock.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, max(1, int(timeout * 1000)))
+
+    def fill(self, view: memoryview) -> None:
+        """Receive exactly as many bytes as ``view`` holds."""
+        while view.nbytes:
+            view = view[self.receive(view, socket.MSG_WAITALL) :]
+
+    def receive(self, view: memoryview, flags: int = 0) -> int:
+        """Receive some bytes into ``view``; how many."""
+        try:
+            got = self._sock.recv_into(view, 0, flags)
+        except BlockingIOError:
+            raise Silence("nothing was heard in time") from None
+        if not got:
+            raise ConnectionResetError("the connection was closed")
+        return got
+
+    def read_head(self) -> tuple[Frame, int]:
+        """The next frame's kind and length; ``ValueError`` if it is none."""
+        self.fill(memoryview(self._head))
+        return parse_head(self._head)
+
+    def read(self, nbytes: int) -> bytes:
+        """The next ``nbytes`` bytes; for what is short."""
+        body = bytearray(nbytes)
+        self.fill(memoryview(body))
+        return bytes(body)
+
+    def send(self, front: bytes, view: memoryview | None = None) -> None:
+        """Send ``front`` and then ``view``, in one call where the kernel takes it."""
+        try:
+            parts = [memoryview(front)] if view is None else [memoryview(front), view]
+            left = sum(part.nbytes for part in parts)
+            sent = self._sock.sendmsg(parts)
+            while sent < left:
+                left -= sent
+                parts = _after(parts, sent)
+                sent = self._sock.sendmsg(parts)
+        except BlockingIOError:
+            raise Silence("nothing could be sent in time") from None
+
+    def local_address(self) -> Address:
+        """The address of this side."""
+        name = self._sock.getsockname()
+        return str(name[0]), int(name[1])
+
+    def finish_sending(self) -> None:
+        """Say that nothing follows; what the other side still sends is heard."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+
+    def shutdown(self) -> None:
+        """End both directions: threads that wait on this connection return."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give the descriptor back; only when no thread uses it."""
+        self._sock.close()
+
+
+def _after(parts: list[memoryview], sent: int) -> list[memoryview]:
+    """What is left of ``parts`` when ``sent`` bytes have gone."""
+    left = []
+    for part in parts:
+        if sent < part.nbytes:
+            left.append(part[sent:])
+        sent = max(0, sent - part.nbytes)
+    return left

@@ -1,0 +1,72 @@
+"""Where the reducers are and what they are told: the variables of a replica's environment."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Mapping
+
+from trainshed_trainer import contract
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.links import Address
+
+REDUCERS = "TRAINSHED_REDUCERS"
+TOKEN = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_FILE = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105 - the name of a variable
+#: The fewest bytes of a token (contracts/reduction.md 6).
+TOKEN_MIN = 32
+
+
+def reducers_of(environ: Mapping[str, str]) -> list[Address]:
+    """Every reducer's host and port, in the same order on all replicas; empty where there is none.
+
+    ``TRAINSHED_REDUCERS`` says them; without it, pool 2 of ``CLUSTER_SPEC`` where a job's document
+    in it names the Reduction Server's image (R16).  Raises :class:`ReductionError` for what is no
+    list of addresses.
+    """
+    if environ.get(REDUCERS):
+        return [_address(text, REDUCERS) for text in environ[REDUCERS].split(",")]
+    try:
+        spec = json.loads(environ.get(contract.CLUSTER_SPEC) or "{}")
+        pool = spec.get("cluster", {}).get("workerpool2", [])
+        job: Any = spec.get("job", "")
+    except (ValueError, AttributeError):
+        raise ReductionError(f"{contract.CLUSTER_SPEC} is not a cluster in JSON") from None
+    if not pool or not _names_the_image(job):
+        return []
+    return [_address(text, contract.CLUSTER_SPEC) for text in pool]
+
+
+def token_of(environ: Mapping[str, str]) -> bytes:
+    """The job's token; :class:`ReductionError` says which variables would name one."""
+    path = environ.get(TOKEN_FILE)
+    try:
+        text = Path(path).read_text(encoding="ascii") if path else environ.get(TOKEN, "")
+    except (OSError, ValueError) as error:
+        raise ReductionError(f"{TOKEN_FILE}: {error}") from None
+    if len(text.strip()) < TOKEN_MIN:
+        raise ReductionError(
+            f"the job's token is not there: {TOKEN_FILE} names a file with at least {TOKEN_MIN}"
+            f" characters, or {TOKEN} is one"
+        )
+    return text.strip().encode()
+
+
+def _address(text: str, variable: str) -> Address:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise ReductionError(f"{variable}: {text!r} is no host:port")
+    return host.strip("[]"), int(port)
+
+
+def _names_the_image(job: Any) -> bool:
+    """Whether the job's document in CLUSTER_SPEC has the Reduction Server's image in pool 2."""
+    try:
+        document = json.loads(job) if isinstance(job, str) else job
+        specs = document.get("worker_pool_specs") or document.get("workerPoolSpecs")
+        container = specs[2].get("container_spec") or specs[2].get("containerSpec")
+        image = container.get("image_uri") or container.get("imageUri")
+        return re.search(contract.REDUCTION_IMAGE, image) is not None
+    except (ValueError, AttributeError, LookupError, TypeError):
+        return False

@@ -1,0 +1,229 @@
+"""A reducer: takes in the workers of one job and sums what they send (R16).
+
+One is a process of its own in worker pool 2 (``trainshed-reducer``); where reducers are fewer than
+workers, each worker has one more inside.  It holds nothing worth keeping: when a group fails, the
+next one is a new epoch, which ends what is left of the old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Callable
+
+from trainshed_trainer.reduction import handshake
+from trainshed_trainer.reduction.epoch import Epoch, Member
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
+from trainshed_trainer.reduction.handshake import Challenge, Hello
+from trainshed_trainer.reduction.links import Address, Link
+
+#: Most and fewest bytes of a ring.
+RING_MAX = 4 << 20
+RING_MIN = 128 << 10
+#: Handshakes at one time; whoever comes while there are as many is turned away.
+PENDING_MAX = 128
+#: Seconds between looks at who waits for whom.
+WATCH_S = 1.0
+
+
+def _nowhere(_: str) -> None:
+    """A log for those who want none."""
+
+
+class Reducer:
+    """Accepts workers on ``listener`` and sums for them until it is closed."""
+
+    def __init__(  # noqa: PLR0913 - a reducer has this many settings
+        self,
+        listener: socket.socket,
+        token: bytes,
+        *,
+        index: int = 0,
+        timeout: float = 60.0,
+        max_memory: int = 1 << 30,
+        report: Callable[[str], None] = _nowhere,
+    ) -> None:
+        """Listen on ``listener``, a bound TCP socket, for workers that hold ``token``.
+
+        ``timeout`` (seconds of silence) bounds handshakes' answers; each group brings its own for
+        the rest.  ``max_memory`` (bytes) bounds the rings of a group: ``(workers + 1) * ring``.
+        """
+        listener.listen(PENDING_MAX)
+        name = listener.getsockname()
+        self.address: Address = (str(name[0]), int(name[1]))
+        self._listener = listener
+        self._token = token
+        self._index = index
+        self._timeout = timeout
+        self._max_memory = max_memory
+        self._report = report
+        self._lock = threading.Lock()
+        self._pending: set[socket.socket] = set()
+        self._epoch: Epoch | None = None
+        self._newest = -1
+        self._idle_since = time.monotonic()
+        self._closed = threading.Event()
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._accept, self._watch)
+        ]
+
+    def start(self) -> None:
+        """Accept workers, in threads of its own."""
+        for thread in self._threads:
+            thread.start()
+
+    def wait_idle(self, idle_timeout: float) -> None:
+        """Return when there was no group for ``idle_timeout`` seconds, or when it is closed."""
+        while not self._closed.wait(min(WATCH_S, idle_timeout)):
+            if time.monotonic() - self._idle_since > idle_timeout:
+                return
+
+    def wait_over(self, seconds: float) -> bool:
+        """Whether the group has ended, or does so within ``seconds``."""
+        with self._lock:
+            epoch = self._epoch
+        until = time.monotonic() + seconds
+        while epoch and not epoch.over() and time.monotonic() < until:
+            time.sleep(0.01)
+        return not epoch or epoch.over()
+
+    def close(self) -> None:
+        """Tell the workers that this reducer ends, and end."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            epoch, pending = self._epoch, list(self._pending)
+        for sock in pending:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        if epoch and not epoch.over():
+            epoch.fail(ReductionError(f"reducer {self._index} was told to end"))
+            epoch.join_senders()
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(WATCH_S * 2)
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                self._closed.wait(0.05)  # out of descriptors, or closed
+                continue
+            with self._lock:
+                full = len(self._pending) >= PENDING_MAX
+                if not full:
+                    self._pending.add(sock)
+            if full:
+                sock.close()
+                continue
+            threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(WATCH_S):
+            with self._lock:
+                epoch = self._epoch
+                if epoch and not epoch.over():
+                    self._idle_since = time.monotonic()
+            text = epoch.waiting_for() if epoch else None
+            if epoch and text:
+                self._report(text)
+                epoch.say(text)
+
+    def _welcome(self, sock: socket.socket) -> None:
+        """Serve one connection, from its handshake to its end."""
+        try:
+            joined = self._admit(sock)
+        except (OSError, ValueError):
+            joined = None  # a stranger; nothing is told to strangers
+        finally:
+            with self._lock:
+                self._pending.discard(sock)
+        if joined:
+            epoch, member = joined
+            epoch.receive(member)
+            self._say_how_it_ended(epoch)
+        sock.close()
+
+    def _admit(self, sock: socket.socket) -> tuple[Epoch, Member] | None:
+        """Prove each other; take the worker in, or tell it why not."""
+        hello = _prove(sock, self._token, self._ring_for)
+        link = Link(sock, hello.timeout_ms / 1000)
+        try:
+            epoch = self._epoch_of(hello)
+            return epoch, epoch.join(hello.rank, link)
+        except ReductionError as error:
+            link.send(error_frame(error))
+            link.finish_sending()
+            return None
+
+    def _ring_for(self, world: int) -> int:
+        """Bytes of each ring, for a group of ``world``; 0 where memory does not suffice."""
+        ring = min(RING_MAX, self._max_memory // (world + 1)) // ALIGNMENT * ALIGNMENT
+        return ring if ring >= RING_MIN else 0
+
+    def _epoch_of(self, hello: Hello) -> Epoch:
+        ring = self._ring_for(hello.world)
+        if not ring:
+            raise ReductionError(
+                f"reducer {self._index} has {self._max_memory} bytes of memory, and {hello.world}"
+                f" workers need at least {RING_MIN * (hello.world + 1)} (--max-memory)"
+            )
+        with self._lock:
+            old, now = self._epoch, hello.epoch
+            if now < self._newest:
+                raise ReductionError("a newer epoch of this job has begun")
+            if old and now == self._newest:
+                return _the_same_group(old, hello)
+            self._newest, self._idle_since = now, time.monotonic()
+            epoch = self._epoch = Epoch(now, hello.world, ring, hello.timeout_ms / 1000)
+        if old:
+            old.fail(ReductionError("a newer epoch of this job has begun"))
+        return epoch
+
+    def _say_how_it_ended(self, epoch: Epoch) -> None:
+        """Tell of a group's end, once."""
+        if not epoch.over() or not epoch.told():
+            return
+        with self._lock:
+            self._idle_since = time.monotonic()
+        how = f": {epoch.error}" if epoch.error else ""
+        self._report(f"the group of {epoch.world} workers has ended{how}")
+
+
+def _the_same_group(epoch: Epoch, hello: Hello) -> Epoch:
+    """``epoch``, if the worker belongs there; who comes too late is told of the error by it."""
+    if epoch.world != hello.world:
+        raise ReductionError(f"this group has {epoch.world} workers, not {hello.world}")
+    if epoch.over() and not epoch.error:
+        raise ReductionError("this epoch is over")
+    return epoch
+
+
+def _prove(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
+    """The reducer's side of the handshake; ``ValueError`` or ``OSError`` where it fails."""
+    until = time.monotonic() + handshake.DEADLINE_S
+    hello = handshake.parse_hello(_exactly(sock, handshake.HELLO.size, until))
+    challenge = Challenge(ring_for(hello.world), handshake.nonce())
+    sock.sendall(challenge.pack() + handshake.proof(token, b"reducer", hello, challenge))
+    given = _exactly(sock, handshake.PROOF_SIZE, until)
+    if not handshake.proves(token, b"worker", hello, challenge, given):
+        raise ValueError("a wrong proof")
+    return hello
+
+
+def _exactly(sock: socket.socket, nbytes: int, until: float) -> bytes:
+    """``nbytes`` bytes of a stranger, who may not take longer than ``until``."""
+    data = b""
+    while len(data) < nbytes:
+        sock.settimeout(max(0.001, until - time.monotonic()))
+        more = sock.recv(nbytes - len(data))
+        if not more:
+            raise ConnectionResetError("gone")
+        data += more
+    return data

@@ -1,0 +1,91 @@
+"""Which reducer sums which part of a tensor.
+
+With at least as many reducers as workers the parts are equal.  With fewer, every worker reduces a
+part as well (contracts/reduction.md 1, BytePS): a worker that reduces a share ``s`` moves
+``1 + (N-2) s`` times the tensor each way, a reducer ``N s`` times, and the shares that end both at
+the same time, by the rates that were measured, are the fastest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+#: Shares begin at multiples of this many elements, so that sums are aligned.
+GRAIN = 64
+#: Tensors of fewer bytes than this for each reducer go to fewer of them.
+SHARE_MIN = 32 << 10
+#: Rates that differ by less than this factor are one rate, measured with noise.
+NOISE = 1.25
+
+
+class Rates(NamedTuple):
+    """What was measured when the group was formed, in bytes a second.
+
+    ``worker`` is a worker's link one way; ``reducers`` each reducer's, of those in pool 2.  A rate
+    of 0 was not measured.
+    """
+
+    worker: float
+    reducers: tuple[float, ...]
+
+
+def fractions(world: int, rates: Rates, *, workers_reduce: bool) -> list[float]:
+    """The share of each reducer, and of each of the ``world`` workers if they reduce too.
+
+    The sum is 1.  The rates are the same on all ranks, so the shares are.
+    """
+    if not workers_reduce:
+        return [1 / len(rates.reducers)] * len(rates.reducers)
+    worker, *others = _without_noise([rates.worker, *rates.reducers])
+    pool = sum(others)
+    if world <= 2:  # noqa: PLR2004 - a worker's link carries the tensor once, whoever reduces
+        each = min(1.0, pool / (world * worker)) / world if pool else 1.0 / world
+        return _completed([each * rate / pool * world for rate in others], world)
+    seconds = (2 * world - 2) / (world * worker + (world - 2) * pool / world)
+    if seconds * worker <= 1:
+        return _completed([rate / pool for rate in others], world)
+    return _completed([seconds * rate / world for rate in others], world)
+
+
+def _completed(reducers: list[float], world: int) -> list[float]:
+    """Give what the reducers do not take to the workers, in equal parts."""
+    rest = max(0.0, 1.0 - sum(reducers))
+    return reducers + [rest / world] * world
+
+
+def _without_noise(rates: Sequence[float]) -> list[float]:
+    """All alike if they differ by no more than measurements do."""
+    known = [rate for rate in rates if rate > 0]
+    if not known or max(known) > NOISE * min(known):
+        return list(rates)
+    return [sum(known) / len(known)] * len(rates)
+
+
+def parts(
+    count: int, itemsize: int, shares: Sequence[float], turn: int
+) -> list[tuple[int, int, int]]:
+    """``(reducer, first element, last element + 1)`` of every part of ``count`` elements.
+
+    Tensors too short for all go to as many as are worth it, ``turn`` (the round) choosing which, so
+    that short ones are spread.
+    """
+    worth = max(1, count * itemsize // SHARE_MIN)
+    chosen = [index for index, share in enumerate(shares) if share > 0]
+    if worth < len(chosen):
+        chosen = [chosen[(turn + step) % len(chosen)] for step in range(worth)]
+        weights = [1.0] * worth
+    else:
+        weights = [shares[index] for index in chosen]
+    return _cut(count, chosen, weights)
+
+
+def _cut(count: int, chosen: Sequence[int], weights: Sequence[float]) -> list[tuple[int, int, int]]:
+    total, done, place, cut = sum(weights), 0.0, 0, []
+    for index, weight in zip(chosen, weights):
+        done += weight
+        end = count if index == chosen[-1] else round(count * done / total / GRAIN) * GRAIN
+        end = min(count, max(place, end))
+        if end > place:
+            cut.append((index, place, end))
+        place = end
+    return cut
