@@ -16,11 +16,10 @@ from trainshed_trainer.reduction.frames import Dtype, Segment
 from trainshed_trainer.reduction.joining import Group, Reached, await_ready, reach
 from trainshed_trainer.reduction.lanes import TELL_S, Lane, Part
 from trainshed_trainer.reduction.links import Address
+from trainshed_trainer.reduction.pacing import Goodput
 from trainshed_trainer.reduction.shares import Rates, fractions, parts
 
 Done = Callable[[Optional[ReductionError]], None]
-#: All-reduces of fewer bytes say nothing of the goodput.
-TELLING = 1 << 20
 
 
 def _nowhere(_: str) -> None:
@@ -30,7 +29,6 @@ def _nowhere(_: str) -> None:
 class Client:
     """Connections to all reducers of a group."""
 
-    goodput = 0.0
     rates = Rates(0.0, ())
 
     def __init__(self, group: Group, reducers: int) -> None:
@@ -41,6 +39,7 @@ class Client:
         self._lanes: list[Lane] = []
         self._lock = threading.Lock()
         self._round = 0
+        self._goodput = Goodput()
         self._pending: dict[int, Done] = {}
         self._error: ReductionError | None = None
 
@@ -97,6 +96,12 @@ class Client:
         """Cut all later tensors by ``shares``; every rank must do so after the same all-reduce."""
         with self._lock:
             self.shares = list(shares)
+            self._follow_goodput()
+
+    @property
+    def goodput(self) -> float:
+        """Bytes of gradient a second, as of late."""
+        return self._goodput.rate
 
     def failed(self) -> ReductionError | None:
         """The error after which nothing is reduced any more."""
@@ -126,6 +131,10 @@ class Client:
             raise
         self.reshare(fractions(self.group.world, self.rates, workers_reduce=workers_reduce))
 
+    def _follow_goodput(self) -> None:
+        for lane, share in zip(self._lanes, self.shares):
+            lane.pace.follow(self._goodput.rate * share)
+
     def _put(
         self,
         number: int,
@@ -143,8 +152,8 @@ class Client:
                 if left[0]:
                     return
                 done = self._pending.pop(number, None)
-                if buffer.nbytes >= TELLING:
-                    self.goodput = buffer.nbytes / (time.monotonic() - begun)
+                if self._goodput.learn(buffer.nbytes, begun, time.monotonic()):
+                    self._follow_goodput()
             if done:
                 done(None)
 

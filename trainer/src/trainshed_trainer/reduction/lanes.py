@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from queue import Empty, SimpleQueue
 from typing import Callable
@@ -30,7 +29,7 @@ TELL_S = 0.5
 class Part:
     """The part of one round that this lane carries; ``view`` is the trainer's own memory."""
 
-    __slots__ = ("at", "begun", "end", "segment", "start", "view", "when_done")
+    __slots__ = ("at", "end", "segment", "start", "view", "when_done")
 
     def __init__(self, segment: Segment, view: memoryview, when_done: Callable[[], None]) -> None:
         """``view`` holds the segment's bytes; ``when_done`` is called when it holds the sums."""
@@ -38,7 +37,6 @@ class Part:
         self.view = view
         self.when_done = when_done
         self.start = self.end = self.at = 0
-        self.begun = 0.0
 
 
 class Lane:
@@ -134,7 +132,6 @@ class Lane:
 
     def _send_part(self, part: Part) -> bool:
         """Send a part, as credit comes back; false if the group ends meanwhile."""
-        part.begun = time.monotonic()
         at, front = part.start, segment_frame(part.segment)
         while at < part.end:
             nbytes = min(part.end - at, self.pace.piece)
@@ -194,7 +191,6 @@ class Lane:
             self._moved.notify()
         if part.at == part.end:
             self._awaited.popleft()
-            self.pace.learn(part.segment.nbytes, time.monotonic() - part.begun)
             part.when_done()
 
     def _lost(self, error: OSError) -> None:

@@ -2,23 +2,25 @@
 
 Too little under way leaves the link idle; too much lets one flow run ahead of its neighbours, and
 links then idle at different times.  What was best there, from 200 Mbit/s to loopback, is what a
-connection moves in about 40 ms, so the credit follows the goodput of each connection.
+worker moves in about 40 ms, so the credit follows the goodput.  It is divided as the tensor is: all
+parts then end at the same time, which a credit that each connection found for itself did not reach.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Seconds of a connection's goodput that may be under way.
+#: Seconds of a worker's goodput that may be under way.
 UNDER_WAY_S: Final = 0.040
-#: Fewest bytes of credit; a connection begins with this many.
-CREDIT_MIN: Final = 128 << 10
+#: Fewest bytes of credit of a connection, and the bytes that it begins with.
+CREDIT_MIN: Final = 64 << 10
+CREDIT_FIRST: Final = 128 << 10
 #: Shortest and longest pieces, in bytes; a piece is an eighth of the credit between them.
 PIECE_MIN: Final = 32 << 10
 PIECE_MAX: Final = 512 << 10
-#: Shares shorter than this many credits say nothing of the goodput.
-TELLING: Final = 2
-#: How far one measurement moves the credit towards what it says.
+#: All-reduces of fewer bytes say nothing of the goodput.
+TELLING: Final = 1 << 20
+#: How far one measurement moves the goodput towards what it says.
 STEP: Final = 0.5
 
 
@@ -26,10 +28,9 @@ class Pace:
     """The credit of one connection; ``ring`` is the most that its reducer can take."""
 
     def __init__(self, ring: int) -> None:
-        """Begin with the least."""
+        """Begin with little."""
         self._ring = ring
-        self.credit = min(CREDIT_MIN, ring)
-        self.goodput = 0.0
+        self.credit = min(CREDIT_FIRST, ring)
 
     @property
     def piece(self) -> int:
@@ -37,11 +38,28 @@ class Pace:
         size = min(PIECE_MAX, max(PIECE_MIN, self.credit // 8))
         return min(size, self.credit // 2) // 64 * 64
 
-    def learn(self, nbytes: int, seconds: float) -> None:
-        """A share of ``nbytes`` took ``seconds``, from its first byte sent to its last result."""
-        if nbytes < TELLING * self.credit or seconds <= 0:
-            return
-        self.goodput = nbytes / seconds
-        wanted = UNDER_WAY_S * self.goodput
-        moved = self.credit + STEP * (wanted - self.credit)
-        self.credit = int(min(self._ring, max(CREDIT_MIN, moved))) // 64 * 64
+    def follow(self, goodput: float) -> None:
+        """The parts that go this way move at ``goodput`` bytes a second."""
+        wanted = int(UNDER_WAY_S * goodput)
+        self.credit = min(self._ring, max(CREDIT_MIN, wanted)) // 64 * 64
+
+
+class Goodput:
+    """Bytes a second of the tensors that a worker has reduced, the newest weighing most."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.rate = 0.0
+        self._free = 0.0
+
+    def learn(self, nbytes: int, begun: float, now: float) -> bool:
+        """A tensor given at ``begun`` has come back; whether that told anything.
+
+        Tensors given while others are under way wait for them first, which is no time of theirs.
+        """
+        seconds, self._free = now - max(begun, self._free), now
+        if nbytes < TELLING or seconds <= 0:
+            return False
+        measured = nbytes / seconds
+        self.rate += (STEP if self.rate else 1.0) * (measured - self.rate)
+        return True
