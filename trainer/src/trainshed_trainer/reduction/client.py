@@ -119,7 +119,7 @@ class Client:
             for lane in self._lanes:
                 lane.leave()
             for lane in self._lanes:
-                lane.join(TELL_S)
+                lane.join_sender(TELL_S)
         for lane in self._lanes:
             lane.close()
 
@@ -173,7 +173,9 @@ class Client:
             lane.tell(error)
         until = time.monotonic() + TELL_S
         for lane in self._lanes:
-            lane.join(max(0.0, until - time.monotonic()))
+            lane.join_sender(max(0.0, until - time.monotonic()))
+        for lane in self._lanes:
+            lane.stop()  # from here on nothing is written into the callers' memory
         for done in pending:
             done(error)
 

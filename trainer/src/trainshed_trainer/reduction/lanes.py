@@ -24,6 +24,8 @@ from trainshed_trainer.reduction.pacing import Pace
 
 #: Seconds that a reducer may take to hear of an error.
 TELL_S = 0.5
+#: Seconds that a thread may take to end once its connection is shut.
+STOP_S = 5.0
 
 
 class Part:
@@ -89,20 +91,23 @@ class Lane:
         """Say goodbye."""
         self._inbox.put(Frame.GOODBYE)
 
-    def join(self, seconds: float) -> None:
-        """Wait for the sending thread."""
+    def join_sender(self, seconds: float) -> None:
+        """Wait for what is to be sent before the end."""
         if self._threads[0] is not threading.current_thread():
             self._threads[0].join(seconds)
 
-    def close(self) -> None:
-        """End both threads and give the connection back."""
+    def stop(self) -> None:
+        """End both threads, but for the one that calls."""
         self._ending = True
         self._link.shutdown()
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(self._timeout)
-        if threading.current_thread() not in self._threads:
-            self._link.close()
+                thread.join(STOP_S)
+
+    def close(self) -> None:
+        """End both threads and give the connection back; for no thread of a lane."""
+        self.stop()
+        self._link.close()
 
     def _send_all(self) -> None:
         try:

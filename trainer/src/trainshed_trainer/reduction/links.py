@@ -8,8 +8,10 @@ heartbeats, so silence for the whole timeout means that the other side or the wa
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
+import weakref
 from typing import Tuple
 
 from trainshed_trainer.reduction.frames import HEAD, Frame, parse_head
@@ -21,6 +23,23 @@ TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
 KEEPALIVE_S = 5
 
 
+#: What a forked child must let go of: while it held a connection, nobody would see its parent die.
+_OPEN: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for sock in list(_OPEN):
+        sock.close()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def not_for_children(sock: socket.socket) -> None:
+    """Close ``sock`` in every process that is forked from here, such as a loader of data."""
+    _OPEN.add(sock)
+
+
 class Silence(ConnectionError):
     """Nothing came, or nothing could be sent, for the whole timeout."""
 
@@ -30,6 +49,7 @@ class Link:
 
     def __init__(self, sock: socket.socket, timeout: float) -> None:
         """Take over ``sock``; ``timeout`` in seconds bounds every wait from now on."""
+        not_for_children(sock)
         self._sock = sock
         self._head = bytearray(HEAD.size)
         sock.settimeout(None)

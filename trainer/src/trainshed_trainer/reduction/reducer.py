@@ -18,7 +18,7 @@ from trainshed_trainer.reduction.epoch import Epoch, Member
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
 from trainshed_trainer.reduction.handshake import Challenge, Hello
-from trainshed_trainer.reduction.links import Address, Link
+from trainshed_trainer.reduction.links import Address, Link, not_for_children
 
 #: Most and fewest bytes of a ring.
 RING_MAX = 4 << 20
@@ -52,6 +52,7 @@ class Reducer:
         the rest.  ``max_memory`` (bytes) bounds the rings of a group: ``(workers + 1) * ring``.
         """
         listener.listen(PENDING_MAX)
+        not_for_children(listener)
         name = listener.getsockname()
         self.address: Address = (str(name[0]), int(name[1]))
         self._listener = listener
