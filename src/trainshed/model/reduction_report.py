@@ -1,0 +1,73 @@
+"""What the workers of a job say of their exchanges: the report that rank 0 writes.
+
+A trainer wrote the file, so nothing of it is believed: what is missing, negative or no number makes
+it no report.  ``trainshed_trainer.reduction`` is the other end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: The only version there is.
+VERSION: Final = 1
+#: More processes than any job has replicas.
+HOSTS_MAX: Final = 1 << 16
+#: More rounds or bytes than anything sums.
+COUNT_MAX: Final = 1 << 62
+
+#: The kinds of events in a job's story: what was predicted, and what came of it.
+PLANNED: Final = "REDUCTION_PLANNED"
+ACHIEVED: Final = "REDUCTION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionReport:
+    """The exchanges of one attempt.  Rates are Mbit/s of what they say, each way."""
+
+    world: int
+    reducers: int
+    rounds: int
+    size_bytes: int
+    """All bytes that were reduced, counted once and not for each worker."""
+    seconds: float
+    """How long at least one round was under way."""
+    goodput_mbps: float
+    """Gradient reduced in that time."""
+    worker_link_mbps: float
+    reducer_link_mbps: tuple[float, ...]
+    ring_mbps: float
+    """What a ring of the same links would have reduced; 0 for a single worker."""
+
+
+def report_of(document: object) -> ReductionReport:
+    """Read the JSON of a report.  Raises ValueError for anything else."""
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        raise ValueError("this is no report of reductions")
+    links = document.get("reducer_link_mbps")
+    if not isinstance(links, list) or len(links) > HOSTS_MAX:
+        raise ValueError("reducer_link_mbps is a list of rates")
+    return ReductionReport(
+        world=_count(document, "world", most=HOSTS_MAX),
+        reducers=_count(document, "reducers", most=HOSTS_MAX),
+        rounds=_count(document, "rounds"),
+        size_bytes=_count(document, "bytes"),
+        seconds=_number("seconds", document.get("seconds")),
+        goodput_mbps=_number("goodput_mbps", document.get("goodput_mbps")),
+        worker_link_mbps=_number("worker_link_mbps", document.get("worker_link_mbps")),
+        reducer_link_mbps=tuple(_number("reducer_link_mbps", link) for link in links),
+        ring_mbps=_number("ring_mbps", document.get("ring_mbps") or 0),
+    )
+
+
+def _count(document: Mapping[str, Any], name: str, *, most: int = COUNT_MAX) -> int:
+    found = document.get(name)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= most:
+        raise ValueError(f"{name} is a number from 0 to {most}")
+    return found
+
+
+def _number(name: str, found: object) -> float:
+    """A finite one that is not negative.  A whole number of any length may stand in JSON."""
+    if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= COUNT_MAX:
+        return float(found)  # NaN is not between them
+    raise ValueError(f"{name} is a number from 0 to {COUNT_MAX}")

@@ -1,0 +1,113 @@
+"""What a job's reductions have come to, beside what was predicted for them.
+
+There are two predictions: for the links as the workers measured them, which says how well reducers
+and workers did, and for the catalog's machines, which was told when the job was submitted and may
+be about other links than the job has found.
+"""
+
+from dataclasses import dataclass
+
+from trainshed.model.reduction_report import ReductionReport
+from trainshed.planning.exchange import Links, gain
+
+_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+#: Predictions that differ by less are told once.
+SAME = 0.05
+#: How well links are measured, as a factor.
+MEASURED_WITHIN = 1.1
+#: No link is slower, Mbit/s; what is, was not measured.
+RATE_MIN = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Achieved:
+    """Gains are times a ring of the same links; None where there is nothing to compare with."""
+
+    report: ReductionReport
+    gain: float | None
+    predicted: float | None
+    """By the model, for the links that the workers measured."""
+    planned: float | None
+    """By the catalog, when the job was submitted."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it in a line, for a job's summary."""
+        report = self.report
+        reducers = f"{report.reducers} reducer{'' if report.reducers == 1 else 's'}"
+        rounds = f"{report.rounds} round{'' if report.rounds == 1 else 's'}"
+        counted = f"({reducers}, {rounds}, {size_in_words(report.size_bytes)})"
+        return f"Reduction: {self._compared()} {counted}{self._by_the_catalog()}."
+
+    def _compared(self) -> str:
+        if not self.report.rounds:
+            return "nothing went through the reducers"
+        if self.gain is None:
+            return f"{self.report.goodput_mbps:.0f} Mbit/s, and no ring to compare with"
+        predicted = "" if self.predicted is None else f"; predicted {self.predicted:.2f}"
+        links = "of links that were measured too slow" if self.is_beyond else "of the same links"
+        return f"{self.gain:.2f} times a ring {links}{predicted}"
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether links cannot give as much: M each way is the least, so they were faster."""
+        most = 2 * (self.report.world - 1) / max(1, self.report.world)
+        return self.gain is not None and self.gain > most * MEASURED_WITHIN
+
+    def _by_the_catalog(self) -> str:
+        if self.planned is None:
+            return ""
+        if self.predicted is not None and abs(self.planned - self.predicted) < SAME:
+            return ""
+        return f"; the catalog's machines promised {self.planned:.2f}"
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """The same for programs."""
+        return {
+            "gain": _rounded(self.gain),
+            "predicted": _rounded(self.predicted),
+            "planned": _rounded(self.planned),
+            "workers": self.report.world,
+            "reducers": self.report.reducers,
+            "rounds": self.report.rounds,
+            "bytes": self.report.size_bytes,
+            "seconds": round(self.report.seconds, 3),
+            "goodput_mbps": round(self.report.goodput_mbps, 1),
+        }
+
+
+def achieved(report: ReductionReport, planned: float | None = None) -> Achieved:
+    """Compare a report with the model; ``planned`` is what was predicted at submit, if anything."""
+    compares = report.rounds > 0 and report.ring_mbps >= RATE_MIN
+    return Achieved(
+        report=report,
+        gain=report.goodput_mbps / report.ring_mbps if compares else None,
+        predicted=_predicted(report),
+        planned=planned,
+    )
+
+
+def _predicted(report: ReductionReport) -> float | None:
+    rates = (report.worker_link_mbps, *report.reducer_link_mbps)
+    if report.world < 1 or min(rates) < RATE_MIN:
+        return None
+    return gain(
+        Links(
+            workers=report.world,
+            worker_gbps=report.worker_link_mbps,  # only the proportion counts
+            reducers_gbps=sum(report.reducer_link_mbps),
+        )
+    )
+
+
+def size_in_words(size_bytes: float) -> str:
+    """``52 GB``: three digits at the most, in powers of 1000, as network rates count."""
+    for unit, size in _UNITS:
+        if size_bytes >= size:
+            return f"{size_bytes / size:.3g} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

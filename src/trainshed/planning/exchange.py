@@ -1,0 +1,98 @@
+"""How long one exchange of gradients takes over given links, whoever sums them.
+
+Only links count: each carries its rate in both directions at once, and every host sums as fast as
+its link brings (contracts/reduction.md 3.5).  A worker that sums shares of the tensor receives them
+from the other workers and sends the sums back, as a reducer does: that is what a ring amounts to,
+so that ring, reducers and every mixture of them are one formula (the optimum of BytePS,
+contracts/reduction.md 1, for links of unequal rates).
+"""
+
+import math
+from dataclasses import dataclass
+
+_BITS = 8
+_GIGA = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """The links of an exchange, Gbit/s each way.  Raises ValueError for what no link can be.
+
+    Reducers need not be alike: each sums in proportion to its link, so that they count as one.
+    """
+
+    workers: int
+    """Worker hosts: replicas on one host have summed among themselves before (section 4)."""
+    worker_gbps: float
+    """Of the slowest worker: all of them wait for it."""
+    reducers_gbps: float = 0.0
+    """Of all reducers together; 0 without any."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would divide by zero, or give a time that is no number."""
+        if self.workers < 1 or not 0 < self.worker_gbps < math.inf:
+            raise ValueError(f"an exchange needs workers with links that carry something: {self}")
+        if not 0 <= self.reducers_gbps < math.inf:
+            raise ValueError(f"reducers cannot carry {self.reducers_gbps} Gbit/s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Who sums which share of a tensor, and how long that takes."""
+
+    seconds_per_gbit: float
+    worker_share: float
+    """The share that each worker sums."""
+    reducers_share: float
+    """The share of all reducers; with those of all workers it makes 1."""
+
+    def seconds(self, size_bytes: float) -> float:
+        """The time for a gradient of that size."""
+        return self.seconds_per_gbit * size_bytes * _BITS / _GIGA
+
+
+def ring(links: Links) -> Exchange:
+    """Every worker sums an equal share, and reducers nothing: 2(N-1)/N of M each way."""
+    of_all = 2 * (links.workers - 1) / links.workers
+    return Exchange(
+        seconds_per_gbit=of_all / links.worker_gbps,
+        worker_share=1 / links.workers,
+        reducers_share=0.0,
+    )
+
+
+def reducers_alone(links: Links) -> Exchange:
+    """Reducers sum everything; there must be one.
+
+    A worker's link carries M; all of it comes N times to the reducers together.
+    """
+    seconds = max(1 / links.worker_gbps, links.workers / links.reducers_gbps)
+    return Exchange(seconds_per_gbit=seconds, worker_share=0.0, reducers_share=1.0)
+
+
+def best(links: Links) -> Exchange:
+    """The quickest split: workers sum what the reducers' links cannot carry in the same time.
+
+    With a share s a worker's link carries M(1 + (N-2)s), a reducer's N of its own share; the time
+    is the least where both are full.  Without reducers it is the ring; where they are enough, the
+    workers sum nothing.
+    """
+    n, reducers_gbps = links.workers, links.reducers_gbps
+    if n == 1 or not reducers_gbps:
+        return ring(links)
+    seconds = (2 * n - 2) / (n * links.worker_gbps + (n - 2) * reducers_gbps / n)
+    of_reducers = seconds * reducers_gbps / n
+    if of_reducers >= 1:
+        return reducers_alone(links)
+    return Exchange(
+        seconds_per_gbit=seconds,
+        worker_share=(1 - of_reducers) / n,
+        reducers_share=of_reducers,
+    )
+
+
+def gain(links: Links) -> float:
+    """How many times faster than a ring of the same workers; 1 for a single one."""
+    if links.workers == 1:
+        return 1.0
+    return ring(links).seconds_per_gbit / best(links).seconds_per_gbit

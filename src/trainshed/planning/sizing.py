@@ -1,0 +1,118 @@
+"""How many reducers a job's workers need, what other numbers of them gain, and their cost (R17).
+
+The rule is Google's: the reducers' links carry together at least what the workers' do (seed001).
+Beside it stands the model of ``exchange``, which says what a number of reducers is worth.
+"""
+
+import math
+from dataclasses import dataclass
+
+from trainshed.catalog.bandwidth import reducers_needed
+from trainshed.planning.exchange import Links, best, gain
+
+#: Options between no reducer and enough of them.
+STEPS = 4
+#: Two workers exchange as fast by a ring: each link carries the whole tensor either way.
+WORKERS_MIN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """The machines of an exchange, as a catalog or their owner knows them."""
+
+    workers: int
+    """Worker hosts, the primary's included."""
+    worker_gbps: float
+    """The link of the slowest of them."""
+    total_gbps: float
+    """What the workers' links carry together."""
+    reducer_gbps: float
+    """The link of one reducer."""
+    reducer_usd_hour: float | None = None
+    """What one reducer costs; None where nobody knows."""
+
+    @property
+    def sufficient(self) -> int:
+        """The fewest reducers that match the workers."""
+        return reducers_needed(self.total_gbps, self.reducer_gbps)
+
+    @property
+    def helps(self) -> bool:
+        """Whether any number of reducers is faster than a ring."""
+        return self.workers >= WORKERS_MIN
+
+    @property
+    def break_even(self) -> int:
+        """The fewest reducers that are as fast as a ring where workers do not help to sum."""
+        n = self.workers
+        if n == 1:
+            return 0
+        # N M must pass the reducers' links in the ring's time, 2(N-1)/N M/B (section 7)
+        needed = n * n * self.worker_gbps / (2 * (n - 1) * self.reducer_gbps)
+        return min(math.ceil(needed), self.sufficient)
+
+    def links(self, reducers: int) -> Links:
+        """The links with that many reducers."""
+        return Links(
+            workers=self.workers,
+            worker_gbps=self.worker_gbps,
+            reducers_gbps=self.reducer_gbps * reducers,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One number of reducers: what they carry, who sums what, what comes of it."""
+
+    reducers: int
+    total_gbps: float
+    reducers_share: float
+    """The share of the tensor that the reducers sum; the workers sum the rest."""
+    seconds: float
+    """The time of one exchange."""
+    gain: float
+    """Times a ring."""
+    usd_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer for one job: ``asked`` is None for one that asks for no reducers."""
+
+    hosts: Hosts
+    gradient_bytes: float
+    asked: Option | None
+    sufficient: Option
+    break_even: int
+    options: tuple[Option, ...]
+    """From none to enough, by number; ``asked`` and ``sufficient`` are among them."""
+
+
+def plan(hosts: Hosts, asked: int, gradient_bytes: float) -> Plan:
+    """Weigh the asked number of reducers (0 for none) against others."""
+    enough = hosts.sufficient
+    counts = {enough * step // STEPS for step in range(STEPS + 1)} | {asked}
+    options = {count: option(hosts, count, gradient_bytes) for count in sorted(counts)}
+    return Plan(
+        hosts=hosts,
+        gradient_bytes=gradient_bytes,
+        asked=options[asked] if asked else None,
+        sufficient=options[enough],
+        break_even=hosts.break_even,
+        options=tuple(options.values()),
+    )
+
+
+def option(hosts: Hosts, reducers: int, gradient_bytes: float) -> Option:
+    """What that many reducers are worth."""
+    links = hosts.links(reducers)
+    exchange = best(links)
+    price = hosts.reducer_usd_hour
+    return Option(
+        reducers=reducers,
+        total_gbps=links.reducers_gbps,
+        reducers_share=exchange.reducers_share,
+        seconds=exchange.seconds(gradient_bytes),
+        gain=gain(links),
+        usd_hour=None if price is None else price * reducers,
+    )

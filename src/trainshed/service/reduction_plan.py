@@ -1,0 +1,136 @@
+"""What reducers are worth to a job: from its machines in the catalog to numbers and sentences.
+
+Admission knows only whether they are enough (R17).  Here it meets the model of ``planning``, so
+that whoever is told that they are too few also hears what the right number would gain, and whoever
+cannot gain at all hears that.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from trainshed.admission.question import Question
+from trainshed.admission.rules.reduction import worker_links
+from trainshed.catalog.prices import price_of
+from trainshed.model.faults import Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.roles import Role
+from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, Plan, plan
+
+#: The rule of admission whose message is told here with what it costs the job.
+RULE: Final = "reducer-bandwidth"
+#: Google advises buckets of this size (reduction_server.toml, tuning); gains do not depend on it.
+GRADIENT_BYTES: Final = 64e6
+
+ONE_MACHINE: Final = (
+    "Workers and reducers are on one machine: what they exchange crosses no network, and there "
+    "reducers are never faster than a ring."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What is predicted for a job that asks for reducers."""
+
+    hosts: Hosts
+    reducers: int
+    machine_type: str = ""
+    """Of the reducers; empty where only their links are known."""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The asked number among others."""
+        return plan(self.hosts, self.reducers, GRADIENT_BYTES)
+
+    @property
+    def asked(self) -> Option:
+        """What was asked for."""
+        return next(each for each in self.plan.options if each.reducers == self.reducers)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the reducers' links carry less than the workers' do (R17)."""
+        return self.asked.total_gbps < self.hosts.total_gbps
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the job would better ask for something else."""
+        return self.is_short or not self.hosts.helps
+
+    @property
+    def sentence(self) -> str:
+        """Both sides' bandwidth, what would suffice, and what is gained; without a full stop."""
+        many = self.reducers != 1
+        of_type = f" of {self.machine_type}" if self.machine_type else ""
+        told = (
+            f"{self.reducers} reducer{'s' if many else ''}{of_type} "
+            f"{'carry' if many else 'carries'} {self.asked.total_gbps:g} Gbit/s, "
+            f"the workers {self.hosts.total_gbps:g}"
+        )
+        if self.is_short and self.hosts.helps:
+            told += f": {self.plan.sufficient.reducers} would match them"
+        return told + self._gain()
+
+    def _gain(self) -> str:
+        if self.hosts.workers == 1:
+            return "; a single worker host exchanges gradients with nobody: reducers never help it"
+        if not self.hosts.helps:
+            least = WORKERS_MIN
+            return f"; two worker hosts exchange as fast by a ring: reducers help from {least} on"
+        if not self.is_short:
+            return f": the exchange is predicted at {self.asked.gain:.2f} times a ring"
+        enough = self.plan.sufficient
+        return (
+            f"; with {self.reducers} the exchange is predicted at {self.asked.gain:.2f} times "
+            f"a ring, with {enough.reducers} at {enough.gain:.2f}"
+        )
+
+    @property
+    def numbers(self) -> dict[str, object]:
+        """The same for programs."""
+        return {
+            "gain": round(self.asked.gain, 3),
+            "reducers": self.reducers,
+            "sufficient": self.plan.sufficient.reducers,
+        }
+
+
+def predicted(question: Question) -> Prediction | None:
+    """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
+    reducer = question.spec.group(Role.REDUCER)
+    if reducer is None or not reducer.machine_type or reducer.count < 1:
+        return None
+    hosts = hosts_of(question, reducer.machine_type, question.egress_gbps(reducer))
+    if hosts is None:
+        return None
+    return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
+
+
+def hosts_of(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
+    """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
+    workers = worker_links(question)
+    if workers is None or not reducer_gbps:
+        return None
+    price = price_of(reducer_type, question.spec.region)
+    return Hosts(
+        workers=workers.hosts,
+        worker_gbps=workers.slowest_gbps,
+        total_gbps=workers.total_gbps,
+        reducer_gbps=reducer_gbps,
+        reducer_usd_hour=price.usd_hour if price else None,
+    )
+
+
+def with_gain(violation: Violation, question: Question) -> Violation:
+    """A violation of the rule of bandwidth with what it costs the job; others as they are."""
+    if violation.rule != RULE:
+        return violation
+    found = predicted(question)
+    return violation if found is None else replace(violation, message=found.sentence)
+
+
+def advice_here(spec: JobSpec, found: Prediction | None) -> tuple[str, ...]:
+    """What a job with reducers is told that runs on one machine, a sentence each."""
+    if spec.group(Role.REDUCER) is None:
+        return ()
+    return (*((f"{found.sentence}.",) if found and found.is_warning else ()), ONE_MACHINE)
