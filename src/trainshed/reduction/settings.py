@@ -1,0 +1,177 @@
+"""What a reducer is told by its command line and by the environment of its job.
+
+Flags win.  A job names the address of each of its replicas in CLUSTER_SPEC, and this one's is the
+only address that a reducer listens on unless somebody says otherwise (contracts/reduction.md 6).
+"""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed_trainer.cluster import place_of
+
+_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_PORT_MAX: Final = 65535
+
+_EPILOG: Final = """\
+The workers and the reducers of a job share a token of at least 32 characters: in a file that
+TRAINSHED_REDUCTION_TOKEN_FILE names, or in TRAINSHED_REDUCTION_TOKEN.  Workers find their reducers
+by TRAINSHED_REDUCERS.
+
+example, one reducer of two processes on the machine 10.0.0.7:
+
+  $ openssl rand -hex 32 > token
+  $ TRAINSHED_REDUCTION_TOKEN_FILE=token trainshed-reducer --host 10.0.0.7 --port 2222 --procs 2
+
+and in the environment of every worker, with the same token:
+
+  TRAINSHED_REDUCERS=10.0.0.7:2222,10.0.0.7:2223
+
+SIGTERM ends it when its workers have left, SIGINT at once.
+"""
+
+
+class Misplaced(Exception):
+    """A reducer that cannot work here; its text says why, and what would help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the first process of a reducer listens, and its place among all of the job's."""
+
+    host: str
+    port: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The command line.  Sizes are bytes, times seconds; None is not given."""
+
+    host: str | None = None
+    port: int | None = None
+    index: int | None = None
+    procs: int = 1
+    max_memory: int = 1 << 30
+    timeout_s: float = 60.0
+    idle_timeout_s: float = 3600.0
+    """0 is never."""
+
+    def place(self, environ: Mapping[str, str]) -> Place:
+        """Where to listen.  Raises Misplaced where nothing names an address."""
+        named = _named(environ)
+        host = self.host or (named and named.host)
+        port = named.port if named and self.port is None else self.port
+        if not host or port is None:
+            raise Misplaced(
+                "no address to listen on: give --host and --port, or run it as a replica of a job "
+                "(CLUSTER_SPEC names its address)"
+            )
+        first = named.index * self.procs if named else 0
+        return Place(host=host, port=port, index=first if self.index is None else self.index)
+
+
+def settings_of(argv: Sequence[str] | None) -> Settings:
+    """Read the command line; ends the process with a usage message where it makes no sense."""
+    return Settings(**vars(_parser().parse_args(argv)))
+
+
+def _named(environ: Mapping[str, str]) -> Place | None:
+    """The address that the job has given to this replica, and its number within its role."""
+    try:
+        replica = place_of(environ)
+    except ValueError as error:
+        raise Misplaced(str(error)) from None
+    peers = replica.peers.get(replica.role, []) if replica else []
+    if replica is None or not peers:
+        return None
+    host, _, port = peers[replica.index].rpartition(":")
+    if not host or not port.isdigit():
+        raise Misplaced(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
+    return Place(host=host.strip("[]"), port=int(port), index=replica.index)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trainshed-reducer",
+        description="Sums gradients for the workers of one job: a member of its Reduction Server.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    own = "by default what the job names for this replica"
+    add("--host", help=f"the address to listen on; {own}")
+    add("--port", type=_port, help=f"the port of the first process; {own}")
+    add("--index", type=_count, help="the place of the first process in TRAINSHED_REDUCERS, from 0")
+    add(
+        "--procs",
+        type=_positive,
+        default=1,
+        help="processes on as many neighbouring ports; one (the default) uses several cores, more "
+        "help where a link of over 10 Gbit/s is its own",
+    )
+    add(
+        "--max-memory",
+        type=_size,
+        default=1 << 30,
+        metavar="BYTES",
+        help="for the sums of one process, such as 512M (default 1G)",
+    )
+    add(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        dest="timeout_s",
+        metavar="SECONDS",
+        help="silence after which a worker is taken for lost (default 60)",
+    )
+    add(
+        "--idle-timeout",
+        type=_seconds_or_never,
+        default=3600.0,
+        dest="idle_timeout_s",
+        metavar="SECONDS",
+        help="ends when nobody has reduced for so long; 0 is never (default 3600)",
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    port = _count(text)
+    if not 0 < port <= _PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text}: a port is 1 to {_PORT_MAX}")
+    return port
+
+
+def _positive(text: str) -> int:
+    if _count(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: at least 1")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"([1-9][0-9]{0,17})([KMGT]?)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: bytes, or a number with K, M, G or T")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _seconds(text: str) -> float:
+    seconds = _seconds_or_never(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text}: more than 0")
+    return seconds
+
+
+def _seconds_or_never(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return float(text)
