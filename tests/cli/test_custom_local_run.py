@@ -1,6 +1,7 @@
 """``custom-jobs local-run``: local programs, worker pools by flag and by file, and their mix."""
 
 import json
+import re
 
 import pytest
 
@@ -11,6 +12,23 @@ spec = json.loads(os.environ["CLUSTER_SPEC"])
 print(json.dumps({"task": spec["task"], "argv": sys.argv[1:], "cluster": sorted(spec["cluster"]),
                   "job": spec["job"], "model": os.environ.get("AIP_MODEL_DIR"),
                   "cwd": os.getcwd(), "tf": "TF_CONFIG" in os.environ}))
+"""
+#: A trainer that connects to every reducer of its job; the secret is in a file for it alone.
+MEETS = """
+import os, socket, time
+from pathlib import Path
+token = Path(os.environ["TRAINSHED_REDUCTION_TOKEN_FILE"])
+assert len(bytes.fromhex(token.read_text())) >= 32
+assert token.stat().st_mode & 0o077 == 0
+places = [place.rpartition(":") for place in os.environ["TRAINSHED_REDUCERS"].split(",")]
+for host, _, port in places:
+    while True:
+        try:
+            socket.create_connection((host, int(port))).close()
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+print(f"met {len(places)} reducers")
 """
 CPU = "machine-type=n1-standard-4,container-image-uri=img"
 POOL = {
@@ -124,12 +142,33 @@ def test_output_folders_are_made_and_named_to_the_program(trainshed, tmp_path, h
             assert (place / name).is_dir()
 
 
-def test_the_pool_of_reducers_is_left_out_with_a_note(trainshed, written):
-    pools = [GPU_POOL, {}, REDUCERS]
+def test_the_pool_of_reducers_runs_our_program_beside_the_job_and_ends_with_it(
+    trainshed, written, tmp_path
+):
+    (tmp_path / "task.py").write_text(MEETS)
+    pools = [GPU_POOL, {}, {**REDUCERS, "replicaCount": 2}]
     found = trainshed(*RUN, "--config", written("job.json", {"workerPoolSpecs": pools}))
-    assert found.code == 0
-    assert set(told(found)) == {"workerpool0-0"}
-    assert "The Reduction Server pool (4) is left out: there is no reducer yet." in found.err
+    assert found.code == 0, found.err
+    assert "workerpool0-0 │ met 2 reducers" in found.out
+    for index in (0, 1):
+        assert f"workerpool2-{index} │ reducer {index}: listening on 127.0.0.1:" in found.out
+        assert f"workerpool2-{index} │ reducer {index}: ends: told to by SIGTERM" in found.out
+        assert re.search(rf"workerpool2-{index} +0 .*stopped", found.out)
+    assert "The reducers serve workers that choose them" in found.err
+
+
+def test_what_a_dry_run_prints_has_the_reducers_and_no_secret(trainshed, written):
+    name = written("job.json", {"workerPoolSpecs": [GPU_POOL, {}, REDUCERS]})
+    found = trainshed(*RUN, "--config", name, "--dry-run", "--format", "json", "--", "--epochs=3")
+    primary, *reducers = found.json["replicas"]
+    assert [replica["task_name"] for replica in reducers] == [f"workerpool2-{i}" for i in range(4)]
+    assert reducers[0]["argv"][1:] == ["-P", "-m", "trainshed.reduction", "--idle-timeout", "0"]
+    listed = primary["env"]["TRAINSHED_REDUCERS"].split(",")
+    cluster = json.loads(primary["env"]["CLUSTER_SPEC"])["cluster"]
+    assert cluster["workerpool2"] == listed
+    assert len(set(listed)) == 4
+    assert "TOKEN" not in json.dumps(found.json["replicas"])
+    assert not [note for note in found.json["notes"] if note.startswith("The reducers run")]
 
 
 def test_a_refusal_names_flags_where_the_pools_came_by_flag(trainshed):

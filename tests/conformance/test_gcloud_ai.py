@@ -13,6 +13,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_gcloud]
 SAY = 'import os; print("cluster", os.environ["CLUSTER_SPEC"], flush=True)'
 #: The commas of the code are not between arguments.
 WHOLE = "^|^"
+#: Returns when every reducer can be reached.
+REACH = """
+import os, socket, time
+for place in os.environ["TRAINSHED_REDUCERS"].split(","):
+    host, _, port = place.rpartition(":")
+    while socket.socket().connect_ex((host, int(port))):
+        time.sleep(0.05)
+"""
 FINAL = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
 POOL = "machine-type=n1-standard-4,replica-count={},container-image-uri=registry.test/p/img:1"
 
@@ -52,7 +60,7 @@ def test_three_pools_with_a_reduction_server_run_to_the_end(real_gcloud, server,
         f"--worker-pool-spec={gpu},replica-count=1,container-image-uri=registry.test/train:1",
         f"--worker-pool-spec={gpu},replica-count=2,container-image-uri=registry.test/train:1",
         f"--worker-pool-spec=machine-type=n1-highcpu-16,replica-count=4,container-image-uri={image}",
-        "--command=python,-c", f"--args={WHOLE}{SAY}\n{met}", "--labels=a=b",
+        "--command=python,-c", f"--args={WHOLE}{SAY}\n{REACH}\n{met}", "--labels=a=b",
         "--enable-web-access",
     )  # fmt: skip
     job = server.wait_for(f"/v1/{name}", FINAL)
@@ -65,6 +73,8 @@ def test_three_pools_with_a_reduction_server_run_to_the_end(real_gcloud, server,
     )
     for task in ("workerpool0-0", "workerpool1-0", "workerpool1-1"):
         assert f"\t{task}\tcluster " in streamed
+    for index in range(4):
+        assert f"\tworkerpool2-{index}\treducer {index}: listening on " in streamed
 
 
 def test_an_empty_pool_is_skipped_and_echoed(gcloud, server):

@@ -27,6 +27,7 @@ GROUPS = {
     Role.PRIMARY: "master",
     Role.WORKER: "worker",
     Role.PARAMETER_SERVER: "ps",
+    Role.REDUCER: "reducer",
     Role.EVALUATOR: "evaluator",
 }
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.engines.local.ports import free_ports
+from trainshed.engines.local.ports import free_ports, free_runs
 from trainshed.model.faults import EngineFault
 
 
@@ -16,6 +16,22 @@ def test_ports_are_distinct_and_all_can_be_bound_at_once(count):
     listeners = [socket.create_server(("127.0.0.1", port)) for port in ports]
     for listener in listeners:
         listener.close()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 5), max_size=8))
+def test_a_replica_of_several_processes_has_neighbouring_ports(widths):
+    firsts = free_runs(widths)
+    ports = [first + n for first, width in zip(firsts, widths, strict=True) for n in range(width)]
+    assert len(set(ports)) == len(ports) == sum(widths)
+    listeners = [socket.create_server(("127.0.0.1", port)) for port in ports]
+    for listener in listeners:
+        listener.close()
+
+
+def test_from_a_given_start_each_replica_begins_behind_the_one_before():
+    start = free_runs((6,))[0]
+    assert free_runs((1, 3, 2), start) == (start, start + 1, start + 4)
 
 
 @pytest.fixture

@@ -107,6 +107,15 @@ def test_workers_of_an_all_reduce_job_may_finish_their_last_lines_after_the_prim
     assert not outcome.replicas[1].stopped_by_us
 
 
+def test_reducers_are_stopped_when_workers_that_use_them_have_finished(mark):
+    """They would be waited for until the test's own time is over."""
+    reducer = python_replica(Role.REDUCER, 0, FOREVER)
+    outcome, seen = run_replicas([*cluster("", "print('last')"), reducer], mark, settle_s=3600.0)
+    assert outcome.exit_code == 0
+    assert seen.of("worker-replica-0") == ["last"]
+    assert [e.stopped_by_us for e in outcome.replicas] == [False, False, True]
+
+
 @pytest.mark.parametrize("role", [Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR])
 def test_a_replica_that_fails_ends_the_job_with_its_code_and_is_named(role, mark):
     failing = "import sys; print('x'); print('no data', file=sys.stderr); sys.exit(7)"

@@ -80,7 +80,7 @@ def test_references_in_command_and_args_are_left_as_they_are():
 
 def test_a_reducer_runs_our_program_whatever_its_container_says():
     plan = plan_of(vertex_spec({Role.PRIMARY: 1, Role.REDUCER: 1}), trial=TRIAL)
-    assert replica_of(plan, Role.REDUCER).argv == ("trainshed-reducer",)
+    assert replica_of(plan, Role.REDUCER).argv == ("trainshed-reducer", "--idle-timeout", "0")
 
 
 def test_a_container_without_command_starts_at_the_entry_point_it_is_given():

@@ -109,22 +109,6 @@ def test_a_group_of_no_replicas_is_no_group():
     assert plan.notes == ()
 
 
-def test_what_a_reducers_container_asked_for_is_noted_as_unused():
-    spec = vertex_spec({Role.PRIMARY: 1, Role.REDUCER: 1}, container(env=[("A", "x")]))
-    plan = plan_of(spec)
-    assert "A" not in replica_of(plan, Role.REDUCER).env
-    (note,) = plan.notes
-    assert note.endswith("the command, args and env of its container are not used.")
-
-
-def test_a_reducer_that_asks_for_nothing_needs_no_note():
-    spec = vertex_spec({Role.PRIMARY: 1, Role.REDUCER: 1})
-    primary, reducer = spec.groups
-    for program in (None, container(command=[], args=[])):
-        plan = plan_of(replace(spec, groups=(primary, replace(reducer, program=program))))
-        assert plan.notes == ()
-
-
 def test_an_address_that_is_missing_is_our_mistake_not_the_callers():
     with pytest.raises(AssertionError, match="no address"):
         plan_of(ml_spec(), addresses={})

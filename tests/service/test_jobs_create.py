@@ -197,14 +197,16 @@ def test_a_custom_image_is_told_both_ways_out(desk):
     assert "container runtime" in found.message
 
 
-def test_a_reduction_server_s_image_needs_no_mapping_and_asks_for_no_place(desk):
+def test_a_reduction_server_s_image_needs_no_mapping_and_has_a_place_like_others(desk):
     t4 = {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
     reducers = pool((), "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest")
     record = desk.custom(custom_job(pool(**t4), pool(**t4), reducers))
     (waiting,) = desk.store.waiting(limit=9)
-    assert [group.role for group in waiting.demand.groups] == [Role.PRIMARY, Role.WORKER]
+    roles = [Role.PRIMARY, Role.WORKER, Role.REDUCER]
+    assert [group.role for group in waiting.demand.groups] == roles
+    assert waiting.demand.groups[-1].each.vcpus == 4
     assert waiting.demand.gpus == {"NVIDIA_TESLA_T4": 2}
-    assert any("there is no reducer yet" in note for note in desk.store.notes(record.uid))
+    assert not any("image" in note for note in desk.store.notes(record.uid))
 
 
 def test_what_is_only_advice_here_is_a_note_of_the_job(desk):

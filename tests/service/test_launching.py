@@ -252,12 +252,6 @@ def test_a_runtime_that_has_gone_since_is_told(with_docker, store, tmp_path):
         launching(store, tmp_path, images(*MAPPED))(record, 1, [])
 
 
-def test_reducers_are_left_out(desk, launch):
-    reducers = pool((), "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest")
-    record = desk.custom(custom_job(pool(**T4), pool(**T4), reducers))
-    assert [r.role for r in launch(record, 1, []).replicas] == [Role.PRIMARY, Role.WORKER]
-
-
 def sdist(folder, name):
     """A package as from_local_script uploads it, with colons in its name (vertex-sdk.md 4.3)."""
     top = folder / "src/demo-0.1"

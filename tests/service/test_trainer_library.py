@@ -1,9 +1,12 @@
 """A program finds the trainer library in every Python of the machine; one's own comes first."""
 
+import configparser
 import os
 import subprocess
 import sys
+import tomllib
 import venv
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,19 @@ import pytest
 import trainshed_trainer
 from service.submitting import Desk, custom_job, images, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
-from trainshed.service.launching import LIBRARY, Launching
+from trainshed.service.launching import Launching
+from trainshed.service.trainer_library import ENTRY_POINTS, LIBRARY
 from trainshed.storage.buckets import Buckets
 
 OURS = Path(trainshed_trainer.__file__).parent
+#: What torch does when it is imported, told in one line.
+BACKENDS = """
+from importlib.metadata import distribution, entry_points
+found = entry_points()
+found = found.get("torch.backends", ()) if isinstance(found, dict) else found.select(
+    group="torch.backends")
+print(*((each.name, each.value) for each in found), distribution("trainshed-trainer").version)
+"""
 WHERE = "import trainshed_trainer as t; print(t.__file__)"
 
 
@@ -56,7 +68,8 @@ def test_a_python_without_the_library_is_given_the_server_s(started, bare, tmp_p
     assert imported(bare, env) == OURS
     shown = tmp_path / LIBRARY
     assert env["PYTHONPATH"] == str(shown)
-    assert [path.name for path in shown.iterdir()] == ["trainshed_trainer"], "and nothing else"
+    names = sorted(path.name for path in shown.iterdir())
+    assert names == ["trainshed_trainer", "trainshed_trainer.dist-info"], "and nothing else"
 
 
 def test_one_that_has_it_keeps_its_own(started, bare, tmp_path):
@@ -76,6 +89,34 @@ def test_what_is_on_the_path_comes_first(started, bare, tmp_path):
     assert given["PYTHONPATH"] == os.pathsep.join(["/the/server/s", shown])
     given = started(bare, {"PYTHONPATH": "/the/server/s"}, [("PYTHONPATH", "/the/job/s")])
     assert given["PYTHONPATH"] == os.pathsep.join(["/the/job/s", shown])
+
+
+def test_torch_finds_the_reduction_backend_where_the_library_is_given(started, bare):
+    """As if it had been installed there: the entry point has a name, and its package a version."""
+    env = started(bare)
+    answer = subprocess.run(
+        [bare, "-c", BACKENDS], env=dict(env), capture_output=True, text=True, check=True
+    )
+    ours = metadata.version("trainshed-trainer")
+    assert answer.stdout.strip() == (
+        f"('trainshed_reduction', 'trainshed_trainer.reduction.torch_setup:register') {ours}"
+    )
+
+
+def test_what_is_given_is_what_an_installation_brings():
+    with (OURS.parents[1] / "pyproject.toml").open("rb") as file:
+        groups = tomllib.load(file)["project"]["entry-points"]
+    found = configparser.ConfigParser(delimiters=("=",))
+    found.read_string(ENTRY_POINTS)
+    assert groups == {name: dict(found[name]) for name in found.sections()}
+
+
+def test_an_older_server_s_entry_points_are_renewed(started, bare, tmp_path):
+    started(bare)
+    file = tmp_path / LIBRARY / "trainshed_trainer.dist-info/entry_points.txt"
+    file.write_text("[torch.backends]\nold = nowhere:at_all\n")
+    started(bare)
+    assert file.read_text() == ENTRY_POINTS
 
 
 def test_it_is_that_of_the_newest_server(started, bare, tmp_path):

@@ -63,6 +63,14 @@ class Question:
             return None
         return Device(enum_name=name, count=count, type=found)
 
+    def egress_gbps(self, group: ReplicaGroup) -> float | None:
+        """What each of the group's machines can send, Gbit/s; None where nobody knows."""
+        machine, device = self.machine(group), self.device(group)
+        if machine is None:
+            return None
+        name, count = (device.enum_name, device.count) if device else (None, 0)
+        return self.catalog.egress_gbps(machine, name, count)
+
     def devices(self) -> Iterator[tuple[ReplicaGroup, Device]]:
         """Every group that has accelerators, with them."""
         for group in self.spec.groups:

@@ -72,12 +72,13 @@ class Job(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Why a job is where it is."""
+    """Why a job is where it is; ``reduction`` is what its reducers came to, or are to come to."""
 
     name: str
     state: str
     message: str
     waiting: Waiting | None = None
+    reduction: str | None = None
 
 
 class Event(BaseModel):

@@ -14,6 +14,7 @@ from trainshed.engines.local.nvml import devices
 from trainshed.model.faults import UsageFault
 from trainshed.service.custom_run import CustomFlags, CustomRun, custom_run
 from trainshed.service.local_run import LocalJob
+from trainshed.service.reduction_plan import advice_here
 
 
 def run(request: Request) -> int:
@@ -39,7 +40,7 @@ def _job(args: argparse.Namespace, found: CustomRun) -> LocalJob:
         source=source,
         folder=source.folder,
         say=found.accepted.say,
-        advice=found.accepted.advice,
+        advice=(*found.accepted.advice, *advice_here(spec, found.accepted.reduction)),
         is_local_program=bool(found.program.command),
         any_gpu_count=_gpu_count(args, found),
     )

@@ -9,11 +9,20 @@ from trainshed.cli.terminal import out, table
 from trainshed.engines.base import Outcome, ReplicaExit
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
+from trainshed.planning.achieved import Achieved
 from trainshed.service.results import headline
 
 
-def print_ending(outcome: Outcome, metrics: Mapping[str, float], output: Path | None) -> None:
-    """Print a line a replica, with the primary's metric where there is one."""
+def print_ending(
+    outcome: Outcome,
+    metrics: Mapping[str, float],
+    output: Path | None,
+    reduction: Achieved | None = None,
+) -> None:
+    """Print a line a replica, with the primary's metric where there is one.
+
+    Below stands what the job's reducers came to, if it has said so.
+    """
     metric = headline(metrics)
     headers = ["ROLE", "REPLICA", "EXIT", "SECONDS", "STATE"]
     rows = [list(_row(replica)) for replica in outcome.replicas]
@@ -26,12 +35,18 @@ def print_ending(outcome: Outcome, metrics: Mapping[str, float], output: Path | 
         out(table(headers, rows))
     if outcome.message:
         out(outcome.message)
+    if reduction is not None:
+        out(reduction.sentence)
     if output is not None and output.is_dir():
         out(f"output: {output}")
 
 
 def ending_json(
-    plan: LaunchPlan, outcome: Outcome, metrics: Mapping[str, float], output: Path | None
+    plan: LaunchPlan,
+    outcome: Outcome,
+    metrics: Mapping[str, float],
+    output: Path | None,
+    reduction: Achieved | None = None,
 ) -> dict[str, Any]:
     """The outcome as one object."""
     return {
@@ -52,6 +67,7 @@ def ending_json(
         ],
         "metrics": dict(metrics),
         "output": str(output) if output else None,
+        "reduction": reduction.numbers if reduction else None,
         "notes": list(plan.notes),
     }
 

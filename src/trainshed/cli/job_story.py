@@ -44,3 +44,5 @@ def _print_explanation(found: Json, args: object) -> None:
     waiting = found.get("waiting", {})
     out(f"{found['name']}: {found['state']}")
     out("\n".join(why_it_waits(waiting)) if waiting else found["message"])
+    if "reduction" in found:
+        out(found["reduction"])

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from trainshed.cli.terminal import out, table
+from trainshed.model import trainer_contract
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 
 
@@ -34,4 +35,6 @@ def _told(replica: ReplicaPlan) -> str:
     found = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
     if "RANK" in replica.env:
         found.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")
+    if trainer_contract.REDUCERS in replica.env:
+        found.append("the reducers")
     return ", ".join(found)

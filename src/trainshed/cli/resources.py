@@ -70,11 +70,20 @@ def _describe(args: argparse.Namespace, place: Place, of: Collection) -> None:
         out(summary(found))
     else:
         out(printed(found))
-    if state_of(found) == "QUEUED" and of.word != "trainingPipelines":
+    if of.word != "trainingPipelines" and (state_of(found) == "QUEUED" or _reduces(found)):
         path = native_path(str(found.get("name", args.name)), place.project)
-        waiting = place.server.call("GET", f"{path}/explain").get("waiting", {})
-        for line in why_it_waits(waiting):
+        explained = place.server.call("GET", f"{path}/explain")
+        for line in why_it_waits(explained.get("waiting", {})):
             note(line)
+        if "reduction" in explained:
+            note(explained["reduction"])
+
+
+def _reduces(job: Json) -> bool:
+    """Whether a worker pool runs the image of Google's reducers (R16)."""
+    pools = (job.get("jobSpec") or job.get("trialJobSpec") or {}).get("workerPoolSpecs", ())
+    uris = (pool.get("containerSpec", {}).get("imageUri", "") for pool in pools)
+    return any("reductionserver" in uri for uri in uris)
 
 
 def _cancel(args: argparse.Namespace, place: Place, of: Collection) -> None:

@@ -9,6 +9,7 @@ from trainshed.cli.plans import plan_json, print_plan
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json
 from trainshed.service.local_run import Host, LocalJob, prepare, start
+from trainshed.service.reduced import reporting
 from trainshed.service.results import metrics_of
 
 
@@ -40,10 +41,12 @@ def run_job(
     for note in remarks:
         sink.note(note)
     began = time.time()
-    outcome = start(prepared, host, sink)
+    with reporting(prepared) as asked:
+        outcome = start(asked.prepared, host, sink)
+        reduction = asked.achieved()
     metrics = metrics_of(prepared.output, since=began)
     if as_json:
-        out_json(ending_json(prepared.plan, outcome, metrics, prepared.output))
+        out_json(ending_json(prepared.plan, outcome, metrics, prepared.output, reduction))
     else:
-        print_ending(outcome, metrics, prepared.output)
+        print_ending(outcome, metrics, prepared.output, reduction)
     return outcome.exit_code

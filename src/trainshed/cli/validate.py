@@ -41,6 +41,8 @@ def _as_json(answer: Answer, *, quota: bool) -> dict[str, Any]:
     found["valid"] = answer.valid
     found["violations"] = violations_json(answer.violations)
     found["cluster"] = cluster_json(verdict.cluster) if verdict and verdict.valid else []
+    if verdict and (reduction := verdict.reduction):
+        found["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
         over = verdict.over_quota if verdict and verdict.valid else ()
         found["within_quota"] = not over if answer.valid else None
@@ -61,6 +63,8 @@ def _print(answer: Answer, *, quota: bool) -> None:
         return
     out(f"{answer.name}: valid")
     out(_indented(cluster_table(answer.verdict.cluster)))
+    if reduction := answer.verdict.reduction:
+        out(f"  reduction: {reduction.sentence}")
     if quota:
         over = answer.verdict.over_quota
         out(f"  quota: {'exceeded' if over else 'within the defaults'}")

@@ -97,6 +97,7 @@ VERBS = (
     Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
     Verb("validate", "validate", "check job files against the catalog"),
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),
+    Verb("reduction plan", "reduction_plan", "say how many reducers a job needs, and what for"),
     Verb("explain-env", "explain_env", "print what one replica of a job would see"),
     Verb("gpu-check", "gpu_check", "run a few steps on CPU and GPU: does a GPU pay?"),
 )

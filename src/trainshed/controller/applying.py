@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from trainshed.model.faults import EngineFault
+from trainshed.model.reduction_report import PLANNED
 from trainshed.store.base import Jobs, StoreFault
 from trainshed.store.records import Step, StoredEvent
 
@@ -40,6 +41,13 @@ def events_of_attempt(store: Jobs, uid: int, attempt: int) -> Iterator[StoredEve
     while events := store.events(uid, after=seq, limit=_EVENTS_AT_ONCE):
         seq = events[-1].seq
         yield from (event for event in events if event.attempt == attempt)
+
+
+def planned_gain(store: Jobs, uid: int) -> float | None:
+    """What was predicted of a job's reducers; it is told right behind who has submitted it."""
+    planned = (event for event in store.events(uid) if event.kind == PLANNED)
+    found = next((event.data.get("gain") for event in planned), None)
+    return float(found) if isinstance(found, int | float) else None
 
 
 def log_with_story(store: Jobs, uid: int, doing: str) -> None:

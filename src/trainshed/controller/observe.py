@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainshed.controller.applying import apply_all, log_with_story
+from trainshed.controller.applying import apply_all, log_with_story, planned_gain
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
@@ -149,6 +149,8 @@ class Observer:
             self._hangs.look(seen)
         if matters(active.state, seen):
             terms = self._terms(active.uid) if needs_terms(active.state, seen) else Terms()
+            if seen.reduction is not None:
+                terms = replace(terms, planned_gain=planned_gain(self._store, active.uid))
             verdict = judge(active, seen, terms)
             return step_of(active, verdict, server, seen=seen, held=self._holdings.of(seen.key))
         if self._hangs.matters(active.state, seen):

@@ -24,6 +24,7 @@ from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
+from trainshed.planning.achieved import achieved
 from trainshed.store.decisions import commands_of
 from trainshed.store.records import Active, Holding, NewEvent, ReplicaRow, Step
 
@@ -43,6 +44,8 @@ class Terms:
     doom: JobError | None = None
     """What the job will have failed of when the attempt that is being ended is gone; None: it
     starts again."""
+    planned_gain: float | None = None
+    """What was predicted of its reducers when it was submitted, in times a ring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,20 +141,20 @@ def _ended_unseen(active: Active, seen: Observation, terms: Terms) -> Verdict:
 
 def _ended(active: Active, seen: Observation, terms: Terms) -> Verdict:
     if _succeeded(seen):
-        return Verdict(event=PrimarySucceeded(), story=(*_told(seen), words.SUCCEEDED))
+        return Verdict(event=PrimarySucceeded(), story=(*_told(seen, terms), words.SUCCEEDED))
     if _was_interrupted(seen):
         return _loss(active, seen, terms, "somebody else has stopped it")
     granted = _another_try(active, seen, terms)
     if granted is not None:
         story = words.restarting(ends.failure(seen), active.attempt)
         restarts = active.restarts.plus(Cause.USER)
-        return Verdict(event=granted, story=(*_told(seen), story), restarts=restarts)
-    return _failed(seen)
+        return Verdict(event=granted, story=(*_told(seen, terms), story), restarts=restarts)
+    return _failed(seen, terms)
 
 
-def _failed(seen: Observation) -> Verdict:
+def _failed(seen: Observation, terms: Terms) -> Verdict:
     code = INVALID_ARGUMENT if _ran(seen) else FAILED_PRECONDITION
-    return gave_up(ends.failure(seen), code, _told(seen))
+    return gave_up(ends.failure(seen), code, _told(seen, terms))
 
 
 def _another_try(active: Active, seen: Observation, terms: Terms) -> RestartGranted | None:
@@ -170,37 +173,40 @@ def _lost(active: Active, seen: Observation, terms: Terms) -> Verdict:
 def _loss(active: Active, seen: Observation, terms: Terms, why: str) -> Verdict:
     event = after_loss(active.attempt, why, active.restarts, terms.scheduling, terms.budgets)
     if isinstance(event, GaveUp):
-        return gave_up(event.message, UNAVAILABLE, _told(seen))
+        return gave_up(event.message, UNAVAILABLE, _told(seen, terms))
     story = words.restarting(lost(active.attempt, why), active.attempt)
     restarts = active.restarts.plus(Cause.INFRA)
-    return Verdict(event=event, story=(*_told(seen), story), restarts=restarts)
+    return Verdict(event=event, story=(*_told(seen, terms), story), restarts=restarts)
 
 
 def _ended_restarting(active: Active, seen: Observation, terms: Terms) -> Verdict:
     """The end that was ordered, or one of its own that came before the order."""
     if _succeeded(seen):
-        return Verdict(event=PrimarySucceeded(), story=(*_told(seen), words.SUCCEEDED))
+        return Verdict(event=PrimarySucceeded(), story=(*_told(seen, terms), words.SUCCEEDED))
     is_own = seen.fault is not None or (_ran(seen) and not _was_interrupted(seen))
     if is_own and _another_try(active, seen, terms) is None:
-        return _failed(seen)
+        return _failed(seen, terms)
     return _restarted(active, seen, terms)
 
 
 def _restarted(active: Active, seen: Observation, terms: Terms) -> Verdict:
     """The restart was counted when it was ordered."""
     if terms.doom is not None:
-        return gave_up(terms.doom.message, terms.doom.code, _told(seen))
+        return gave_up(terms.doom.message, terms.doom.code, _told(seen, terms))
     story = words.restarting(f"Attempt {active.attempt} has ended", active.attempt)
-    return Verdict(event=Drained(), story=(*_told(seen), story))
+    return Verdict(event=Drained(), story=(*_told(seen, terms), story))
 
 
-def _cancelled(_active: Active, seen: Observation, _terms: Terms) -> Verdict:
+def _cancelled(_active: Active, seen: Observation, terms: Terms) -> Verdict:
     """The job's error says already who or what wanted its end."""
-    return Verdict(event=Drained(), story=(*_told(seen), words.CANCELLED))
+    return Verdict(event=Drained(), story=(*_told(seen, terms), words.CANCELLED))
 
 
-def _told(seen: Observation) -> tuple[NewEvent, ...]:
-    return words.replicas_ended(seen.outcome) if seen.outcome else ()
+def _told(seen: Observation, terms: Terms) -> tuple[NewEvent, ...]:
+    found = words.replicas_ended(seen.outcome) if seen.outcome else ()
+    if seen.reduction is None:
+        return found
+    return (*found, words.reduced(achieved(seen.reduction, terms.planned_gain)))
 
 
 def _succeeded(seen: Observation) -> bool:

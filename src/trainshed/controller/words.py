@@ -7,9 +7,11 @@ from typing import Final
 from trainshed.controller import ends
 from trainshed.engines.base import Hang, Outcome
 from trainshed.model.faults import EngineFault
+from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
+from trainshed.planning.achieved import Achieved
 from trainshed.store.records import NewEvent
 
 #: A gang of hundreds is not listed replica by replica.
@@ -84,6 +86,11 @@ def recovered(task_name: str) -> NewEvent:
         message=f"Replica {task_name} shows progress again.",
         data={"task_name": task_name},
     )
+
+
+def reduced(found: Achieved) -> NewEvent:
+    """What the exchanges of an attempt came to."""
+    return NewEvent(kind=ACHIEVED, message=found.sentence, data=found.numbers)
 
 
 def not_taken(error: Exception) -> NewEvent:

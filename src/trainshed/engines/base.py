@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from trainshed.engines import exit_status
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
@@ -123,6 +124,8 @@ class Observation:
     """Replicas that hang now."""
     ran_s: float | None = None
     """How long its replicas ran at the most, where no exit of theirs says it: ENDED or LOST."""
+    reduction: ReductionReport | None = None
+    """What its workers say of their exchanges through reducers, if they do: ENDED or LOST."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

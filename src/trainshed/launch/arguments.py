@@ -8,15 +8,13 @@ are appended (contracts/vertex-sdk.md 10).
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from trainshed.launch import reduction_env
 from trainshed.launch.context import Context, program_of
 from trainshed.launch.directories import trial_folder, under
 from trainshed.launch.names import role_word
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
-
-#: A reducer runs our program, whatever its container says (contracts/gcloud.md 5.2).
-REDUCER_ARGV: Final = ("trainshed-reducer",)
 
 #: Where the service hands its job directory to the program; Vertex has AIP_* instead (R2).
 TAKES_JOB_DIR: Final = frozenset({Dialect.ML_V1})
@@ -36,8 +34,10 @@ EntryPoints = Mapping[Role, tuple[str, ...]]
 def argv_of(context: Context, group: ReplicaGroup, entrypoints: EntryPoints) -> tuple[str, ...]:
     """Give the command line of every replica of a group that ``violations`` had nothing against."""
     program = program_of(context.spec, group)
-    if group.role is Role.REDUCER or program is None:
-        return REDUCER_ARGV
+    if group.role is Role.REDUCER:  # runs our program, whatever its container says (R16)
+        return reduction_env.argv_of(group.program)
+    if program is None:
+        raise AssertionError(f"the {group.role.value} group has no program")
     start = START[program.kind](program, entrypoints.get(group.role, ()))
     return (*start, *program.args, *hyperparameters(context), *job_dir(context))
 

@@ -5,6 +5,7 @@ A field that is not honoured is named, never silently swallowed.
 
 from collections.abc import Iterator, Mapping
 
+from trainshed.launch import reduction_env
 from trainshed.launch.context import Variables, program_of
 from trainshed.launch.devices import missing_devices
 from trainshed.launch.user_env import is_kept_by_service
@@ -21,19 +22,10 @@ def notes_of(spec: JobSpec, service_env: Mapping[Role, Variables]) -> tuple[str,
     for group in spec.groups:
         program = program_of(spec, group)
         found.extend(missing_devices(group))
-        if group.role is Role.REDUCER:
-            found.extend(_reducer(program))
-        else:
+        if group.role is not Role.REDUCER:
             found.extend(_reserved(program, service_env[group.role]))
+    found.extend(reduction_env.notes_of(spec))
     return tuple(dict.fromkeys(found))
-
-
-def _reducer(program: Program | None) -> Iterator[str]:
-    if program and (program.command or program.args or program.env):
-        yield (
-            "The reducer group runs trainshed-reducer; the command, args and env of its container "
-            "are not used."
-        )
 
 
 def _reserved(program: Program | None, service: Variables) -> Iterator[str]:

@@ -103,5 +103,12 @@ UNSET: Final = (
     trainer_contract.TASK,
     trainer_contract.NOTICE_FILE,
     trainer_contract.PROGRESS_FILE,
+    trainer_contract.REDUCERS,
+    trainer_contract.REDUCTION_TOKEN,
+    trainer_contract.REDUCTION_TOKEN_FILE,
+    trainer_contract.REDUCTION_REPORT,
+    trainer_contract.REDUCTION_HOST,
+    trainer_contract.REDUCTION_ROUTE,
+    trainer_contract.TORCH_BACKEND,
     *FOREIGN,
 )

@@ -18,3 +18,18 @@ TASK: Final = "TRAINSHED_TASK"
 NOTICE_FILE: Final = "TRAINSHED_NOTICE_FILE"
 #: A file whose time of change is the replica's heartbeat; its text may be JSON with a ``step``.
 PROGRESS_FILE: Final = "TRAINSHED_PROGRESS_FILE"
+
+#: ``HOST:PORT,...``: every process of the job's reducers, in their order.
+REDUCERS: Final = "TRAINSHED_REDUCERS"
+#: What proves to a reducer that a worker is one of its job's, and the other way round.
+REDUCTION_TOKEN: Final = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105  # a name, no secret
+#: A private file that holds it, in its place.
+REDUCTION_TOKEN_FILE: Final = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105  # as above
+#: Where rank 0 writes which rates were achieved: JSON.
+REDUCTION_REPORT: Final = "TRAINSHED_REDUCTION_REPORT"
+#: The address on which a worker's own reducer listens, where reducers are few.
+REDUCTION_HOST: Final = "TRAINSHED_REDUCTION_HOST"
+#: Which tensors go to the reducers: ``measured`` or ``always``.
+REDUCTION_ROUTE: Final = "TRAINSHED_REDUCTION_ROUTE"
+#: ``reduction``: what ``init_process_group`` makes of a group that names no backend of its own.
+TORCH_BACKEND: Final = "TRAINSHED_TORCH_BACKEND"

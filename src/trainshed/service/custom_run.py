@@ -13,7 +13,7 @@ from trainshed.model.roles import Dialect
 from trainshed.service import flag_values
 from trainshed.service.documents import read_one
 from trainshed.service.judging import Accepted, Rulebook, accept, judge, unjudged
-from trainshed.service.local_program import LocalProgram, installed_in, program_of
+from trainshed.service.local_program import LocalProgram, installed_in, is_reducer, program_of
 from trainshed.service.merging import Merged, put, spelled
 from trainshed.service.pool_flags import Pool, camel_keys, parse_pools, spread, wire_pool, worder
 from trainshed.storage.buckets import SCHEME
@@ -110,7 +110,16 @@ def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     if program.command or args or command:
         pools = installed_in([camel_keys(pool) for pool in pools], program)
     if args:
-        pools = spread(pools, "args", args, "containerSpec", "pythonPackageSpec")
+        pools = _told(pools, "args", args, "containerSpec", "pythonPackageSpec")
     if command:
-        pools = spread(pools, "command", command, "containerSpec")
+        pools = _told(pools, "command", command, "containerSpec")
     return pools
+
+
+def _told(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
+    """The words of the command line are for those who train, and not for their reducers."""
+    found = spread(pools, key, value, *specs)
+    return [
+        pool if is_reducer(index, pool) else changed
+        for index, (pool, changed) in enumerate(zip(pools, found, strict=True))
+    ]

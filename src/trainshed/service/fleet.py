@@ -10,7 +10,6 @@ from trainshed.launch.devices import GPU_PREFIX
 from trainshed.model.explanation import Reason
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
-from trainshed.model.roles import Role
 from trainshed.placement.possible import Possible
 from trainshed.placement.request import QuotaRule
 from trainshed.store.base import Work
@@ -21,9 +20,8 @@ SEEN_S_MAX = 1.0
 
 
 def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
-    """What must be free at once.  Reducers are not launched yet, so they ask for nothing."""
-    rows = [row for row in cluster if row.role is not Role.REDUCER]
-    return JobDemand(region=region, groups=tuple(_group(row) for row in rows))
+    """What must be free at once."""
+    return JobDemand(region=region, groups=tuple(_group(row) for row in cluster))
 
 
 def _group(row: ClusterRow) -> GroupDemand:

@@ -104,6 +104,7 @@ class JobService:
             demand=admitted.demand,
             creator=creator,
             notes=admitted.notes,
+            told=admitted.told,
             retry_key=retry_key,
             running_s_max=admitted.limits.running_s_max,
             waiting_s_max=admitted.limits.waiting_s_max,

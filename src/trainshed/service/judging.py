@@ -17,13 +17,14 @@ from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
 from trainshed.service.catalogs import catalog_for
 from trainshed.service.merging import Merged
+from trainshed.service.reduction_plan import RULE, Prediction, predicted, with_gain
 from trainshed.service.wording import Say, in_words
 from trainshed.wire import detect
 from trainshed.wire.parsed import Parsed
 
 #: Rules that do not keep a job from running on one's own machine: nothing crosses a network here,
 #: and what Google has retired may still stand in the rack (decision 0004).
-ONLY_ADVICE = frozenset({"reducer-bandwidth", "accelerator-retired", "runtime-retired"})
+ONLY_ADVICE = frozenset({RULE, "accelerator-retired", "runtime-retired"})
 
 #: Keys that make an ml v1 job one about software too, in any spelling.  Modules and packages do
 #: not: they come by flag for most files, with a runtime version that is this machine's business.
@@ -68,6 +69,11 @@ class Verdict:
         return cluster_of(self.question) if self.question else ()
 
     @property
+    def reduction(self) -> Prediction | None:
+        """What the job's reducers are worth; None without any, or where nobody knows."""
+        return predicted(self.question) if self.question else None
+
+    @property
     def over_quota(self) -> tuple[Violation, ...]:
         """What a valid job would use beyond the default quota (R9)."""
         found = quota.check(self.question) if self.question else ()
@@ -92,7 +98,8 @@ def judge(
         return Verdict(violations=tuple(found), say=say)
     question = ask(parsed.spec, merged, rulebook)
     named = {v.field for v in found}
-    found += (v for v in in_words(check(question), say) if v.field not in named)
+    broken = (with_gain(v, question) for v in check(question))
+    found += (v for v in in_words(broken, say) if v.field not in named)
     return Verdict(violations=tuple(found), question=question, say=say)
 
 
@@ -105,6 +112,8 @@ class Accepted:
     say: Say
     advice: tuple[str, ...] = ()
     """What is wrong with the job elsewhere and does not matter on one machine."""
+    reduction: Prediction | None = None
+    """What its reducers are worth: told apart from the advice, which says nothing of them."""
 
 
 def accept(verdict: Verdict, dialect: Dialect | None = None) -> Accepted:
@@ -117,7 +126,8 @@ def accept(verdict: Verdict, dialect: Dialect | None = None) -> Accepted:
         spec=equipped(verdict.question),
         cluster=verdict.cluster,
         say=verdict.say,
-        advice=tuple(f"{v.field}: {v.message}." for v in verdict.violations),
+        advice=tuple(f"{v.field}: {v.message}." for v in verdict.violations if v.rule != RULE),
+        reduction=verdict.reduction,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import FOLDER, under
@@ -29,13 +30,13 @@ from trainshed.service.local_run import (
     HOST,
     in_environment,
     loopback_addresses,
-    without_reducers,
 )
 from trainshed.service.mounts import mounted, with_real_paths
 from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
+from trainshed.service.reducers import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.service.trainer_library import TrainerLibrary
+from trainshed.service.trainer_library import LIBRARY, TrainerLibrary
 from trainshed.storage.buckets import SCHEME, Buckets
 from trainshed.storage.folders import make_all
 from trainshed.store.base import StoreBase
@@ -46,8 +47,6 @@ WORK = "work"
 #: The folder of an attempt in which its programs report metrics, and the primary's file there.
 METRICS = "hypertune"
 METRIC_FILE = "output.metrics"
-#: The folder beside those of the jobs in which the trainer library is shown.
-LIBRARY = "trainer-library"
 
 PYTHON_WORD = "python"
 
@@ -84,11 +83,12 @@ class Launching:
             raise EngineFault(str(fault)) from fault
 
     def _plan(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
-        asked = without_reducers(self._store.expanded(record.uid))
+        asked = self._store.expanded(record.uid)
         found = self._stand_ins(asked)
         contained = in_containers(found)
         spec, mount_notes = with_real_paths(asked, self._buckets, contained)
-        work = self._jobs_dir / str(record.uid) / str(attempt) / WORK
+        home = AttemptFolder(self._jobs_dir / str(record.uid) / str(attempt))
+        work = Path(home.path, WORK)
         make_all([work, *self._folders(spec)])
         project, number = self._store.project(record.job.project)
         plan = compose(
@@ -114,7 +114,7 @@ class Launching:
             *placing_notes(plan.replicas, seats, nodes),
             *plan.notes,
         )
-        return replace(
+        plan = replace(
             plan,
             environment=_needed(plan),
             replicas=tuple(self._here(replica, found) for replica in replicas),
@@ -124,6 +124,7 @@ class Launching:
             checkpoints=tuple(self._checkpoints(spec, record.uid, attempt)),
             metrics=self._metrics(spec, plan),
         )
+        return with_token(plan, Path(home.shared))
 
     def _metrics(self, spec: JobSpec, plan: LaunchPlan) -> MetricsPlan | None:
         """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19)."""
@@ -190,8 +191,8 @@ class Launching:
 
     def _here(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
         """A replica's command with its own interpreter, whose programs are found before others."""
-        if replica.container:
-            return replica
+        if replica.container or replica.role is Role.REDUCER:
+            return started_here(replica)
         stand_in = found[replica.role]
         first, *rest = in_environment(replica.argv)
         is_other = stand_in.python != found[Role.PRIMARY].python
@@ -207,7 +208,7 @@ class Launching:
 
 def _needed(plan: LaunchPlan) -> Environment:
     """What is installed on the machine: nothing where each container installs its own."""
-    if all(replica.container for replica in plan.replicas):
+    if all(replica.container or replica.role is Role.REDUCER for replica in plan.replicas):
         return replace(plan.environment, packages=())
     return plan.environment
 

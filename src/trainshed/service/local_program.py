@@ -81,7 +81,7 @@ def installed_in(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
     if not program.command:
         return list(pools)
     return [
-        pool if not pool or _is_reducer(index, pool) else _with(pool, program)
+        pool if not pool or is_reducer(index, pool) else _with(pool, program)
         for index, pool in enumerate(pools)
     ]
 
@@ -96,7 +96,8 @@ def _with(pool: Pool, program: LocalProgram) -> Pool:
     return {**kept, "containerSpec": {**own, **container, **started}}
 
 
-def _is_reducer(index: int, pool: Pool) -> bool:
+def is_reducer(index: int, pool: Pool) -> bool:
+    """Whether a pool runs our own program, which takes nothing from the command line (R16)."""
     image: Any = (pool.get("containerSpec") or {}).get("imageUri")
     return index == REDUCER_POOL and isinstance(image, str) and is_reduction_server(image)
 

@@ -5,19 +5,22 @@ and hands the plan to the local engine.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainshed.engines.base import Outcome, OutputSink
-from trainshed.engines.local.ports import free_ports
+from trainshed.engines.local.ports import free_runs
 from trainshed.engines.local.run import run
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
+from trainshed.launch.reduction_env import has_reducers, procs_of
 from trainshed.model.faults import Fault
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.service.programs import Source, environment_of
+from trainshed.service.reducers import started_here
 from trainshed.service.wording import Say, in_words, one_a_field
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
@@ -92,7 +95,7 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
     Raises Fault in the caller's words when a group has nothing to run, UsageFault for a package or
     a place that cannot be, EngineFault when a port is taken.
     """
-    spec = job.spec if for_print else without_reducers(job.spec)
+    spec = job.spec
     _check_directories(spec, job.say)
     addresses = (
         google_addresses(spec, job.job_id)
@@ -145,14 +148,23 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
 def start(prepared: Prepared, host: Host, sink: OutputSink) -> Outcome:
     """Make the folders and run the plan to its end.  Raises EngineFault."""
     make_all(prepared.folders)
-    return run(prepared.plan, sink=sink, cache_dir=host.cache_dir)
+    with _reducing(prepared.plan, host) as plan:
+        return run(plan, sink=sink, cache_dir=host.cache_dir)
+
+
+def _reducing(plan: LaunchPlan, host: Host) -> AbstractContextManager[LaunchPlan]:
+    if not has_reducers(plan):
+        return nullcontext(plan)
+    # what it imports takes longer than most jobs need to start
+    from trainshed.service.local_reduction import reducing  # noqa: PLC0415  # see above
+
+    return reducing(plan, host.python, host.buckets.root.parent)
 
 
 def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     """What a job asked for and will not get on this machine, a sentence each."""
     programs = [group.program for group in job.spec.groups if group.program]
     found = [*job.advice]
-    found += left_out(job.spec)
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
     if has_container and not job.is_local_program:
         found.append(f"A local run starts no containers: their commands run in {host.python}.")
@@ -165,29 +177,17 @@ def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
     return tuple(found)
 
 
-def left_out(spec: JobSpec) -> tuple[str, ...]:
-    """What is said of a pool that ``without_reducers`` drops."""
-    reducers = spec.group(Role.REDUCER)
-    if reducers is None:
-        return ()
-    return (f"The Reduction Server pool ({reducers.count}) is left out: there is no reducer yet.",)
-
-
-def without_reducers(spec: JobSpec) -> JobSpec:
-    """The job as it is launched."""
-    return replace(spec, groups=tuple(g for g in spec.groups if g.role is not Role.REDUCER))
-
-
 def loopback_addresses(
     spec: JobSpec, start_port: int | None = None
 ) -> dict[tuple[Role, int], Address]:
-    """A port for every replica, and one more where the primary is met (torch, JAX).
+    """A port for every process of every replica, and one more where the primary is met.
 
     Raises EngineFault when a port is taken.
     """
     counts: Mapping[Role, int] = {group.role: group.count for group in spec.groups}
     keys = [(role, index) for role in PORT_ORDER for index in range(counts.get(role, 0))]
-    *ports, meeting_port = free_ports(len(keys) + 1, start=start_port)
+    widths = [procs_of(spec) if role is Role.REDUCER else 1 for role, _ in keys]
+    *ports, meeting_port = free_runs((*widths, 1), start=start_port)
     return {
         key: Address(host=HOST, port=port, rendezvous_port=meeting_port)
         for key, port in zip(keys, ports, strict=True)
@@ -215,6 +215,8 @@ def in_environment(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _startable(replica: ReplicaPlan, job: LocalJob) -> ReplicaPlan:
+    if replica.role is Role.REDUCER:
+        return started_here(replica)
     gpu_count = job.any_gpu_count if replica.role is Role.PRIMARY else 0
     return replace(
         replica,

@@ -86,6 +86,7 @@ class PipelineService:
             demand=admitted.demand,
             creator=creator,
             notes=(*admitted.notes, *_model_notes(envelope, admitted.spec)),
+            told=admitted.told,
             retry_key=retry_key,
             running_s_max=admitted.limits.running_s_max,
             waiting_s_max=admitted.limits.waiting_s_max,

@@ -10,9 +10,15 @@ from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.catalogs import catalog_for
+from trainshed.service.reduction_plan import ONE_MACHINE
 
 #: The memory of machine types is printed in GB and meant in GiB.
 _GIB: Final = 1 << 30
+
+#: The roles that exchange gradients.
+WORLD: Final = frozenset({Role.PRIMARY, Role.WORKER})
+#: Nodes that a sentence names.
+SHARED_MAX: Final = 8
 
 _Nodes = Mapping[tuple[Role, int], Node]
 
@@ -59,9 +65,26 @@ def _limited(replica: ReplicaPlan, machine: MachineType | None) -> ReplicaPlan:
 def placing_notes(
     replicas: Sequence[ReplicaPlan], seats: Sequence[Seat], nodes: Mapping[str, Node]
 ) -> tuple[str, ...]:
-    """Where a job gets other devices than it asked for, or none, a sentence each."""
+    """Where a job gets other devices or links than it asked for, or none, a sentence each."""
     found = _by_replica(seats, nodes)
-    return tuple(dict.fromkeys(note for replica in replicas for note in _notes(replica, found)))
+    notes = (note for replica in replicas for note in _notes(replica, found))
+    return tuple(dict.fromkeys((*notes, *_shared_links(seats))))
+
+
+def _shared_links(seats: Sequence[Seat]) -> Iterator[str]:
+    """Reducers gain by links of their own: one that it shares with a worker adds nothing."""
+    reducing = {seat.node for seat in seats if seat.role is Role.REDUCER}
+    working = {seat.node for seat in seats if seat.role in WORLD}
+    if not reducing:
+        return
+    if len(working) == 1 and reducing == working:
+        yield ONE_MACHINE
+    elif shared := sorted(reducing & working):
+        yield (
+            f"Reducers share the links of workers on {', '.join(shared[:SHARED_MAX])}"
+            f"{' and others' if len(shared) > SHARED_MAX else ''}: what they carry there is taken "
+            "from the workers, and the exchange gains less than predicted."
+        )
 
 
 def _notes(replica: ReplicaPlan, nodes: _Nodes) -> Iterator[str]:

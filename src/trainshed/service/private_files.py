@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Only its owner reads it.
@@ -21,6 +21,21 @@ _LOCK = "first-start.lock"
 
 def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
     """Put a file in its place, durably, instead of what may be there."""
+    with _draft(path, content, mode) as draft:
+        draft.replace(path)
+
+
+def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file in its place, durably, unless there is one: whoever comes first has its way."""
+    with _draft(path, content, mode) as draft:
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+        draft.unlink()
+
+
+@contextmanager
+def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """The complete file under another name, which is gone whatever happens."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     try:
@@ -29,7 +44,7 @@ def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
             file.write(content)
             file.flush()
             os.fsync(handle)
-        draft.replace(path)
+        yield draft
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -30,7 +30,10 @@ START: Final = (
 
 
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
-    """What every launched group runs in; None for an image that nothing stands in for."""
+    """What every group but the reducers runs in; None for an image that nothing stands in for.
+
+    Reducers run our own program, whatever their image is (``service.reducers``).
+    """
     groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
     programs = ((group.role, program_of(spec, group)) for group in groups)
     return {role: images.stand_in(program) for role, program in programs if program}

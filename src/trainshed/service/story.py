@@ -5,9 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.reduction_report import ACHIEVED, PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
+from trainshed.model.roles import Role
 from trainshed.model.status import JobState
+from trainshed.service.log_events import all_events
 from trainshed.service.native_trials import trial_json
 from trainshed.service.resource_names import job_name
 from trainshed.service.studies import trial_views
@@ -61,15 +64,20 @@ class Stories:
         return {name: value for name, value in found.items() if value is not None}
 
     def explain(self, project: str, job_id: str) -> Json:
-        """Why the job is where it is: a sentence, what blocks it, what would admit it."""
+        """Why the job is where it is: a sentence, what blocks it, what would admit it.
+
+        Of a job with reducers also what they are worth, predicted first and then achieved.
+        """
         record = self.find(project, job_id)
         status = record.job.status
         waiting = self._waiting(record)
+        reduction = self._reduction(record)
         return {
             "name": resource_name(record),
             "state": status.state.value,
             "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
+            **({"reduction": reduction} if reduction else {}),
         }
 
     def events(self, project: str, job_id: str, *, after: int = 0, limit: int = 1000) -> Json:
@@ -88,6 +96,13 @@ class Stories:
         if record.job.spec.is_study and not state.is_final and state is not JobState.CANCELLING:
             return study_sentence(self.store, record)
         return _sentence(record)
+
+    def _reduction(self, record: JobRecord) -> str | None:
+        """What its reducers came to in the newest attempt that told, else what was predicted."""
+        if record.job.spec.group(Role.REDUCER) is None:
+            return None
+        told = {e.kind: e.message for e in all_events(self.store, record.uid)}
+        return told.get(ACHIEVED, told.get(PLANNED))
 
     def _waiting(self, record: JobRecord) -> Json | None:
         if record.job.status.state is not JobState.QUEUED:

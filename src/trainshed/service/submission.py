@@ -13,6 +13,7 @@ from trainshed.admission import Scope
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
+from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Dialect
@@ -21,10 +22,11 @@ from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.fleet import demand_of
 from trainshed.service.images import Images
 from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, accept, judge
-from trainshed.service.local_run import left_out
 from trainshed.service.merging import Merged
+from trainshed.service.reduction_plan import Prediction
 from trainshed.service.refusing import invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
+from trainshed.store.records import NewEvent
 from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told
 from trainshed.wire.parsed import Parsed
 
@@ -49,12 +51,16 @@ class SubmitRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log."""
+    """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
+
+    ``told`` are the first sentences of its story.
+    """
 
     spec: JobSpec
     expanded: JobSpec
     demand: JobDemand
     notes: tuple[str, ...]
+    told: tuple[NewEvent, ...]
     limits: Limits
 
 
@@ -75,6 +81,7 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules.images),
+        told=_told(accepted.reduction),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
@@ -124,5 +131,14 @@ def _required(where: Field, rule: str, accepted: str) -> Violation:
 
 
 def _notes(accepted: Accepted, images: Images) -> tuple[str, ...]:
-    found = (*accepted.advice, *left_out(accepted.spec), *notes_of(accepted.spec, images))
+    found = (*accepted.advice, *notes_of(accepted.spec, images))
     return tuple(dict.fromkeys(found))
+
+
+def _told(reduction: Prediction | None) -> tuple[NewEvent, ...]:
+    """What its reducers are worth, at once: its summary is compared with this at the end."""
+    if reduction is None:
+        return ()
+    severity = {"severity": "WARNING"} if reduction.is_warning else {}
+    data = {**reduction.numbers, **severity}
+    return (NewEvent(kind=PLANNED, message=f"{reduction.sentence}.", data=data),)

@@ -152,9 +152,14 @@ def _insert(tx: Transaction, additions: Sequence[Addition]) -> set[int]:
     if not additions:
         return set()
     now_ns = tx.now_ns // codec.NS_PER_US * codec.NS_PER_US  # what a datetime can hold
-    times = {"create_ns": now_ns, "update_ns": now_ns, "last_stamp_ns": tx.now_ns}
+    times = {"create_ns": now_ns, "update_ns": now_ns}
     rows = [
-        {**a.job, **times, "deadline_ns": deadline_ns(now_ns, a.new.waiting_s_max)}
+        {
+            **a.job,
+            **times,
+            "last_stamp_ns": _last_stamp_ns(a, tx.now_ns),
+            "deadline_ns": deadline_ns(now_ns, a.new.waiting_s_max),
+        }
         for a in additions
     ]
     return add_new_rows(tx, JOBS, rows)
@@ -171,7 +176,13 @@ def _accepted(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
     accepted = NewEvent(
         kind="ACCEPTED", message=f"Job was accepted from {creator}.", data={"creator": creator}
     )
-    return event_rows(addition.uid, 0, now_ns, [accepted])
+    events = [accepted, *addition.new.told]
+    return event_rows(addition.uid, 0, _last_stamp_ns(addition, now_ns), events)
+
+
+def _last_stamp_ns(addition: Addition, now_ns: int) -> int:
+    """The stamp of the last event of a new job, whose first one happens now."""
+    return now_ns + len(addition.new.told)
 
 
 def _refuse(tx: Transaction, addition: Addition) -> AlreadyThere:

@@ -48,6 +48,8 @@ class NewJob:
     creator: str
     notes: tuple[str, ...] = ()
     """What the job is told at the head of its log."""
+    told: "tuple[NewEvent, ...]" = ()
+    """What its story tells of it, behind who has submitted it."""
     retry_key: str | None = None
     running_s_max: float | None = None
     """How long it may be RUNNING, all attempts together; None is no limit."""

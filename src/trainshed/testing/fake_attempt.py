@@ -14,6 +14,7 @@ from trainshed.engines.base import (
     Phase,
     ReplicaExit,
 )
+from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Seat
 from trainshed.model.stopping import StopOrder
 from trainshed.model.trials import Report
@@ -38,6 +39,8 @@ class Script:
     """From a notice to the end of all replicas; None: they have to be killed."""
     reports: tuple[tuple[float, Report], ...] = ()
     """(seconds after ready, report), in the order of time; those after the end never come."""
+    reduction: ReductionReport | None = None
+    """What its workers say of their exchanges, once it is over."""
     found: str = ""
     """What was found where reports are looked for (``engines.base.Measured``)."""
 
@@ -109,7 +112,11 @@ class FakeAttempt:
         """Vanish without a record, as a machine does that loses its power."""
         self._over_at = now
         self.ended = Observation(
-            key=self.key, phase=Phase.LOST, fault="the machine was lost", ran_s=ran_s
+            key=self.key,
+            phase=Phase.LOST,
+            fault="the machine was lost",
+            ran_s=ran_s,
+            reduction=self.script.reduction,
         )
         return self.ended
 
@@ -169,7 +176,9 @@ class FakeAttempt:
             last_words=text,
             interrupted=interrupted,
         )
-        self.ended = Observation(key=self.key, phase=Phase.ENDED, outcome=outcome)
+        self.ended = Observation(
+            key=self.key, phase=Phase.ENDED, outcome=outcome, reduction=self.script.reduction
+        )
         return self.ended
 
 

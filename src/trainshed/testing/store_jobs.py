@@ -36,6 +36,18 @@ class JobsContract:
         assert store.notes(record.uid) == ("no GPUs here",)
         assert kinds(store, record.uid) == ["ACCEPTED"]
 
+    def test_what_a_new_job_is_told_comes_behind_who_has_submitted_it(
+        self, store: StoreBase
+    ) -> None:
+        told = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
+        record = add(store, told=told)
+        store.add_event(record.uid, NewEvent(kind="THREE", message=""))
+        events = store.events(record.uid)
+        assert [event.kind for event in events] == ["ACCEPTED", "ONE", "TWO", "THREE"]
+        assert events[1].data == {"x": 1}
+        stamps = [event.stamp_ns for event in events]
+        assert stamps == sorted(set(stamps))
+
     def test_the_spec_to_launch_is_the_expanded_one(self, store: StoreBase) -> None:
         new = new_job(request='{"a": 1}', envelope='{"b": 2}')
         record, _ = store.add_job(new)

@@ -15,6 +15,15 @@ OLDEST = {"TensorFlow": "2.3", "PyTorch": "1.4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLinks:
+    """What exchanges gradients: the primary and the workers, and what their links carry, Gbit/s."""
+
+    hosts: int
+    slowest_gbps: float
+    total_gbps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
     """What the reducers have to match: total egress of workers and reducers, Gbit/s."""
 
@@ -24,19 +33,32 @@ class Sizing:
     reducers_min: int
 
 
+def worker_links(question: Question) -> WorkerLinks | None:
+    """The workers' side; None where a figure is unknown, or nobody works."""
+    groups = [group for group in _workers(question) if group.count > 0]
+    found = [(group.count, question.egress_gbps(group)) for group in groups]
+    known = [(count, gbps) for count, gbps in found if gbps]
+    if not known or len(known) < len(found):
+        return None
+    return WorkerLinks(
+        hosts=sum(count for count, _ in known),
+        slowest_gbps=min(gbps for _, gbps in known),
+        total_gbps=sum(count * gbps for count, gbps in known),
+    )
+
+
 def sizing(question: Question) -> Sizing | None:
     """Reducer against worker bandwidth; None without reducers, or where a figure is unknown."""
     reducer = question.spec.group(Role.REDUCER)
-    each = _egress(question, reducer) if reducer else None
-    workers = [(g, _egress(question, g)) for g in _workers(question)]
-    if not reducer or not each or any(gbps is None for _, gbps in workers):
+    each = question.egress_gbps(reducer) if reducer else None
+    workers = worker_links(question)
+    if not reducer or not each or not workers:
         return None
-    total = sum(group.count * (gbps or 0) for group, gbps in workers)
     return Sizing(
-        worker_gbps=total,
+        worker_gbps=workers.total_gbps,
         reducer_gbps=each * reducer.count,
         reducers=reducer.count,
-        reducers_min=reducers_needed(total, each),
+        reducers_min=reducers_needed(workers.total_gbps, each),
     )
 
 
@@ -97,11 +119,3 @@ def _bandwidth(question: Question, reducer: ReplicaGroup) -> Iterator[Violation]
         )
         accepted = f"{size.reducers_min} or more"
         yield broken(reducer, Field.COUNT, "reducer-bandwidth", message, accepted)
-
-
-def _egress(question: Question, group: ReplicaGroup) -> float | None:
-    machine, device = question.machine(group), question.device(group)
-    if machine is None:
-        return None
-    name, count = (device.enum_name, device.count) if device else (None, 0)
-    return question.catalog.egress_gbps(machine, name, count)

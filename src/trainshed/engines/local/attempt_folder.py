@@ -134,6 +134,11 @@ class AttemptFolder:
         """Where reports were looked for and what was there, for people."""
         return self._at("reports-found.json")
 
+    @property
+    def reduction(self) -> str:
+        """What the worker of rank 0 says of the job's exchanges of gradients."""
+        return f"{self.shared}/reduction.json"
+
     def progress(self, task_name: str) -> str:
         """The file that a replica touches as a sign of progress."""
         return f"{self.shared}/{task_name}"
@@ -173,14 +178,14 @@ class AttemptFolder:
     def holder(self) -> Identity | None:
         """Who has taken the lock last, if that can be read."""
         try:
-            return Identity(*_read_json(self.lock))
+            return Identity(*read_json(self.lock))
         except (OSError, ValueError, TypeError):
             return None
 
     def stop_order(self) -> Order | None:
         """The order to stop, if it was given.  Raises OSError, ValueError or TypeError."""
         try:
-            found = _read_json(self.order)
+            found = read_json(self.order)
         except FileNotFoundError:
             return None
         return Order(**found)
@@ -223,7 +228,7 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
         sync_folder(folder)
 
 
-def _read_json(path: str) -> Any:
+def read_json(path: str) -> Any:
     """What a small file says.  Raises OSError or ValueError.
 
     Programs of the job may have put anything in its place: a FIFO must not make us wait, nor a

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import AttemptKey, Observation, Phase
-from trainshed.engines.local import asking, fencing, identity, telling
+from trainshed.engines.local import asking, fencing, identity, reduced, telling
 from trainshed.engines.local.attempt_folder import AttemptFolder, Order
 from trainshed.engines.local.records import Known, decided_outcome, outcome_of
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
@@ -62,8 +62,8 @@ class Attempt:
         """What can be proven now.  Raises what reading a folder can raise."""
         self.known.read(self.folder.records)
         if self.known.ended is None and not self._lives():
-            return self._without_supervisor(sweeper)
-        return telling.told(self.key, self.known)
+            return reduced.with_report(self._without_supervisor(sweeper), self.folder)
+        return reduced.with_report(telling.told(self.key, self.known), self.folder)
 
     def _lives(self) -> bool:
         return self.is_running() or fencing.lives(self.folder, self.known.began)

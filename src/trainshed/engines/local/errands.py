@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.base import AttemptKey
-from trainshed.engines.local import replica_env
+from trainshed.engines.local import reduced, replica_env
 from trainshed.engines.local.attempt_folder import AttemptFolder
 from trainshed.engines.local.containers.handing_over import hand_over
 from trainshed.engines.local.containers.runtime import Runtime
@@ -98,7 +98,7 @@ def _process(
         role=replica.role.value,
         index=replica.index,
         argv=argv,
-        env={**env, **_contract(site, replica)},
+        env={**env, **_contract(site, plan, replica)},
         cwd=plan.cwd or site.folder.work,
         trial=replica.env.get(_TRIAL, ""),
         limits=Limits(memory_bytes=replica.memory_bytes_max, cpus=replica.cpus_max),
@@ -117,7 +117,7 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
         binds=plan.binds,
         shown=(site.folder.shared, *_metric_folders(site, plan)),
     )
-    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, replica)}
+    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, plan, replica)}
     start = replica_start(
         site.runtime,
         replica,
@@ -155,9 +155,10 @@ def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
     return tuple(each for each in folders if each.startswith(f"{site.folder.path}/"))
 
 
-def _contract(site: Site, replica: ReplicaPlan) -> dict[str, str]:
+def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
     """What every replica is told of its attempt (``model.trainer_contract``)."""
     return {
+        **reduced.report_env(plan, replica, site.folder.reduction),
         **_mark(site),
         trainer_contract.ATTEMPT: str(site.key.attempt),
         trainer_contract.TASK: replica.task_name,

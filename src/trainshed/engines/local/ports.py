@@ -1,5 +1,7 @@
 """Ports of the loopback for the replicas of one job: distinct, and free at this moment.
 
+A replica of several processes has several neighbouring ports, of which it is told the first.
+
 Nothing can reserve a port for another program, so ports are looked for below the range that the
 kernel hands to outgoing connections: there, nobody takes one by accident between now and the
 moment when the replica binds it.
@@ -7,7 +9,7 @@ moment when the replica binds it.
 
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from trainshed.model.faults import EngineFault
@@ -18,12 +20,23 @@ _TRIES = 2000
 
 
 def free_ports(count: int, start: int | None = None) -> tuple[int, ...]:
-    """``count`` distinct ports that can be bound on the loopback now.
+    """``count`` distinct ports that can be bound on the loopback now, as ``free_runs`` finds them.
 
-    With ``start`` they are consecutive from there, as gcloud's ``--start-port`` promises
+    Raises EngineFault.
+    """
+    return free_runs((1,) * count, start)
+
+
+def free_runs(widths: Sequence[int], start: int | None = None) -> tuple[int, ...]:
+    """The first of so many neighbouring ports for each width, all distinct and free now.
+
+    With ``start`` all are consecutive from there, as gcloud's ``--start-port`` promises
     (contracts/gcloud.md 9.1), and EngineFault names one that is taken.
     """
-    return _search(count) if start is None else _consecutive(count, start)
+    if start is None:
+        return _search(widths)
+    ports = _consecutive(sum(widths), start)
+    return tuple(ports[sum(widths[:place])] for place in range(len(widths)))
 
 
 def _consecutive(count: int, start: int) -> tuple[int, ...]:
@@ -41,14 +54,19 @@ def _consecutive(count: int, start: int) -> tuple[int, ...]:
     return ports
 
 
-def _search(count: int) -> tuple[int, ...]:
-    found: dict[int, None] = {}
+def _search(widths: Sequence[int]) -> tuple[int, ...]:
+    found: list[int] = []
+    run: list[int] = []
     for port in _candidates():
-        if len(found) == count:
+        if len(found) == len(widths):
             return tuple(found)
-        if port not in found and is_free(port):
-            found[port] = None
-    raise EngineFault(f"no {count} free ports between {_LOW} and {_HIGH}; see --start-port")
+        before = run if run[-1:] == [port - 1] else []
+        run = [*before, port] if is_free(port) else []
+        if len(run) == widths[len(found)]:
+            found.append(run[0])
+            run = []
+    message = f"no {sum(widths)} free ports between {_LOW} and {_HIGH}; see --start-port"
+    raise EngineFault(message)
 
 
 def _candidates() -> Iterator[int]:

@@ -11,6 +11,7 @@ from trainshed.engines.local.gpus import Share
 from trainshed.engines.local.prepared import Prepared
 from trainshed.engines.local.supervisor import Command
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
 
 #: Stands for the interpreter of the job's environment as the first word of a command.
 PYTHON_WORD = "python"
@@ -44,7 +45,9 @@ def _env(
 ) -> dict[str, str]:
     """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
     env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **share.env}
-    paths = [*prepared.python_path_entries, env.get("PYTHONPATH", "")]
+    # a reducer is our own program, which the job's packages must not change
+    entries = () if replica.role is Role.REDUCER else prepared.python_path_entries
+    paths = [*entries, env.get("PYTHONPATH", "")]
     if python_path := os.pathsep.join(filter(None, paths)):
         env["PYTHONPATH"] = python_path
     return env

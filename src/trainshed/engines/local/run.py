@@ -146,7 +146,10 @@ class _Conductor:
                 self._verdict = verdict.output_gone(self._delivery.broken)
             settle_s = 0.0 if self._verdict is None or self._verdict.exit_code else self._settle_s
             self._stop_at = time.monotonic() + settle_s
-        all_ended = len(self._exits) == len(self._plan.replicas)
+        all_ended = all(
+            index in self._exits or not verdict.ends_by_itself(replica.role.value)
+            for index, replica in enumerate(self._plan.replicas)
+        )
         if self._verdict is not None and (all_ended or time.monotonic() >= self._stop_at):
             self._stop(gang)
 

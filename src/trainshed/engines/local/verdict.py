@@ -14,8 +14,9 @@ from trainshed.engines.exit_status import SIGNAL_BASE
 
 _LAST_WORDS_MAX: Final = 200
 
-#: Roles (values of ``model.roles.Role``) that serve others and never end by themselves.
-SERVERS: Final = frozenset({"parameter_server", "reducer"})
+#: Roles, as values of ``model.roles.Role``.
+_PARAMETER_SERVER: Final = "parameter_server"
+_REDUCER: Final = "reducer"
 
 
 class Exit(Protocol):
@@ -87,7 +88,12 @@ def may_end_together(roles: Iterable[str]) -> bool:
     Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
     servers themselves.  ``roles`` are those of all replicas, as values of ``model.roles.Role``.
     """
-    return SERVERS.isdisjoint(roles)
+    return _PARAMETER_SERVER not in roles
+
+
+def ends_by_itself(role: str) -> bool:
+    """Whether a replica is waited for when the primary has ended: a reducer serves until told."""
+    return role != _REDUCER
 
 
 def message(verdict: Verdict, last_words: Mapping[str, str], how: str = "") -> str:

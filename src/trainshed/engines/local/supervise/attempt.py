@@ -16,7 +16,13 @@ from trainshed.engines.local.supervise.closing import Closing
 from trainshed.engines.local.supervise.ending import Ending
 from trainshed.engines.local.supervise.errand import Errand
 from trainshed.engines.local.supervise.facts import Facts
-from trainshed.engines.local.supervise.judging import STOPPED_EARLY, Judge, failed, settle_s
+from trainshed.engines.local.supervise.judging import (
+    STOPPED_EARLY,
+    Judge,
+    failed,
+    have_settled,
+    settle_s,
+)
 from trainshed.engines.local.supervise.ladder import Cage
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.output import Output
@@ -180,7 +186,7 @@ class Attempt:
         return self._go(self._settling)
 
     def _settling(self) -> bool:
-        is_over = self.replicas.have_ended() or self._loop.now() >= self._settled_s
+        is_over = have_settled(self.errand, self.replicas) or self._loop.now() >= self._settled_s
         return (is_over or self._order is not None) and self._go(self._deciding)
 
     def _deciding(self) -> bool:

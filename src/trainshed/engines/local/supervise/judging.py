@@ -58,6 +58,12 @@ class Judge:
         return True
 
 
+def have_settled(errand: Errand, replicas: Replicas) -> bool:
+    """Whether nobody lives any more who ends by itself."""
+    living = (errand.replicas[index] for index in replicas.living)
+    return not any(verdict.ends_by_itself(replica.role) for replica in living)
+
+
 def settle_s(errand: Errand, found: Verdict) -> float:
     """How long the others may take to end by themselves, in seconds."""
     roles = (replica.role for replica in errand.replicas)

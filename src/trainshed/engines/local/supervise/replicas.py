@@ -92,10 +92,6 @@ class Replicas:
         """How a replica ended, with the memory that it used; empty while it lives."""
         return self._hows.get(task_name, "")
 
-    def have_ended(self) -> bool:
-        """Whether none of them lives."""
-        return not self.living
-
     def usage(self, index: int) -> Usage:
         """What one of them uses now."""
         return self._cage.usage(index)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: When a program that means to resume has opened what it resumes from.
 CHECKPOINT_S: Final = 60.0
+#: A value of ``model.roles.Role``.
+REDUCER: Final = "reducer"
 _LOOKS: Final = 10
 _LOOK_S_MIN: Final = 0.1
 
@@ -62,6 +64,9 @@ class Watching:
         if self._errand.hang.after_s is not None:
             now = self._loop.now()
             self._hangs = HangWatch(self._errand.hang.after_s, self._files, now)
+            for index, replica in enumerate(self._errand.replicas):
+                if replica.role == REDUCER:  # waits while others compute; they show what hangs
+                    self._hangs.ended(index)
             self._look_again(self._errand.hang.after_s)
         if self._checkpoints is not None:
             self._loop.after(CHECKPOINT_S, self._judge_checkpoints)

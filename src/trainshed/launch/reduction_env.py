@@ -1,0 +1,137 @@
+"""What the replicas of a job with a Reduction Server are told, and how its reducers are started.
+
+Primary, workers and reducers get the address of every reducer process.  What proves that they
+belong to one job, and where the achieved rates are written, are files of one attempt: whoever
+starts it adds their paths, so that no plan that is printed or stored holds a secret.
+
+The program of a reducer is ours (R16), so its container's command and args say nothing to it; its
+env may set what the program is started with (``SETTINGS``).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from trainshed.launch.context import Context, Variables
+from trainshed.model import trainer_contract
+from trainshed.model.job import JobSpec, Program
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.roles import Role
+
+#: Who takes part in a reduction; an evaluator never does.
+TOLD: Final = frozenset({Role.PRIMARY, Role.WORKER, Role.REDUCER})
+
+#: The program of a reducer, by the name of its console script.
+PROGRAM: Final = "trainshed-reducer"
+#: A reducer of ours ends with its job, however long its workers load data before they reduce.
+_ARGV: Final = (PROGRAM, "--idle-timeout", "0")
+
+PROCS: Final = "TRAINSHED_REDUCER_PROCS"
+
+
+class Setting(NamedTuple):
+    """What a variable of the reducers' container becomes, and which values it may have."""
+
+    flag: str
+    pattern: str
+    accepted: str
+
+
+#: Variables in the env of the third pool's container that a reducer is started with.  One process
+#: a reducer unless the job says otherwise: its threads sum on several cores, and on a machine that
+#: it shares with workers more processes would take the cores from them.
+SETTINGS: Final[Mapping[str, Setting]] = {
+    PROCS: Setting("--procs", r"[1-9]|[12][0-9]|3[0-2]", "1 to 32"),
+    "TRAINSHED_REDUCER_MAX_MEMORY": Setting(
+        "--max-memory", r"[1-9][0-9]{0,17}[KMGT]?", "bytes, or a number with K, M, G or T"
+    ),
+    "TRAINSHED_REDUCER_TIMEOUT": Setting("--timeout", r"[1-9][0-9]{0,5}", "seconds"),
+}
+
+
+def variables(context: Context, role: Role, _index: int) -> Variables:
+    """Give TRAINSHED_REDUCERS to those who take part, where a job has reducers."""
+    if role not in TOLD or context.spec.group(Role.REDUCER) is None:
+        return {}
+    return {trainer_contract.REDUCERS: ",".join(addresses(context))}
+
+
+def addresses(context: Context) -> Iterator[str]:
+    """List ``host:port`` of every process of every reducer: ports count up from a reducer's own."""
+    procs = procs_of(context.spec)
+    group = context.spec.group(Role.REDUCER)
+    for index in range(group.count if group else 0):
+        first = context.addresses[Role.REDUCER, index]
+        yield from (replace(first, port=first.port + proc).text for proc in range(procs))
+
+
+def procs_of(spec: JobSpec) -> int:
+    """Give the number of processes of each reducer: each needs a port of its own."""
+    group = spec.group(Role.REDUCER)
+    return int(_settings(group.program if group else None).get(PROCS, "1"))
+
+
+def argv_of(program: Program | None) -> tuple[str, ...]:
+    """Give the command line of a reducer: no secret and no address is in it."""
+    given = _settings(program).items()
+    return (*_ARGV, *(word for name, value in given for word in (SETTINGS[name].flag, value)))
+
+
+def notes_of(spec: JobSpec) -> Iterator[str]:
+    """Say what of the reducers' container is not used, and how workers come to use reducers."""
+    group = spec.group(Role.REDUCER)
+    if group is None:
+        return
+    yield from _unused(group.program)
+    if not any(_chooses(spec, role) for role in (Role.PRIMARY, Role.WORKER)):
+        yield (
+            f"The reducers serve workers that choose them: with {trainer_contract.TORCH_BACKEND}="
+            'reduction in the env of their container, or with the torch backend "reduction".'
+        )
+
+
+def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
+    """Give the path of the attempt's secret to those who take part."""
+    told = {trainer_contract.REDUCTION_TOKEN_FILE: path}
+    replicas = tuple(
+        replace(each, env={**each.env, **told}) if each.role in TOLD else each
+        for each in plan.replicas
+    )
+    return replace(plan, replicas=replicas)
+
+
+def has_reducers(plan: LaunchPlan) -> bool:
+    """Whether an attempt needs a secret at all."""
+    return any(replica.role is Role.REDUCER for replica in plan.replicas)
+
+
+def _settings(program: Program | None) -> dict[str, str]:
+    """The settings of a reducer that can be read; the last of one name counts."""
+    given = program.env if program else ()
+    return {
+        name: value
+        for name, value in given
+        if name in SETTINGS and re.fullmatch(SETTINGS[name].pattern, value)
+    }
+
+
+def _unused(program: Program | None) -> Iterator[str]:
+    if program is None:
+        return
+    strange = any(name not in SETTINGS for name, _ in program.env)
+    if program.command or program.args or strange:
+        yield (
+            f"The reducers run {PROGRAM}: of the command, args and env of their container only "
+            f"{', '.join(SETTINGS)} are used."
+        )
+    known = _settings(program)
+    for name, value in program.env:
+        if name in SETTINGS and name not in known:
+            yield f"{name}={value} is ignored: it may be {SETTINGS[name].accepted}."
+
+
+def _chooses(spec: JobSpec, role: Role) -> bool:
+    group = spec.group(role)
+    env = group.program.env if group and group.program else ()
+    return trainer_contract.TORCH_BACKEND in dict(env)

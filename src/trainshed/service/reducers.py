@@ -1,0 +1,47 @@
+"""How the reducers of an attempt are run on this machine, and the secret that they share (R16).
+
+A reducer is our own program, so it runs in the interpreter that runs us, whatever its image is, and
+in no container.  The secret is made for one attempt and kept in a file: arguments, launch plans and
+stored documents never have it.
+"""
+
+import secrets
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from trainshed.launch.reduction_env import has_reducers, with_token_file
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
+from trainshed.service.private_files import PRIVATE, PUBLIC, write_first
+
+#: What is sent for the name of the program: our interpreter, which looks for modules among its own
+#: packages and not in the folder of the job (-P).
+_COMMAND: Final = (sys.executable, "-P", "-m", "trainshed.reduction")
+_TOKEN_BYTES: Final = 32
+_TOKEN_FILE: Final = "reduction-token"  # noqa: S105  # a name, no secret
+_FOLDER_MODE: Final = 0o700
+
+
+def started_here(replica: ReplicaPlan) -> ReplicaPlan:
+    """A replica that is a reducer, with the command that starts it; others as they are."""
+    if replica.role is not Role.REDUCER:
+        return replica
+    return replace(replica, argv=(*_COMMAND, *replica.argv[1:]))
+
+
+def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:
+    """The plan of an attempt whose replicas know its secret, if they share one.
+
+    The file is made in ``folder``, which containers of the attempt see too.  An attempt that is
+    planned again keeps its secret: its replicas may run already.  Raises OSError.
+    """
+    if not has_reducers(plan):
+        return plan
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    path = folder / _TOKEN_FILE
+    # containers run as other users; nobody else gets into the folders of attempts
+    mode = PUBLIC if any(replica.container for replica in plan.replicas) else PRIVATE
+    write_first(path, secrets.token_hex(_TOKEN_BYTES).encode(), mode)
+    return with_token_file(plan, str(path))

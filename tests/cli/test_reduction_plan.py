@@ -1,0 +1,213 @@
+"""``reduction plan``, and what ``validate`` and a local run say of reducers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from golden import check_golden
+from planning.test_achieved import DOCUMENT
+
+GOLDEN = Path(__file__).parent.parent / "golden/cli"
+PLAN = ("reduction", "plan")
+V100 = {"machineType": "n1-highmem-96", "acceleratorType": "NVIDIA_TESLA_V100",
+        "acceleratorCount": 8}  # fmt: skip
+REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+FLAGS = ("--worker-machine-type", "n1-highmem-96", "--worker-count", "5",
+         "--worker-accelerator", "count=8,type=nvidia-tesla-v100")  # fmt: skip
+ML = {"trainingInput": {"scaleTier": "CUSTOM", "region": "us-central1",
+                        "masterType": "n1-standard-16", "workerType": "n1-standard-16",
+                        "workerCount": 3}}  # fmt: skip
+#: A trainer that reports as the client of rank 0 does.
+REPORTS = f"""
+import json, os
+with open(os.environ["TRAINSHED_REDUCTION_REPORT"], "w") as file:
+    json.dump({DOCUMENT!r}, file)
+"""
+
+
+def pool(machine, count=1, image="img", **container):
+    return {
+        "machineSpec": machine,
+        "replicaCount": count,
+        "containerSpec": {"imageUri": image, **container},
+    }
+
+
+def reducing(reducers, machine="n1-highcpu-16", workers=4, **container):
+    return {
+        "workerPoolSpecs": [
+            pool(V100, **container),
+            pool(V100, workers, **container) if workers else {},
+            pool({"machineType": machine}, reducers, REDUCTION_IMAGE),
+        ]
+    }
+
+
+def test_a_file_s_reducers_stand_among_others_and_beside_the_right_number(trainshed, written):
+    found = trainshed(*PLAN, "--config", written("job.json", reducing(8)))
+    assert found.code == 0
+    check_golden(GOLDEN / "reduction_plan.txt", found.out)
+
+
+def test_the_page_of_the_command_line_shows_it_as_it_is():
+    shown, _, _ = (GOLDEN / "reduction_plan.txt").read_text().partition("\n\n8 reducers")
+    page = Path(__file__).parents[2] / "docs/reference/command-line.md"
+    assert shown in page.read_text()
+
+
+def test_flags_say_the_same_as_a_file(trainshed, written):
+    name = written("job.json", reducing(8))
+    of_file = trainshed(*PLAN, "--config", name, "--format", "json").json
+    of_flags = trainshed(*PLAN, *FLAGS, "--reducer-count", "8", "--format", "json").json
+    assert of_flags == of_file
+    assert (of_file["asked"], of_file["sufficient"], of_file["break_even"]) == (8, 16, 10)
+    assert [each["reducers"] for each in of_file["options"]] == [0, 4, 8, 12, 16]
+    assert of_file["options"][-1]["gain"] == pytest.approx(1.6)
+    assert "16 would match them" in of_file["text"]
+
+
+def test_flags_win_over_the_file(trainshed, written):
+    words = (*PLAN, "--config", written("job.json", reducing(8)), "--format", "json")
+    found = trainshed(*words, "--reducer-count", "20", "--reducer-machine-type", "n2-highcpu-80")
+    assert found.json["asked"] == 20
+    assert found.json["reducers"]["machine_type"] == "n2-highcpu-80"
+    other = trainshed(*words, "--worker-machine-type", "a2-megagpu-16g", "--worker-count", "8")
+    assert other.json["sufficient"] == 25
+
+
+def test_owners_name_their_own_links_and_no_price_is_made_up(trainshed):
+    words = ("--worker-count", "4", "--worker-gbps", "0.2", "--reducer-gbps", "0.2")
+    found = trainshed(*PLAN, *words)
+    check_golden(GOLDEN / "reduction_plan_own_links.txt", found.out)
+    as_json = trainshed(*PLAN, *words, "--format", "json").json
+    assert as_json["reducers"] == {"machine_type": None, "gbps": 0.2, "price": None}
+    assert {each["usd_hour"] for each in as_json["options"]} == {None}
+    assert as_json["asked"] is None
+
+
+def test_a_job_of_ai_platform_has_workers_too(trainshed, written):
+    found = trainshed(*PLAN, "--config", written("config.json", ML))
+    assert found.code == 0, found.err
+    assert found.out.startswith("workers   4 x n1-standard-16: 32 Gbit/s each, 128 together\n")
+
+
+def test_mixed_workers_go_at_the_pace_of_the_slowest(trainshed, written):
+    mixed = {**ML["trainingInput"], "workerType": "n1-standard-4"}
+    found = trainshed(*PLAN, "--config", written("config.json", {"trainingInput": mixed}))
+    assert "1 x n1-standard-16, 3 x n1-standard-4: 10 Gbit/s the slowest, 62 together" in found.out
+
+
+def test_the_size_of_the_gradient_changes_times_and_no_gain(trainshed):
+    small, large = (
+        trainshed(*PLAN, *FLAGS, "--gradient-mb", size, "--format", "json").json["options"]
+        for size in ("64", "640")
+    )
+    assert [each["gain"] for each in small] == [each["gain"] for each in large]
+    assert [each["seconds"] * 10 for each in small] == pytest.approx(
+        [each["seconds"] for each in large]
+    )
+
+
+def test_the_price_is_the_region_s(trainshed):
+    found = trainshed(*PLAN, *FLAGS, "--region", "europe-west4", "--format", "json").json
+    assert found["reducers"]["price"]["region"] == "europe-west4"
+    assert found["options"][-1]["usd_hour"] == pytest.approx(16 * 0.624)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "no workers: give --config, or --worker-count"),
+        (("--worker-count", "5"), "no workers: give --config"),
+        (("--worker-machine-type", "n1-highmem-96"), "--worker-count is missing"),
+        (("--worker-gbps", "10"), "--worker-count is missing"),
+        (("--worker-count", "0", "--worker-gbps", "1"), "'0' is not a number from 1 to"),
+        (("--worker-count", "x", "--worker-gbps", "1"), "'x' is not a number from 1 to"),
+        (("--worker-count", "2", "--worker-gbps", "nan"), "'nan' is not a number from 0.001"),
+        (("--worker-count", "2", "--worker-gbps", "1e400"), "'1e400' is not a number"),
+        (("--worker-count", "2", "--worker-gbps", "1", "--gradient-mb", "-1"), "'-1' is not"),
+        (("--worker-count", "2", "--worker-machine-type", "n9"), "knows no machine type n9"),
+        (
+            ("--worker-count", "2", "--worker-gbps", "1", "--reducer-machine-type", "n9"),
+            "--reducer-machine-type: edition 2026-08 knows no machine type n9",
+        ),
+        ((*FLAGS[:-1], "count=8,type=nvidia-v9"), "there is no NVIDIA_V9; there are NVIDIA_TESLA"),
+        (("--worker-machine-type", "cloud-tpu", "--worker-count", "2"), "give --worker-gbps"),
+        (("--config", "none.yaml"), "cannot read none.yaml"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_clear_line(trainshed, words, text):
+    found = trainshed(*PLAN, *words)
+    assert (found.code, found.out) == (2, "")
+    assert text in found.err
+    assert found.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("pools", "field"),
+    [([{"machineSpec": {"machineTyp": "x"}}], "machineTyp"), ([], "workerPoolSpecs"),
+     ([{"replicaCount": 1}], "machineType"), ({"a": [7]}, "workerPoolSpecs")],
+)  # fmt: skip
+def test_a_file_that_names_no_machines_is_refused_as_such(trainshed, written, pools, field):
+    found = trainshed(*PLAN, "--config", written("job.json", {"workerPoolSpecs": pools}))
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("error: the job is refused")
+    assert field in found.err
+
+
+def test_a_file_whose_machines_nobody_knows_says_how_to_go_on(trainshed, written):
+    unknown = {"workerPoolSpecs": [pool({"machineType": "mine"}), pool({"machineType": "mine"}, 3)]}
+    name = written("job.json", unknown)
+    found = trainshed(*PLAN, "--config", name)
+    assert found.code == 2
+    assert "does not know the bandwidth of mine; give --worker-count and --worker-gbps" in found.err
+    rates = ("--worker-count", "4", "--worker-gbps", "10")
+    assert trainshed(*PLAN, "--config", name, *rates).code == 0
+
+
+def test_validate_names_the_number_that_suffices_and_what_it_gains(trainshed, written):
+    few = trainshed("validate", written("few.json", reducing(8)))
+    assert few.code == 1
+    assert (
+        "workerPoolSpecs[2].replicaCount: 8 reducers of n1-highcpu-16 carry 256 Gbit/s, the "
+        "workers 500: 16 would match them; with 8 the exchange is predicted at 1.31 times a ring, "
+        "with 16 at 1.60 (accepted: 16 or more)"
+    ) in few.out
+    name = written("enough.json", reducing(16))
+    enough = trainshed("validate", name)
+    assert enough.code == 0
+    assert enough.out.endswith(
+        "\n  reduction: 16 reducers of n1-highcpu-16 carry 512 Gbit/s, the workers 500: the "
+        "exchange is predicted at 1.60 times a ring\n"
+    )
+    (found,) = trainshed("validate", name, "--format", "json").json
+    assert found["reduction"]["gain"] == 1.6
+    assert found["reduction"]["text"].endswith("1.60 times a ring.")
+
+
+def test_validate_says_when_reducers_never_help(trainshed, written):
+    found = trainshed("validate", written("job.json", reducing(4, workers=0)))
+    assert found.code == 0
+    assert (
+        "reduction: 4 reducers of n1-highcpu-16 carry 128 Gbit/s, the workers 100; a single "
+        in (found.out)
+    )
+
+
+def test_a_local_run_hears_what_one_machine_means_and_ends_with_what_came_of_it(
+    trainshed, written, tmp_path
+):
+    (tmp_path / "task.py").write_text(REPORTS)
+    job = reducing(1, workers=0, command=["python", "task.py"])
+    words = ("ai", "custom-jobs", "local-run", "--config", written("job.json", job))
+    found = trainshed(*words)
+    assert found.code == 0, found.err
+    assert "a single worker host exchanges gradients with nobody" in found.err
+    assert "Workers and reducers are on one machine" in found.err
+    assert found.out.splitlines()[-1] == (
+        "Reduction: 1.43 times a ring of the same links; predicted 1.50 "
+        "(4 reducers, 812 rounds, 52 GB)."
+    )
+    as_json = trainshed(*words, "--format", "json")
+    assert json.loads(as_json.out)["reduction"]["gain"] == 1.431

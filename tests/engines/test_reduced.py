@@ -1,0 +1,92 @@
+"""The report of a job's exchanges: asked for where there are reducers, read when it is over."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, folder, marked, texts
+from engines.support import cluster, plan_of, python_replica
+from planning.test_achieved import DOCUMENT, REPORT
+from trainshed.engines.local.reduced import report_at
+from trainshed.launch.variables import UNSET
+from trainshed.model.roles import Role
+from trainshed.model.trainer_contract import REDUCTION_REPORT
+from trainshed.service.local_run import Prepared
+from trainshed.service.reduced import reporting
+
+TELL = f"import os; print(os.environ.get({REDUCTION_REPORT!r}, 'none'), flush=True)\n"
+WRITE = f"""
+import json, os
+with open(os.environ[{REDUCTION_REPORT!r}], "w") as file:
+    json.dump({DOCUMENT!r}, file)
+"""
+
+
+def with_reducer(primary, worker="pass"):
+    return [*cluster(primary, worker), python_replica(Role.REDUCER, 0, TELL)]
+
+
+def test_an_attempt_with_reducers_is_asked_for_a_report_which_is_seen_at_its_end(root, mark):
+    engine = engine_at(root)
+    engine.launch(KEY, plan_of(with_reducer(TELL + WRITE, TELL), mark), ())
+    assert ended(engine).reduction == REPORT
+    path = str(folder(root) / "progress" / "reduction.json")
+    assert texts(root) == texts(root, "worker-replica-0") == [path]
+    assert path not in texts(root, "reducer-replica-0")
+    assert engine_at(root).observe([KEY])[0].reduction == REPORT
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "null", "[" * 50_000, json.dumps({"version": 2})])
+def test_what_is_no_report_is_none(root, mark, text):
+    wrong = f"import os\nopen(os.environ[{REDUCTION_REPORT!r}], 'w').write({text!r})"
+    engine = engine_at(root)
+    engine.launch(KEY, plan_of(with_reducer("pass" if text is None else wrong), mark), ())
+    found = ended(engine)
+    assert found.outcome.exit_code == 0
+    assert found.reduction is None
+
+
+def test_an_attempt_without_reducers_is_not_asked(root, mark):
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, TELL), ())
+    assert ended(engine).reduction is None
+    assert texts(root) == ["none"]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "missing"])
+def test_what_lies_in_a_report_s_place_makes_nobody_wait(tmp_path, kind):
+    path = tmp_path / "reduction.json"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    assert report_at(str(path)) is None
+
+
+def local(replicas):
+    return Prepared(plan=plan_of(replicas), output=None, folders=())
+
+
+def test_a_local_run_asks_its_workers_and_leaves_nothing_behind():
+    with reporting(local(with_reducer("pass"))) as asked:
+        primary, worker, reducer = asked.prepared.plan.replicas
+        path = Path(primary.env[REDUCTION_REPORT])
+        assert worker.env[REDUCTION_REPORT] == str(path)
+        assert REDUCTION_REPORT not in reducer.env
+        assert asked.achieved() is None
+        path.write_text(json.dumps(DOCUMENT))
+        assert asked.achieved().gain == pytest.approx(1.43, abs=0.01)
+    assert not path.parent.exists()
+
+
+def test_a_local_run_without_reducers_is_as_it_was():
+    prepared = local(cluster("pass", "pass"))
+    with reporting(prepared) as asked:
+        assert asked.prepared is prepared
+        assert asked.achieved() is None
+
+
+def test_a_launcher_s_own_report_is_nobody_else_s():
+    assert REDUCTION_REPORT in UNSET
