@@ -1,0 +1,119 @@
+"""From a tensor to the client and back: at once on the CPU, through pinned memory from a device.
+
+The group, the DDP hook and the relay of a host all reduce through this.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Protocol
+
+import torch
+
+from trainshed_trainer.reduction.client import Done
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.frames import Dtype
+from trainshed_trainer.reduction.torch_report import Meter
+from trainshed_trainer.reduction.torch_staging import (
+    DeviceMemory,
+    Mark,
+    PinnedPool,
+    Submission,
+    Submissions,
+    memory_of,
+)
+from trainshed_trainer.reduction.torch_work import DTYPES, flat_bytes, size_of, view_of
+
+MemoryOf = Callable[[torch.device], Optional[DeviceMemory]]
+
+
+class Reducing(Protocol):
+    """What is asked of a client; see :class:`trainshed_trainer.reduction.client.Client`."""
+
+    def allreduce(self, buffer: memoryview, dtype: Dtype, *, average: bool, done: Done) -> None:
+        """Sum ``buffer`` over all ranks, in place."""
+
+    def failed(self) -> ReductionError | None:
+        """The error after which nothing is reduced any more."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class Exchange(Protocol):
+    """Sums tensors over all ranks of a group, in place and in the order of calls."""
+
+    def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
+        """Begin; ``done`` is called once when it is over, with the stream of the sums current."""
+
+    def failed(self) -> ReductionError | None:
+        """The error after which nothing is reduced any more."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class Carrier:
+    """Every rank is a worker of its own to the reducers."""
+
+    def __init__(self, client: Reducing, memory: MemoryOf = memory_of) -> None:
+        """Give tensors to ``client``; ``memory`` says how a device's is reached."""
+        self._client = client
+        self._memory = memory
+        self._pools: dict[torch.device, PinnedPool] = {}
+        self._submissions = Submissions()
+        #: Counts what is reduced, from when it is set.
+        self.meter: Meter | None = None
+
+    def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
+        """Begin; see :class:`Exchange`."""
+        if self.meter:
+            done = self.meter.counted(size_of(tensor), done)
+        dtype, memory = DTYPES[tensor.dtype], self._memory(tensor.device)
+        if memory:
+            self._through_host(memory, tensor, average=average, done=done)
+        else:
+            self._submit(None, view_of(flat_bytes(tensor)), dtype, average=average, done=done)
+
+    def failed(self) -> ReductionError | None:
+        """The client's error."""
+        return self._client.failed()
+
+    def close(self) -> None:
+        """Leave; what is under way fails."""
+        self._submissions.close()
+        self._client.close()
+
+    def _through_host(
+        self, memory: DeviceMemory, tensor: torch.Tensor, *, average: bool, done: Done
+    ) -> None:
+        pool = self._pools.setdefault(tensor.device, PinnedPool(memory))
+        flat, here = flat_bytes(tensor), memory.mark()
+        buffer = pool.take(flat.numel())
+        host = buffer[: flat.numel()]
+        with memory.inward():
+            here.wait()
+            memory.copy(host, flat)
+            memory.keep(flat)
+            copied = memory.mark()
+
+        def back(error: ReductionError | None) -> None:
+            with memory.outward():
+                if not error:
+                    memory.copy(flat, host)
+                    memory.keep(flat)
+                pool.give(buffer, memory.mark())
+                done(error)
+
+        self._submit(copied, view_of(host), DTYPES[tensor.dtype], average=average, done=back)
+
+    def _submit(
+        self, ready: Mark | None, view: memoryview, dtype: Dtype, *, average: bool, done: Done
+    ) -> None:
+        def submit() -> None:
+            self._client.allreduce(view, dtype, average=average, done=done)
+
+        def fail(error: ReductionError) -> None:
+            done(error)
+            self._client.close()  # the other ranks wait for this round
+
+        self._submissions.put(Submission(ready, submit, fail))

@@ -1,0 +1,216 @@
+"""What ``backend="reduction"`` stands for: large all-reduces by reducers, the rest as ever.
+
+A Python ``ProcessGroup`` replaces torch's whole group object, so it holds a plain one inside.  Each
+collective that torch calls through its trampolines is passed on in Python, inherited or not: torch
+2.13 keeps the interpreter's lock while an inherited one runs, and gloo's threads need that lock to
+release tensors, which is a deadlock now and then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+from datetime import timedelta
+from typing import Any, Callable, Mapping, Sequence
+
+import torch
+from torch import distributed as dist
+from torch._C._distributed_c10d import AllreduceOptions, ProcessGroup, ReduceOp, Store, Work
+
+from trainshed_trainer import contract
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.torch_inner import ANYTHING, Control, Wish, inner_group, register
+from trainshed_trainer.reduction.torch_lineup import LINGER_S, Lineup, confirm_by, formed
+from trainshed_trainer.reduction.torch_report import say
+from trainshed_trainer.reduction.torch_routing import Routing
+from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
+
+SUM, AVERAGE = ReduceOp.SUM, ReduceOp.AVG
+#: The collectives that torch calls through trampolines, under all names they had since torch 2.6.
+PASSED_ON = (
+    "all_gather_single_coalesced",
+    "all_to_all_single",
+    "allgather",
+    "allgather_into_tensor_coalesced",
+    "allreduce_coalesced",
+    "alltoall_base",
+    "barrier",
+    "broadcast",
+    "recv",
+    "reduce_scatter",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "send",
+)
+
+
+class ReductionGroup(ProcessGroup):
+    """All ranks of a job; ``lineup`` is ``None`` where there is nothing to reduce with.
+
+    After an error of the reducers every all-reduce raises it, and what was under way has no sum.
+    """
+
+    def __init__(
+        self, store: Store, rank: int, world: int, timeout: timedelta, wish: Wish = ANYTHING
+    ) -> None:
+        """Connect the ranks as torch would, with no reducers yet."""
+        super().__init__(rank, world)  # type: ignore[call-arg]  # its oldest overload
+        self._inner = inner_group(store, rank, world, timeout, wish)
+        register(self, self._inner.backends)
+        self._store = store
+        self._timeout = timeout
+        self._control = Control(self._inner.gloo, rank, world)
+        self._closed = False
+        self._routing: Routing | None = None
+        self.lineup: Lineup | None = None
+
+    def form(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Find the reducers and measure what they are good for; all ranks call it."""
+        lineup = formed(self._control, self._store, self._timeout, environ)
+        if lineup is None:
+            return
+        self.lineup = lineup
+        atexit.register(self.shutdown)
+        self._routing = Routing(
+            lineup.plan.route, self._control, self._inner.group, lineup.exchange, self._timeout
+        )
+        self._routing.route(torch.device("cpu"))
+        lineup.report_to(environ.get(contract.TRAINSHED_REDUCTION_REPORT))
+
+    def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Work:  # type: ignore[override]
+        """Sum or average by reducers what is faster there; everything else by the inner group.
+
+        Raises the error of the reducers, if there was one, whatever the tensor.
+        """
+        lineup, operation = self.lineup, _operation(args, kwargs)
+        error = lineup.exchange.failed() if lineup else None
+        if error:
+            raise error
+        tensor = _only(tensors)
+        if tensor is None or operation not in (SUM, AVERAGE):
+            return self._inner.group.allreduce(tensors, *args, **kwargs)
+        if lineup and self._routing and can_go(tensor) and self._routing.to_reducers(tensor):
+            work = ReductionWork([tensor], self._timeout)
+            lineup.exchange.allreduce(tensor, average=operation == AVERAGE, done=work.finish)
+            return work
+        if operation == AVERAGE and tensor.device.type == "cpu" and tensor.is_floating_point():
+            return _averaged(self._inner.group, tensor, self._timeout)
+        return self._inner.group.allreduce(tensors, *args, **kwargs)
+
+    def confirm(self) -> None:
+        """Return when every rank has come here without an error; else raise it on all of them.
+
+        Before ``optimizer.step()`` it makes sure that no rank takes a step that another has lost
+        (contracts/reduction.md 5).
+        """
+        confirm_by(self._control, self.lineup)
+
+    def getBackendName(self) -> str:  # noqa: N802 - torch's name
+        """As it was registered."""
+        return "reduction"
+
+    def get_group_store(self) -> Store:
+        """The store that the ranks met through."""
+        return self._store
+
+    def shutdown(self) -> None:
+        """Leave the reducers and the inner group; a second time does nothing."""
+        self._leave(LINGER_S)
+
+    def abort(self) -> None:
+        """Leave at once; what is under way fails on every rank."""
+        self._leave(0.0)
+        with contextlib.suppress(RuntimeError):  # older gloo cannot
+            self._inner.group.abort()
+
+    def _leave(self, linger: float) -> None:
+        if not self._closed:
+            self._closed = True
+            atexit.unregister(self.shutdown)
+            if self.lineup:
+                self.lineup.close(linger)
+            self._inner.group.shutdown()
+
+
+def create(options: Any, backend_options: Any = None) -> ReductionGroup:
+    """What torch calls for ``backend="reduction"``, with a group's store, ranks and timeout.
+
+    Groups of a part of the ranks have no reducers, which serve one group; they are plain inside.
+    """
+    store, rank, world = options.store, options.group_rank, options.group_size
+    given = isinstance(backend_options, Wish)
+    wish = backend_options if given else Wish(nccl=True, options=backend_options)
+    group = ReductionGroup(store, rank, world, options.timeout, wish)
+    if options.global_ranks_in_group:
+        _say_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
+        return group
+    try:
+        group.form()
+    except BaseException:
+        group.shutdown()
+        raise
+    return group
+
+
+def confirm(group: ProcessGroup | None = None) -> None:
+    """Call :meth:`ReductionGroup.confirm` of a group, or of the one of all ranks."""
+    chosen = group or dist.group.WORLD
+    if not isinstance(chosen, ReductionGroup):
+        raise ReductionError('confirm() needs a group of backend="reduction"')
+    chosen.confirm()
+
+
+def _passed_on(name: str) -> Callable[..., Any]:
+    def call(self: ReductionGroup, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._inner.group, name)(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+for _name in PASSED_ON:
+    if hasattr(ProcessGroup, _name):
+        setattr(ReductionGroup, _name, _passed_on(_name))
+
+
+def _operation(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """SUM, AVERAGE or another operation; ``None`` where a signature other than DDP's is used."""
+    given = kwargs.get("opts", args[0] if args else AllreduceOptions())
+    if not isinstance(given, AllreduceOptions):
+        return None
+    operation: Any = given.reduceOp
+    return next((known for known in (SUM, AVERAGE) if operation == known), None)
+
+
+def _only(tensors: Any) -> torch.Tensor | None:
+    """The tensor of a call with one."""
+    if isinstance(tensors, (list, tuple)) and len(tensors) == 1:
+        found: torch.Tensor = tensors[0]
+        return found
+    return None
+
+
+def _averaged(group: ProcessGroup, tensor: torch.Tensor, patience: timedelta) -> Work:
+    """An average by gloo, which only sums before torch 2.13."""
+    work = ReductionWork([tensor], patience)
+
+    def divide(future: Any) -> None:
+        try:
+            future.value()
+            tensor.detach().div_(group.size())
+            work.finish(None)
+        except RuntimeError as error:
+            work.finish(ReductionError(f"the inner group has failed: {error}"))
+
+    group.allreduce([tensor], AllreduceOptions()).get_future().add_done_callback(divide)
+    return work
+
+
+_SAID: set[str] = set()
+
+
+def _say_once(text: str) -> None:
+    if text not in _SAID:
+        _SAID.add(text)
+        say(text)

@@ -1,0 +1,170 @@
+"""The plain group inside of a reduction group, and what its ranks agree on before they reduce.
+
+Everything but large all-reduces goes through it, as it would without us: gloo, and nccl for CUDA
+where there is one.  Agreement goes through gloo and not through the store, since a store that
+outlives a group, as torchrun's does, still holds what the last group wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, Tuple
+
+import torch
+from torch._C._distributed_c10d import (
+    AllreduceOptions,
+    PrefixStore,
+    ProcessGroup,
+    ProcessGroupGloo,
+    ReduceOp,
+    Store,
+)
+from torch.distributed import is_nccl_available
+
+from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
+
+#: Longest document that one rank may tell the others, in bytes of JSON.
+TEXT_MAX = 64 << 10
+
+BackendType = ProcessGroup.BackendType
+Registered = Tuple[torch.device, BackendType, Any]
+
+
+class Wish(NamedTuple):
+    """What a trainer asked of its group: nccl where there is CUDA, or gloo alone."""
+
+    nccl: bool
+    options: Any
+
+
+ANYTHING = Wish(nccl=True, options=None)
+
+
+class Inner(NamedTuple):
+    """A plain group, its backends by device, and the gloo one among them."""
+
+    group: ProcessGroup
+    backends: tuple[Registered, ...]
+    gloo: Any
+
+
+def inner_group(
+    store: Store, rank: int, world: int, timeout: timedelta, wish: Wish = ANYTHING
+) -> Inner:
+    """Connect ``world`` ranks through ``store``; nccl serves CUDA if it may and is there.
+
+    It connects when it is first used, since only then is it known which device is this rank's.
+    """
+    gloo = gloo_backend(store, rank, world, timeout)
+    backends: list[Registered] = [(torch.device("cpu"), BackendType.GLOO, gloo)]
+    if torch.cuda.is_available():
+        cuda, kind = gloo, BackendType.GLOO
+        if wish.nccl and is_nccl_available():
+            cuda, kind = nccl_backend(store, rank, world, timeout, wish.options), BackendType.NCCL
+        backends.append((torch.device("cuda"), kind, cuda))
+    group = ProcessGroup(store, rank, world)
+    register(group, backends)
+    return Inner(group, tuple(backends), gloo)
+
+
+def gloo_backend(store: Store, rank: int, world: int, timeout: timedelta) -> Any:
+    """Gloo alone, as torch makes it."""
+    gloo = ProcessGroupGloo(PrefixStore("gloo", store), rank, world, timeout)
+    gloo._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
+    return gloo
+
+
+def nccl_backend(
+    store: Store, rank: int, world: int, timeout: timedelta, options: Any = None
+) -> Any:
+    """Nccl alone, as torch makes it; ``options`` are its own, if they are any's."""
+    from torch._C._distributed_c10d import (  # noqa: PLC0415 - not in every torch
+        ProcessGroupNCCL,
+    )
+
+    theirs = isinstance(options, ProcessGroupNCCL.Options)
+    chosen = options if theirs else ProcessGroupNCCL.Options()
+    chosen._timeout = timeout  # noqa: SLF001 - as torch sets it
+    nccl = ProcessGroupNCCL(PrefixStore("nccl", store), rank, world, chosen)
+    nccl._set_sequence_number_for_group()  # noqa: SLF001 - as torch does
+    return nccl
+
+
+def register(group: ProcessGroup, backends: Sequence[Registered]) -> None:
+    """Let ``group`` use ``backends``; the last one is its default, as nccl is for torch."""
+    group._set_default_backend(backends[-1][1])  # noqa: SLF001 - torch's hook for backends
+    for device, kind, backend in backends:
+        group._register_backend(device, kind, backend)  # noqa: SLF001 - the same
+
+
+class Control:
+    """What the ranks of a group tell each other; every call is made by all ranks."""
+
+    def __init__(self, gloo: Any, rank: int, world: int) -> None:
+        """Talk through ``gloo``, a backend that connects ``world`` ranks."""
+        self.rank = rank
+        self.world = world
+        self._gloo = gloo
+
+    def gather(self, value: Any) -> list[Any]:
+        """What every rank gave, by rank; JSON's own types, at most ``TEXT_MAX`` bytes."""
+        text = json.dumps(value).encode()
+        longest = int(self.maxima([len(text)])[0])
+        if longest > TEXT_MAX:
+            raise ReductionError(f"a rank tells {longest} bytes; {TEXT_MAX} are the most")
+        mine = torch.frombuffer(bytearray(text.ljust(longest)), dtype=torch.uint8)
+        theirs = [torch.empty_like(mine) for _ in range(self.world)]
+        with told():
+            self._gloo.allgather([theirs], [mine]).wait()
+        return [json.loads(bytes(each.tolist())) for each in theirs]
+
+    def maxima(self, values: Sequence[float]) -> list[float]:
+        """The largest value that any rank gave, place by place."""
+        options = AllreduceOptions()
+        options.reduceOp = ReduceOp.MAX  # type: ignore[assignment]
+        tensor = torch.tensor(values, dtype=torch.float64)
+        with told():
+            self._gloo.allreduce([tensor], options).wait()
+        return [float(value) for value in tensor.tolist()]
+
+    def together(self, action: Callable[[], Any]) -> list[Any]:
+        """What ``action`` gave on every rank; if it fails on one, all raise what it raised."""
+        error: ReductionError | None = None
+        try:
+            answer = {"value": action()}
+        except (RuntimeError, OSError, ValueError) as caught:
+            error = caught if isinstance(caught, ReductionError) else ReductionError(str(caught))
+            answer = {"error": str(error)[:1000], "blame": error.blame}
+        try:
+            answers = self.gather(answer)
+        except ReductionError as lost:
+            raise error or lost from None
+        if error:
+            raise error
+        for rank, each in enumerate(answers):
+            if "error" in each:
+                raise _of_another(rank, each)
+        return [each["value"] for each in answers]
+
+    def close(self) -> None:
+        """End it, when all ranks have told what they had to."""
+        self._gloo.shutdown()
+
+
+@contextmanager
+def told(culprit: Culprit | None = None) -> Iterator[None]:
+    """Turn what the inner group raises into a :class:`ReductionError`."""
+    try:
+        yield
+    except ReductionError:
+        raise
+    except RuntimeError as error:
+        raise ReductionError(f"the inner group has failed: {error}", blame=culprit) from error
+
+
+def _of_another(rank: int, answer: dict[str, Any]) -> ReductionError:
+    blame = answer.get("blame")
+    culprit = Culprit(Kind(blame[0]), blame[1]) if blame else Culprit(Kind.WORKER, rank)
+    return ReductionError(f"worker {rank}: {answer['error']}", blame=culprit)

@@ -1,0 +1,121 @@
+"""How the ranks of a group find their reducers, their own among them, and each other.
+
+Rank 0's environment decides for all, so that every rank forms the same group; every step that may
+fail on one rank fails on all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Mapping, Sequence
+
+from torch._C._distributed_c10d import Store
+
+from trainshed_trainer.reduction.client import Client
+from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
+from trainshed_trainer.reduction.reducer import Reducer
+from trainshed_trainer.reduction.torch_exchange import Carrier, Exchange
+from trainshed_trainer.reduction.torch_inner import Control
+from trainshed_trainer.reduction.torch_plan import Plan, planned, word_of
+from trainshed_trainer.reduction.torch_report import Meter, Report, document, say
+from trainshed_trainer.reduction.torch_seat import Seat
+
+#: Longest silence of a reducer or a worker, in seconds, where the group allows more.
+TIMEOUT_S = 60.0
+#: Seconds that a worker's own reducer waits for the others to leave.
+LINGER_S = 10.0
+
+
+@dataclass
+class Lineup:
+    """A rank's part in a group that reduces; ``exchange`` sums its tensors."""
+
+    exchange: Exchange
+    client: Client | None
+    carrier: Carrier | None
+    own: Reducer | None
+    plan: Plan
+    reports: list[Report] = field(default_factory=list)
+
+    def report_to(self, path: str | None) -> None:
+        """Count from now on, and write what was achieved to ``path``; rank 0's part."""
+        client, carrier = self.client, self.carrier
+        if path and client and carrier and client.group.rank == 0:
+            meter = carrier.meter = Meter()
+            world, reducers = len(self.plan.layout.hosts), len(self.plan.reducers)
+            self.reports.append(
+                Report(
+                    Path(path),
+                    lambda: document(meter, client.rates, world=world, reducers=reducers),
+                )
+            )
+
+    def close(self, linger: float = LINGER_S) -> None:
+        """Leave; this rank's own reducer ends with the last worker, or after ``linger`` seconds."""
+        self.exchange.close()
+        for report in self.reports:
+            report.close()
+        if self.own:
+            self.own.wait_over(linger)
+            self.own.close()
+
+
+def formed(
+    control: Control, store: Store, timeout: timedelta, environ: Mapping[str, str] = os.environ
+) -> Lineup | None:
+    """Form the group, or say why there is nothing to reduce with; all ranks call it.
+
+    ``timeout`` is the group's own.  Raises :class:`ReductionError` on all ranks.
+    """
+    if control.world == 1:
+        return None
+    plan = planned(control.together(lambda: word_of(control.rank, environ)))
+    if len(plan.layout.hosts) == 1:
+        if control.rank == 0:
+            say("all ranks are on one host, which gains nothing by reducers")
+        return None
+    lineup = _joined(control, plan, store, timeout, environ)
+    if control.rank == 0:
+        say(str(plan))
+    return lineup
+
+
+def _joined(
+    control: Control, plan: Plan, store: Store, timeout: timedelta, environ: Mapping[str, str]
+) -> Lineup:
+    """Start this rank's own reducer, connect to all, and to the ranks of this host."""
+    seat = Seat(plan, control.rank, min(TIMEOUT_S, timeout.total_seconds()), environ)
+    with contextlib.ExitStack() as undo:
+        undo.callback(seat.close)
+        _compare(control.together(seat.fingerprint))
+        own = [tuple(address) for address in control.together(seat.start_own) if address]
+        control.together(lambda: seat.connect(own))
+        control.together(lambda: seat.meet_host(store, timeout))
+        undo.pop_all()
+    carrier = Carrier(seat.client) if seat.client else None
+    return Lineup(seat.exchange(carrier), seat.client, carrier, seat.own, plan)
+
+
+def _compare(fingerprints: Sequence[str | None]) -> None:
+    """Raise where ranks hold different tokens; ``None`` is a rank that needs none."""
+    for rank, fingerprint in enumerate(fingerprints):
+        if fingerprint not in (None, fingerprints[0]):
+            raise ReductionError(
+                f"worker {rank} holds another token than worker 0",
+                blame=Culprit(Kind.WORKER, rank),
+            )
+
+
+def confirm_by(control: Control, lineup: Lineup | None) -> None:
+    """Raise on all ranks the error that any has; all ranks call it."""
+
+    def checked() -> None:
+        error = lineup.exchange.failed() if lineup else None
+        if error:
+            raise error
+
+    control.together(checked)

@@ -1,0 +1,81 @@
+"""What a group looks like: rank 0's environment decides, and all ranks tell where they are."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+import torch
+
+from trainshed_trainer import contract
+from trainshed_trainer.reduction.links import Address
+from trainshed_trainer.reduction.places import reducers_of
+from trainshed_trainer.reduction.torch_addresses import own_address
+from trainshed_trainer.reduction.torch_hosts import Layout, hostname_of, layout_of, local_setting
+from trainshed_trainer.reduction.torch_route import route_setting
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What rank 0 decided, and what all ranks told of themselves."""
+
+    epoch: int
+    reducers: Sequence[Address]
+    route: str
+    token: str | None
+    layout: Layout
+    addresses: Sequence[str]
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether workers reduce too: reducers are fewer than they (contracts/reduction.md 1)."""
+        return len(self.reducers) < len(self.layout.hosts)
+
+    def __str__(self) -> str:
+        """As the log says it."""
+        workers = f"{len(self.layout.hosts)} workers"
+        if self.layout.shared:
+            ranks = sum(len(host) for host in self.layout.hosts)
+            workers = f"{len(self.layout.hosts)} hosts of {ranks} ranks"
+        also = ", which reduce a share each" if self.hybrid else ""
+        return f"{workers}{also}, and {len(self.reducers)} reducers"
+
+
+def word_of(rank: int, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What a rank tells of itself; rank 0 also what it decides for all."""
+    reducers = reducers_of(environ)
+    word: dict[str, Any] = {
+        "host": hostname_of(environ),
+        "cuda": torch.cuda.is_available(),
+        "address": own_address(environ, reducers),
+    }
+    if rank == 0:
+        held = contract.TRAINSHED_REDUCTION_TOKEN in environ or (
+            contract.TRAINSHED_REDUCTION_TOKEN_FILE in environ
+        )
+        word.update(
+            epoch=time.time_ns(),
+            reducers=reducers,
+            route=route_setting(environ),
+            local=local_setting(environ),
+            # without reducers all who need it are in this group, so it may come from here
+            token=None if reducers or held else secrets.token_hex(32),
+        )
+    return word
+
+
+def planned(words: Sequence[Mapping[str, Any]]) -> Plan:
+    """What follows from the words of all ranks, the same on each."""
+    first = words[0]
+    names = [word["host"] for word in words]
+    cuda = all(word["cuda"] for word in words)
+    return Plan(
+        epoch=first["epoch"],
+        reducers=[(host, port) for host, port in first["reducers"]],
+        route=first["route"],
+        token=first["token"],
+        layout=layout_of(names, first["local"], cuda=cuda),
+        addresses=[word["address"] for word in words],
+    )

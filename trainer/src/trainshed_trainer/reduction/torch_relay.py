@@ -1,0 +1,243 @@
+"""A host's ranks as one worker: they sum among themselves, their leader reduces, all get it back.
+
+Two threads of the leader take a round up and down, so that a host's own sum of one tensor goes on
+while the last one is with the reducers.  News go before each result: a leader that has failed says
+so, and nobody waits for sums that will not come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import threading
+from typing import Any, ContextManager
+
+import torch
+from torch._C._distributed_c10d import ReduceOptions, Work
+
+from trainshed_trainer.reduction.client import Done
+from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
+from trainshed_trainer.reduction.torch_exchange import Exchange, MemoryOf
+from trainshed_trainer.reduction.torch_hosts import Layout, LocalGroups
+from trainshed_trainer.reduction.torch_inner import told
+from trainshed_trainer.reduction.torch_staging import Mark, memory_of
+
+#: Bytes of the news before each result: an error as JSON, or blanks.
+NEWS_SIZE = 2048
+#: Longest text of an error in the news; JSON may need six bytes for a character.
+TEXT_MAX = 300
+#: Seconds that closing waits for each of the threads.
+JOIN_S = 5.0
+
+
+class Turn:
+    """A tensor on its way up and down."""
+
+    def __init__(self, tensor: torch.Tensor, done: Done, *, average: bool) -> None:
+        """Begin; ``done`` is called by the thread that takes it down."""
+        self.tensor = tensor
+        self.done = done
+        self.average = average
+        self.summed: Work | None = None
+        self.error: ReductionError | None = None
+        self.mark: Mark | None = None
+        self.over = threading.Event()
+
+    def end(self, error: ReductionError | None, mark: Mark | None = None) -> None:
+        """Be over with the reducers; ``mark`` is where on the device the sums are there."""
+        self.error, self.mark = error, mark
+        self.over.set()
+
+
+class Relay:
+    """An exchange between the ranks of a host; what :class:`Leader` and :class:`Member` share."""
+
+    def __init__(self, groups: LocalGroups, memory: MemoryOf) -> None:
+        """Serve one rank."""
+        self._groups = groups
+        self._memory = memory
+        self._error: ReductionError | None = None
+        self._down: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
+        self._told = False
+        self._threads = [threading.Thread(target=self._take_down, daemon=True)]
+
+    def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
+        """Begin; see :class:`trainshed_trainer.reduction.torch_exchange.Exchange`."""
+        turn = Turn(tensor, done, average=average)
+        try:
+            with told():
+                turn.summed = self._groups.sums.reduce([tensor], ReduceOptions())
+        except ReductionError as error:
+            turn.end(error)
+        self._begin(turn)
+
+    def failed(self) -> ReductionError | None:
+        """The error of the first round that had one."""
+        return self._error
+
+    def close(self) -> None:
+        """Leave; what is under way fails."""
+        self._down.put(None)
+        for thread in self._threads:
+            thread.join(JOIN_S)
+        self._groups.close()
+
+    def _begin(self, turn: Turn) -> None:
+        self._down.put(turn)
+
+    def _take_down(self) -> None:
+        """Bring results to this rank, in the order of rounds; after an error, the error."""
+        for turn in iter(self._down.get, None):
+            error = self._error if self._told else self._delivered(turn)
+            if error:
+                self._error, self._told = error, True
+                turn.done(error)
+
+    def _delivered(self, turn: Turn) -> ReductionError | None:
+        """Deliver one result, or say why there is none."""
+        memory = self._memory(turn.tensor.device)
+        try:
+            self._hear(turn)
+            with memory.outward() if memory else _no_stream():
+                self._receive(turn)
+                turn.done(None)
+        except ReductionError as error:
+            return error
+        return None
+
+    def _hear(self, turn: Turn) -> None:
+        """Return when the sums are there; raise the error of this round."""
+        raise NotImplementedError
+
+    def _receive(self, turn: Turn) -> None:
+        """Pass the sums on, from the leader to all."""
+        with told():
+            if turn.mark:
+                turn.mark.wait()
+            self._groups.results.broadcast(turn.tensor, 0).wait()
+
+
+class Member(Relay):
+    """A rank whose leader reduces for it; ``leader`` is the leader's rank among all."""
+
+    def __init__(self, groups: LocalGroups, leader: int, memory: MemoryOf = memory_of) -> None:
+        """Serve one rank."""
+        super().__init__(groups, memory)
+        self._leader = Culprit(Kind.WORKER, leader)
+        self._threads[0].start()
+
+    def _hear(self, turn: Turn) -> None:
+        if turn.error:
+            raise turn.error
+        news = torch.empty(NEWS_SIZE, dtype=torch.uint8)
+        with told(self._leader):
+            self._groups.news.broadcast(news, 0).wait()
+        words = json.loads(bytes(news.tolist()))
+        if words:
+            text, blame, number = words
+            culprit = Culprit(Kind(blame[0]), blame[1]) if blame else None
+            raise ReductionError(text, blame=culprit, round_=number)
+        with told(self._leader):
+            if turn.summed:
+                turn.summed.wait()
+
+
+class Leader(Relay):
+    """The rank of a host that reduces with the other hosts' leaders."""
+
+    def __init__(
+        self,
+        groups: LocalGroups,
+        upstream: Exchange,
+        layout: Layout,
+        memory: MemoryOf = memory_of,
+    ) -> None:
+        """Reduce by ``upstream``, whose workers are the hosts of ``layout``."""
+        super().__init__(groups, memory)
+        self._upstream = upstream
+        self._layout = layout
+        self._world = sum(len(ranks) for ranks in layout.hosts)
+        self._up: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
+        self._threads.insert(0, threading.Thread(target=self._take_up, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def failed(self) -> ReductionError | None:
+        """The error of a round, or of the connections to the reducers between rounds.
+
+        The host's ranks are told of the latter, since no round will tell them.
+        """
+        error = self._upstream.failed()
+        if error and not self._error:
+            self._error = error = self._by_rank(error)
+            turn = Turn(torch.empty(0), _nobody, average=False)
+            turn.end(error)
+            self._down.put(turn)
+        return self._error
+
+    def close(self) -> None:
+        """Leave; what is under way fails."""
+        self._upstream.close()
+        self._up.put(None)
+        super().close()
+
+    def _begin(self, turn: Turn) -> None:
+        self._up.put(turn)
+
+    def _take_up(self) -> None:
+        """Give the host's sums to the reducers, in the order of rounds."""
+        for turn in iter(self._up.get, None):
+            self._down.put(turn)
+            error = turn.error or self._given(turn)
+            if error:
+                turn.end(error)
+                self._upstream.close()  # the other hosts wait for this round
+
+    def _given(self, turn: Turn) -> ReductionError | None:
+        """Give one sum to the reducers, or say why there is none."""
+        memory = self._memory(turn.tensor.device)
+
+        def over(error: ReductionError | None) -> None:
+            mark = memory.mark() if memory else None
+            turn.end(self._by_rank(error) if error else None, mark)
+
+        try:
+            with told(), memory.inward() if memory else _no_stream():
+                if turn.summed:
+                    turn.summed.wait()
+                if turn.average:
+                    turn.tensor.div_(self._world)
+                self._upstream.allreduce(turn.tensor, average=False, done=over)
+        except ReductionError as error:
+            return error
+        return None
+
+    def _by_rank(self, error: ReductionError) -> ReductionError:
+        """The error of a host, laid to the rank that leads it."""
+        blame = error.blame
+        if blame is None or blame.kind is not Kind.WORKER:
+            return error
+        leader = self._layout.hosts[blame.index][0]
+        text = f"{error} (worker {blame.index} is the host of rank {leader})"
+        return ReductionError(text, blame=Culprit(Kind.WORKER, leader), round_=error.round)
+
+    def _hear(self, turn: Turn) -> None:
+        turn.over.wait()
+        error = turn.error
+        words: list[Any] = [str(error)[:TEXT_MAX], error.blame, error.round] if error else []
+        text = json.dumps(words).encode().ljust(NEWS_SIZE)
+        with told():
+            self._groups.news.broadcast(
+                torch.frombuffer(bytearray(text), dtype=torch.uint8), 0
+            ).wait()
+        if error:
+            raise error
+
+
+def _no_stream() -> ContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def _nobody(_: ReductionError | None) -> None:
+    """Nobody waits for the end of a round that none began."""

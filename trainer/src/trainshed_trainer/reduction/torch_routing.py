@@ -1,0 +1,68 @@
+"""The routes of a group's tensors, by the kind of their device, each measured when it is needed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import torch
+from torch._C._distributed_c10d import AllreduceOptions, ProcessGroup
+
+from trainshed_trainer.reduction.torch_exchange import Exchange
+from trainshed_trainer.reduction.torch_inner import Control
+from trainshed_trainer.reduction.torch_report import say
+from trainshed_trainer.reduction.torch_route import MEASURED, Route, measured
+from trainshed_trainer.reduction.torch_work import ReductionWork, size_of
+
+
+class Routing:
+    """Which tensors go to the reducers; every rank asks for the same tensors, in the same order."""
+
+    def __init__(
+        self,
+        setting: str,
+        control: Control,
+        inner: ProcessGroup,
+        exchange: Exchange,
+        patience: timedelta,
+    ) -> None:
+        """Choose between ``inner`` and ``exchange``, as ``setting`` says."""
+        self._setting = setting
+        self._control = control
+        self._inner = inner
+        self._exchange = exchange
+        self._patience = patience
+        self._routes: dict[str, Route] = {}
+
+    def to_reducers(self, tensor: torch.Tensor) -> bool:
+        """Whether this tensor goes to the reducers."""
+        route = self._routes.get(tensor.device.type)
+        return (route or self.route(tensor.device)).to_reducers(size_of(tensor))
+
+    def route(self, device: torch.device) -> Route:
+        """Measure the route of tensors on a kind of device.
+
+        CUDA's is measured at the first all-reduce there, since only then has each rank its device.
+        """
+        route = Route()
+        if self._setting == MEASURED:
+            route = measured(self._control, self._by_inner, self._by_reducers, device)
+        self._routes[device.type] = route
+        if self._control.rank == 0:
+            say(f"tensors on {device.type}: {route}")
+        return route
+
+    def _by_inner(self, tensor: torch.Tensor) -> None:
+        self._inner.allreduce([tensor], AllreduceOptions()).wait()
+        _settle(tensor)
+
+    def _by_reducers(self, tensor: torch.Tensor) -> None:
+        work = ReductionWork([tensor], self._patience)
+        self._exchange.allreduce(tensor, average=False, done=work.finish)
+        work.wait()
+        _settle(tensor)
+
+
+def _settle(tensor: torch.Tensor) -> None:
+    """Let a device do what it was told, so that its time counts."""
+    if tensor.device.type == "cuda":
+        torch.cuda.synchronize(tensor.device)

@@ -1,0 +1,99 @@
+"""One rank's way into a group: its own reducer, its connections, the ranks of its host."""
+
+from __future__ import annotations
+
+import hmac
+from datetime import timedelta
+from typing import Mapping, Sequence
+
+from torch._C._distributed_c10d import PrefixStore, Store
+
+from trainshed_trainer.reduction.client import Client
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.links import Address
+from trainshed_trainer.reduction.places import token_of
+from trainshed_trainer.reduction.reducer import Reducer
+from trainshed_trainer.reduction.torch_addresses import listener_on, reachable
+from trainshed_trainer.reduction.torch_exchange import Carrier, Exchange
+from trainshed_trainer.reduction.torch_hosts import LocalGroups, local_groups
+from trainshed_trainer.reduction.torch_plan import Plan
+from trainshed_trainer.reduction.torch_relay import Leader, Member
+from trainshed_trainer.reduction.torch_report import say
+
+
+class Seat:
+    """One rank's place in a plan, as far as it has been taken."""
+
+    def __init__(self, plan: Plan, rank: int, silence: float, environ: Mapping[str, str]) -> None:
+        """Take nothing yet; ``silence`` is how long, in seconds, a reducer may say nothing."""
+        self._plan = plan
+        self._rank = rank
+        self._silence = silence
+        self._environ = environ
+        self._place = plan.layout.host_of(rank)
+        self._ranks = plan.layout.hosts[self._place]
+        self.own: Reducer | None = None
+        self.client: Client | None = None
+        self._groups: LocalGroups | None = None
+
+    def fingerprint(self) -> str | None:
+        """What the leaders' tokens are compared by; a difference would cost a minute later."""
+        if not self._leads:
+            return None
+        return hmac.new(self._token(), b"fingerprint", "sha256").hexdigest()
+
+    def start_own(self) -> Address | None:
+        """Let this rank reduce too, where workers do and it leads its host; where it listens."""
+        if not self._leads or not self._plan.hybrid:
+            return None
+        mine = self._plan.addresses[self._rank]
+        sock = listener_on(reachable(mine, self._plan.addresses, self._environ))
+        index = len(self._plan.reducers) + self._place
+        self.own = Reducer(sock, self._token(), index=index, timeout=self._silence)
+        self.own.start()
+        return self.own.address
+
+    def connect(self, own: Sequence[Address]) -> None:
+        """Reach all reducers, where this rank leads its host."""
+        if self._leads:
+            self.client = Client.connect(
+                self._plan.reducers,
+                rank=self._place,
+                world=len(self._plan.layout.hosts),
+                epoch=self._plan.epoch,
+                token=self._token(),
+                timeout=self._silence,
+                own=own,
+                report=say,
+            )
+
+    def meet_host(self, store: Store, timeout: timedelta) -> None:
+        """Connect to the ranks of this host, where a host's ranks sum first."""
+        if self._plan.layout.shared:
+            prefix = PrefixStore(f"{self._plan.epoch}", store)
+            self._groups = local_groups(prefix, self._ranks, self._rank, timeout)
+
+    def exchange(self, carrier: Carrier | None) -> Exchange:
+        """What sums this rank's tensors, when all have connected."""
+        groups, leader = self._groups, self._ranks[0]
+        if carrier and groups:
+            return Leader(groups, carrier, self._plan.layout)
+        if groups:
+            return Member(groups, leader)
+        if carrier:
+            return carrier
+        raise ReductionError(f"worker {self._rank} has neither reducers nor a host")
+
+    def close(self) -> None:
+        """Leave what was taken."""
+        for taken in (self._groups, self.client, self.own):
+            if taken:
+                taken.close()
+
+    @property
+    def _leads(self) -> bool:
+        return self._ranks[0] == self._rank
+
+    def _token(self) -> bytes:
+        made = self._plan.token
+        return made.encode() if made else token_of(self._environ)
