@@ -10,10 +10,10 @@ import threading
 import time
 from typing import Callable, Optional, Sequence
 
-from trainshed_trainer.reduction import probing
-from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction import handshake, probing
+from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype, Segment
-from trainshed_trainer.reduction.joining import Group, Reached, await_ready, reach
+from trainshed_trainer.reduction.joining import Group, reach
 from trainshed_trainer.reduction.lanes import TELL_S, Lane, Part
 from trainshed_trainer.reduction.links import Address
 from trainshed_trainer.reduction.pacing import Goodput
@@ -63,15 +63,18 @@ class Client:
         ``timeout`` (seconds) is how long a reducer or worker may be silent.  Raises
         :class:`ReductionError`, which names whom it is about.
         """
-        group = Group(rank, world, epoch, token, timeout, join_timeout)
-        client = cls(group, len(reducers))
-        note = report if rank == 0 else _nowhere
-        for reached in _all_reached([*reducers, *own], group, len(reducers)):
-            client._lanes.append(Lane(reached, timeout, client._fail, note))
-        client.shares = [1.0 / len(client._lanes)] * len(client._lanes)
-        for lane in client._lanes:
-            lane.start()
-        client._measure(workers_reduce=bool(own))
+        if not reducers and not own:
+            raise ReductionError("a group needs a reducer, in pool 2 or in every worker")
+        timeout = min(timeout, handshake.TIMEOUT_MS[1] / 1000)
+        client = cls(Group(rank, world, epoch, token, timeout, join_timeout), len(reducers))
+        try:
+            client._join([*reducers, *own], report if rank == 0 else _nowhere)
+            client.rates = probing.measured(client, workers_reduce=bool(own))
+            client.reshare(fractions(world, client.rates, workers_reduce=bool(own)))
+        except ReductionError as error:
+            client._fail(error)
+            client.close()
+            raise client._error or error from None
         return client
 
     def allreduce(self, buffer: memoryview, dtype: Dtype, *, average: bool, done: Done) -> None:
@@ -81,12 +84,14 @@ class Client:
         which gets ``None``, or the error after which it holds nothing of use.  It is called by
         another thread, as a rule, and must be quick.
         """
-        count = buffer.nbytes // dtype.itemsize
+        count, rest = divmod(buffer.nbytes, dtype.itemsize)
+        if rest:
+            raise ValueError(f"{buffer.nbytes} bytes are no {dtype.name.lower()} elements")
         with self._lock:
             number, error = self._round, self._error
             cut = parts(count, dtype.itemsize, self.shares, number)
+            self._round += 1
             if not error and cut:
-                self._round += 1
                 self._pending[number] = done
                 self._put(number, buffer, dtype, average, cut)
                 return
@@ -110,26 +115,42 @@ class Client:
     def close(self) -> None:
         """Say goodbye, when all is reduced; what is not fails."""
         with self._lock:
-            owed = bool(self._pending)
-        if owed:
-            self._fail(ReductionError(f"worker {self.group.rank} has left in the middle"))
+            owed = min(self._pending, default=None)
+        if owed is not None:
+            me = Culprit(Kind.WORKER, self.group.rank)
+            self._fail(ReductionError(f"{me} has left in round {owed}", blame=me, round_=owed))
         else:
             with self._lock:
                 self._error = self._error or ReductionError("this group is closed")
             for lane in self._lanes:
                 lane.leave()
-            for lane in self._lanes:
-                lane.join_sender(TELL_S)
+        until = time.monotonic() + 2 * TELL_S
         for lane in self._lanes:
-            lane.close()
+            lane.join_sender(max(0.0, until - time.monotonic()))
+        for lane in self._lanes:
+            lane.close(max(0.0, until - time.monotonic()))
 
-    def _measure(self, *, workers_reduce: bool) -> None:
-        try:
-            self.rates = probing.measured(self, workers_reduce=workers_reduce)
-        except ReductionError:
-            self.close()
-            raise
-        self.reshare(fractions(self.group.world, self.rates, workers_reduce=workers_reduce))
+    def _join(self, addresses: Sequence[Address], note: Callable[[str], None]) -> None:
+        """Connect to all reducers, and wait until every worker has come to each of them."""
+        group = self.group
+        for index, address in enumerate(addresses):
+            reached = reach(address, index, group, self.reducers, self.failed)
+            lane = Lane(reached, group.timeout, self._fail, note)
+            with self._lock:
+                self._lanes.append(lane)
+                error = self._error
+            lane.start()
+            if error:
+                lane.tell(error)
+        self.shares = [1.0 / len(addresses)] * len(addresses)
+        until = time.monotonic() + group.join_timeout
+        for lane in self._lanes:
+            if not lane.ready.wait(max(0.0, until - time.monotonic())):
+                raise ReductionError(
+                    f"not every worker has come to {lane.culprit} within {group.join_timeout:g} s"
+                )
+        if self._error:
+            raise self._error
 
     def _follow_goodput(self) -> None:
         for lane, share in zip(self._lanes, self.shares):
@@ -143,7 +164,7 @@ class Client:
         average: bool,  # noqa: FBT001 - passed on
         cut: list[tuple[int, int, int]],
     ) -> None:
-        begun, size = time.monotonic(), dtype.itemsize
+        begun, size, nbytes = time.monotonic(), dtype.itemsize, buffer.nbytes
         left = [len(cut)]
 
         def one_is_done() -> None:
@@ -152,7 +173,7 @@ class Client:
                 if left[0]:
                     return
                 done = self._pending.pop(number, None)
-                if self._goodput.learn(buffer.nbytes, begun, time.monotonic()):
+                if self._goodput.learn(nbytes, begun, time.monotonic()):
                     self._follow_goodput()
             if done:
                 done(None)
@@ -162,36 +183,22 @@ class Client:
             self._lanes[index].put(Part(segment, buffer[start * size : end * size], one_is_done))
 
     def _fail(self, error: ReductionError) -> None:
-        """End the group: tell the reducers, so that they blame the right one, then the caller."""
+        """End the group: tell the reducers, so that they blame the right one, then the caller.
+
+        When the callers hear of it, nothing is written into their memory any more.
+        """
         with self._lock:
             if self._error:
                 return
             self._error = error
-            pending = list(self._pending.values())
+            pending, lanes = list(self._pending.values()), list(self._lanes)
             self._pending.clear()
-        for lane in self._lanes:
+        for lane in lanes:
             lane.tell(error)
         until = time.monotonic() + TELL_S
-        for lane in self._lanes:
+        for lane in lanes:
             lane.join_sender(max(0.0, until - time.monotonic()))
-        for lane in self._lanes:
-            lane.stop()  # from here on nothing is written into the callers' memory
+        for lane in lanes:
+            lane.let_go(max(0.0, until - time.monotonic()))
         for done in pending:
             done(error)
-
-
-def _all_reached(addresses: list[Address], group: Group, reducers: int) -> list[Reached]:
-    """Connections to all reducers, each with all workers there; none is left open on an error."""
-    reached: list[Reached] = []
-    try:
-        for index, address in enumerate(addresses):
-            reached.append(reach(address, index, group, reducers))
-        until = time.monotonic() + group.join_timeout
-        for each in reached:
-            await_ready(each, until)
-    except ReductionError:
-        for each in reached:
-            each.link.shutdown()
-            each.link.close()
-        raise
-    return reached

@@ -9,50 +9,38 @@ from __future__ import annotations
 
 import threading
 import time
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from trainshed_trainer.reduction import sums
-from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
-from trainshed_trainer.reduction.frames import (
-    Frame,
-    cut,
-    error_frame,
-    head,
-    parse_error,
-    parse_segment,
+from trainshed_trainer.reduction.errors import (
+    Culprit,
+    Kind,
+    ReductionError,
+    heard_from,
+    of_itself,
 )
+from trainshed_trainer.reduction.frames import Frame, parse_error, parse_segment
 from trainshed_trainer.reduction.ledger import Ledger, Stretch
 from trainshed_trainer.reduction.links import Link, Silence
+from trainshed_trainer.reduction.members import TELL_S, Member, Note
 
 #: Seconds after which a round that stands still is told of, and again.
 STRAGGLER_S = 10.0
-#: Longest DATA frame of results, in bytes.
-RESULT_MAX = 1 << 20
-#: Seconds that the other workers may take to be told of an error.
-TELL_S = 1.0
-
-
-class Member:
-    """One worker's connection; what is put into ``outbox`` is sent to it."""
-
-    def __init__(self, rank: int, link: Link) -> None:
-        """A worker that has proved itself."""
-        self.rank = rank
-        self.link = link
-        self.outbox: SimpleQueue[Stretch | Frame | ReductionError] = SimpleQueue()
-        self.sender: threading.Thread | None = None
 
 
 class Epoch:
     """The streams of ``world`` workers and their sums."""
 
-    def __init__(self, number: int, world: int, ring: int, timeout: float) -> None:
-        """Wait for ``world`` workers; memory is taken when all have come."""
+    def __init__(self, number: int, world: int, place: int, ring: int, timeout: float) -> None:
+        """Wait for ``world`` workers, who have this reducer at ``place`` in their lists.
+
+        Memory is taken when all have come.
+        """
         self.number = number
         self.world = world
+        self.place = place
         self.timeout = timeout
         self.error: ReductionError | None = None
         self._lock = threading.Lock()
@@ -63,6 +51,7 @@ class Epoch:
         self._moved = time.monotonic()
         self._told = self._moved
         self._receiving = 0
+        self._alone = threading.Event()
         self._end_told = False
 
     def join(self, rank: int, link: Link) -> Member:
@@ -72,17 +61,26 @@ class Epoch:
                 raise self.error
             if rank in self._members:
                 raise ReductionError(f"worker {rank} is here already, in this epoch")
-            member = self._members[rank] = Member(rank, link)
+            ring = self._ledger.ring
+            member = self._members[rank] = Member(rank, link, self.timeout, ring, self._results)
             self._receiving += 1
+            self._alone.clear()
             complete = len(self._members) == self.world
-            if complete:
-                self._rings = np.empty((self.world + 1, self._ledger.ring), np.uint8)
-        member.sender = threading.Thread(target=self._send, args=(member,), daemon=True)
-        member.sender.start()
         if complete:
-            for each in self._all():
-                each.outbox.put(Frame.READY)
+            self._begin()
         return member
+
+    def _begin(self) -> None:
+        """Take memory, and tell all that they may send."""
+        try:
+            rings = np.empty((self.world + 1, self._ledger.ring), np.uint8)
+        except MemoryError as error:
+            self.fail(of_itself(f"has no memory for {self.world} workers: {error}"))
+            return
+        with self._lock:
+            self._rings = rings
+        for each in self._all():
+            each.put(Frame.READY)
 
     def receive(self, member: Member) -> None:
         """Take what a worker sends until it leaves or the epoch fails; returns then."""
@@ -91,19 +89,22 @@ class Epoch:
                 pass
         except ReductionError as error:
             self.fail(error)
-        except Silence:
-            self.fail(self._lost(member, f"has been silent for {self.timeout:g} s"))
-        except OSError:
-            self.fail(self._lost(member, "is lost: its connection was closed"))
+        except OSError as error:
+            self.fail(self._lost(member, self._how(member.broken or error)))
         except ValueError as error:
             self.fail(self._lost(member, f"broke the protocol: {error}"))
-        if member.sender:
-            member.sender.join()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others would wait for ever
+            self.fail(of_itself(f"has failed: {error!r}"))
+        member.join()
+        if self.error:
+            member.link.drain(TELL_S)
         member.link.shutdown()
         with self._lock:
             self._receiving -= 1
             if not self._receiving and (self.error or self._ledger.everyone_left()):
                 self._rings = None
+            if not self._receiving:
+                self._alone.set()
 
     def fail(self, error: ReductionError) -> None:
         """End the epoch: tell every worker of ``error``, once."""
@@ -111,10 +112,16 @@ class Epoch:
             if self.error:
                 return
             self.error = error
-        members = self._all()
-        for member in members:
-            member.outbox.put(error)
-        threading.Thread(target=_cut_off, args=(members,), daemon=True).start()
+        for member in self._all():
+            member.put(error)
+        threading.Thread(target=self._cut_off, daemon=True).start()
+
+    def end(self, error: ReductionError) -> None:
+        """End it where it has not, and wait until its workers have gone and its memory is free."""
+        if not self.over():
+            self.fail(error)
+        if self._members:
+            self._alone.wait(3 * TELL_S)
 
     def told(self) -> bool:
         """Whether its end has not been told of; true only once."""
@@ -122,11 +129,10 @@ class Epoch:
             first, self._end_told = not self._end_told, True
             return first
 
-    def join_senders(self) -> None:
-        """Wait until every worker was told of the error, or could not be."""
-        for member in self._all():
-            if member.sender:
-                member.sender.join(TELL_S)
+    def formed(self) -> bool:
+        """Whether every worker has come."""
+        with self._lock:
+            return len(self._members) == self.world
 
     def over(self) -> bool:
         """Whether nobody is left, or it has failed."""
@@ -134,27 +140,31 @@ class Epoch:
             return self.error is not None or self._ledger.everyone_left()
 
     def waiting_for(self) -> str | None:
-        """Whom a round has waited for, at most once every 10 s; nothing while all goes on."""
+        """Whom all have waited for, at most once every 10 s; nothing while all goes on."""
         now = time.monotonic()
         with self._lock:
-            number, late = self._ledger.round_under_way(), self._ledger.behind()
-            if number is None or now - max(self._moved, self._told) < STRAGGLER_S or not late:
+            waited = now - self._moved
+            if self.error or now - max(self._moved, self._told) < STRAGGLER_S:
                 return None
-            self._told = now
-            whom = ", ".join(f"worker {rank}" for rank in late)
-            return f"round {number} has waited {now - self._moved:.0f} s for {whom}"
+            text = self._waits_for()
+            self._told = now if text else self._told
+        return f"{text[0]} has waited {waited:.0f} s for {text[1]}" if text else None
+
+    def _waits_for(self) -> tuple[str, str] | None:
+        """What waits, and for which workers."""
+        number = self._ledger.round_under_way()
+        if number is not None:
+            what, late = f"round {number}", self._ledger.behind()
+        else:
+            what, late = "the group", sorted(set(range(self.world)) - set(self._members))
+        return (what, ", ".join(f"worker {rank}" for rank in late)) if late else None
 
     def say(self, text: str) -> None:
         """Tell rank 0's log."""
         with self._lock:
             first = self._members.get(0)
         if first:
-            first.outbox.put(ReductionNote(text))
-
-    def absent(self) -> list[int]:
-        """The ranks that have not come."""
-        with self._lock:
-            return sorted(set(range(self.world)) - set(self._members))
+            first.put(Note(text))
 
     def _all(self) -> list[Member]:
         with self._lock:
@@ -170,23 +180,32 @@ class Epoch:
             round_=number,
         )
 
+    def _how(self, error: OSError) -> str:
+        """How a worker was lost."""
+        if isinstance(error, Silence):
+            return f"has been silent for {self.timeout:g} s"
+        return "is lost: its connection was closed"
+
     def _take(self, member: Member) -> bool:
         """Take one frame; whether another may follow."""
         frame, nbytes = member.link.read_head()
-        if frame is Frame.DATA and self._rings is not None:
+        if frame in (Frame.DATA, Frame.SEGMENT) and self._rings is None:
+            raise ValueError(f"a {frame.name} frame before all have come")
+        if frame is Frame.DATA:
             self._take_data(member, nbytes)
             return True
         body = member.link.read(nbytes)
-        if frame is Frame.SEGMENT and self._rings is not None:
+        if frame is Frame.SEGMENT:
             with self._lock:
-                self._moved = self._moved if self._ledger.round_under_way() else time.monotonic()
+                if self._ledger.round_under_way() is None:
+                    self._moved = time.monotonic()
                 self._ledger.announce(member.rank, parse_segment(body))
         elif frame is Frame.ERROR:
-            raise parse_error(body)
+            raise heard_from(Culprit(Kind.WORKER, member.rank), parse_error(body))
         elif frame is Frame.GOODBYE:
             with self._lock:
                 self._ledger.leave(member.rank)
-            member.outbox.put(Frame.GOODBYE)
+            member.put(Frame.GOODBYE)
             return False
         elif frame is not Frame.HEARTBEAT:
             raise ValueError(f"a {frame.name} frame out of place")
@@ -213,7 +232,7 @@ class Epoch:
                 self._ledger.summed(stretch)
                 self._moved = time.monotonic()
                 for member in self._members.values():
-                    member.outbox.put(stretch)
+                    member.put(stretch)
                 stretch = self._ledger.ready()
                 self._summing = stretch is not None
 
@@ -224,75 +243,22 @@ class Epoch:
         segment = stretch.segment
         sums.add(segment.dtype, rows, self._rings[self.world][part], average=segment.average)
 
-    def _send(self, member: Member) -> None:
-        """Send what is put into the outbox, and heartbeats, until the end."""
-        rest: list[Stretch] = []
-        try:
-            while True:
-                try:
-                    item = rest.pop() if rest else member.outbox.get(timeout=self.timeout / 4)
-                except Empty:
-                    item = ReductionNote("")
-                if isinstance(item, Stretch):
-                    rest = self._send_results(member, item)
-                elif not self._send_word(member, item):
-                    break
-        except OSError:
-            self.fail(self._lost(member, "is lost: nothing can be sent to it"))
-        member.link.finish_sending()
-
-    def _send_word(self, member: Member, item: object) -> bool:
-        """Send anything but results; whether another may follow."""
-        if isinstance(item, ReductionNote):
-            text = cut(item.text)
-            member.link.send(head(Frame.HEARTBEAT, len(text)) + text)
-        elif isinstance(item, ReductionError):
-            member.link.set_timeout(TELL_S)
-            member.link.send(error_frame(item))
-            return False
-        elif item is Frame.GOODBYE:
-            return False
-        else:
-            member.link.send(head(Frame.READY))
-        return True
-
-    def _send_results(self, member: Member, stretch: Stretch) -> list[Any]:
-        """Send a stretch with those after it that can go in the same frame; what was left over."""
-        rest: list[Any] = []
-        ring = self._ledger.ring
-        while not stretch.last and stretch.end % ring and not member.outbox.empty():
-            following = member.outbox.get()
-            if not isinstance(following, Stretch) or following.end - stretch.start > RESULT_MAX:
-                rest = [following]
-                break
-            stretch = following._replace(start=stretch.start)
-        nbytes = stretch.end - stretch.start
-        low = stretch.start % ring
+    def _results(self, rank: int, start: int, end: int) -> memoryview:
+        """The bytes of results that are sent to ``rank`` next; it may then send as many more."""
         with self._lock:
-            self._ledger.sending(member.rank, stretch.end)
-        view = memoryview(self._rings[self.world])[low : low + nbytes]
-        member.link.send(head(Frame.DATA, nbytes), view)
-        return rest
+            self._ledger.sending(rank, end)
+        low = start % self._ledger.ring
+        return memoryview(self._rings[self.world])[low : low + end - start]
 
+    def _cut_off(self) -> None:
+        """End the connections of a failed epoch when its workers were told, or had time to be.
 
-def _cut_off(members: list[Member]) -> None:
-    """End the connections of a failed epoch when its workers were told, or could not be in time.
-
-    The workers close first, as a rule: closed from here, with their bytes unread, a connection is
-    reset, and the error on its way to them may be lost.
-    """
-    until = time.monotonic() + TELL_S
-    for member in members:
-        if member.sender:
-            member.sender.join(max(0.0, until - time.monotonic()))
-    time.sleep(TELL_S)
-    for member in members:
-        member.link.shutdown()
-
-
-class ReductionNote:
-    """A heartbeat to be sent, with a text for the log or none."""
-
-    def __init__(self, text: str) -> None:
-        """Say ``text``."""
-        self.text = text
+        The workers close first, as a rule: closed from here, with their bytes unread, a connection
+        is reset, and the error on its way to them may be lost.
+        """
+        members, until = self._all(), time.monotonic() + TELL_S
+        for member in members:
+            member.join(max(0.0, until - time.monotonic()))
+        self._alone.wait(TELL_S)
+        for member in members:
+            member.link.shutdown()

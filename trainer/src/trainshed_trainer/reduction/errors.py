@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+#: The index of a reducer that speaks of itself: a worker's own does not know its place.
+ITSELF = -1
+
 
 class Kind(IntEnum):
     """Who a fault is laid to."""
@@ -18,7 +21,7 @@ class Culprit(NamedTuple):
     """A worker by its rank, or a reducer by its place in the list of all."""
 
     kind: Kind
-    index: int
+    index: int  # type: ignore[assignment]  # nobody looks for values in it
 
     def __str__(self) -> str:
         """As it is named to people: ``worker 3``."""
@@ -44,3 +47,15 @@ class ReductionError(RuntimeError):
     def culprit(self) -> str | None:
         """Who it was, in words."""
         return str(self.blame) if self.blame else None
+
+
+def of_itself(text: str) -> ReductionError:
+    """A reducer's own fault; ``text`` says what it did, and whoever hears it knows who that was."""
+    return ReductionError(text, blame=Culprit(Kind.REDUCER, ITSELF))
+
+
+def heard_from(culprit: Culprit, error: ReductionError) -> ReductionError:
+    """``error`` as ``culprit`` said it, with its name where it spoke of itself."""
+    if error.blame is None or error.blame.index != ITSELF:
+        return error
+    return ReductionError(f"{culprit} {error}", blame=culprit, round_=error.round)

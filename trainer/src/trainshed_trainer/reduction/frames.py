@@ -27,6 +27,8 @@ PIECE_MAX = 4 << 20
 TEXT_MAX = 512
 #: Most elements of one segment: a share of 4 TiB is a broken header, not a tensor.
 COUNT_MAX = 1 << 40
+#: Rounds end here: an ERROR frame can name no later one.
+ROUND_MAX = 1 << 62
 #: Segments start at multiples of this in the stream, so that sums are aligned.
 ALIGNMENT = 64
 
@@ -59,7 +61,7 @@ class Segment(NamedTuple):
     """What every rank must announce alike for its streams to be summed."""
 
     round: int
-    count: int
+    count: int  # type: ignore[assignment]  # nobody counts values in it
     dtype: Dtype
     average: bool
 
@@ -84,7 +86,7 @@ def head(frame: Frame, nbytes: int = 0) -> bytes:
     return HEAD.pack(frame, 0, 0, nbytes)
 
 
-def parse_head(data: bytes) -> tuple[Frame, int]:
+def parse_head(data: bytes | bytearray) -> tuple[Frame, int]:
     """Kind and length of a frame; ``ValueError`` says what is wrong with it."""
     kind, zero, zeros, nbytes = HEAD.unpack(data)
     frame = Frame(kind)
@@ -117,6 +119,8 @@ def parse_segment(body: bytes) -> Segment:
     number, count, dtype, average = SEGMENT.unpack(body)
     if not 0 < count <= COUNT_MAX:
         raise ValueError(f"a segment of {count} elements")
+    if number > ROUND_MAX:
+        raise ValueError(f"a round {number}")
     if average > 1:
         raise ValueError(f"an operation {average}")
     return Segment(number, count, Dtype(dtype), bool(average))
@@ -130,7 +134,7 @@ def text_of(body: bytes) -> str:
 
 def cut(text: str) -> bytes:
     """A text for the wire, no longer than the wire takes."""
-    return text.encode()[:TEXT_MAX].decode("utf-8", "ignore").encode()
+    return text.encode("utf-8", "replace")[:TEXT_MAX].decode("utf-8", "ignore").encode()
 
 
 def error_frame(error: ReductionError) -> bytes:

@@ -30,12 +30,18 @@ DEADLINE_S = 5.0
 WORLD_MAX = 4096
 #: Shortest and longest timeout that a worker may ask for, in milliseconds.
 TIMEOUT_MS = (100, 24 * 3600 * 1000)
+#: What a reducer answers to another version's greeting: only its own version means anything.
+ANSWER_TO_OTHERS = CHALLENGE.pack(MAGIC, VERSION, 0, 0, bytes(NONCE_SIZE)) + bytes(PROOF_SIZE)
+
+
+class OtherVersion(ValueError):
+    """The other side speaks another version of this protocol."""
 
 
 class Hello(NamedTuple):
     """Who comes, for which epoch; ``index`` is the reducer's place in the worker's list."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # nobody looks for values in it
     epoch: int
     rank: int
     world: int
@@ -75,8 +81,10 @@ def nonce() -> bytes:
 def parse_hello(data: bytes) -> Hello:
     """Who comes; ``ValueError`` says what is wrong with it."""
     magic, version, index, epoch, rank, world, timeout_ms, theirs = HELLO.unpack(data)
-    if magic != MAGIC or version != VERSION:
-        raise ValueError("not a greeting of this protocol and version")
+    if magic != MAGIC:
+        raise ValueError("not a greeting of this protocol")
+    if version != VERSION:
+        raise OtherVersion(f"a greeting of version {version}")
     if not 0 < world <= WORLD_MAX or rank >= world:
         raise ValueError(f"rank {rank} of {world}")
     if not TIMEOUT_MS[0] <= timeout_ms <= TIMEOUT_MS[1]:

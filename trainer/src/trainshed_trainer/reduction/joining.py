@@ -1,15 +1,18 @@
-"""How a worker comes to a reducer: connects, proves itself, and waits until all have come."""
+"""How a worker comes to a reducer, and what each does to prove itself to the other.
+
+A worker tries until it is heard: a reducer may not be up yet, and one that many greet at once turns
+some of them away.
+"""
 
 from __future__ import annotations
 
 import socket
 import time
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from trainshed_trainer.reduction import handshake
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
-from trainshed_trainer.reduction.frames import Frame, parse_error
-from trainshed_trainer.reduction.handshake import Hello
+from trainshed_trainer.reduction.handshake import Challenge, Hello
 from trainshed_trainer.reduction.links import Address, Link
 
 #: Seconds between two attempts to reach a reducer that is not up yet.
@@ -35,38 +38,52 @@ class Reached(NamedTuple):
     culprit: Culprit
 
 
-def reach(address: Address, index: int, group: Group, reducers: int) -> Reached:
-    """Connect to the reducer at ``index``; :class:`ReductionError` if it cannot be."""
+def reach(
+    address: Address,
+    index: int,
+    group: Group,
+    reducers: int,
+    failed: Callable[[], ReductionError | None],
+) -> Reached:
+    """Connect to the reducer at ``index``; :class:`ReductionError` if it cannot be.
+
+    ``failed`` gives the error after which there is no group to join any more.
+    """
     culprit = culprit_of(index, reducers)
     until = time.monotonic() + group.join_timeout
-    sock = _connected(address, until, group, culprit)
-    try:
-        ring = _proven(sock, index, group)
-    except (OSError, ReductionError) as error:
-        sock.close()
-        why = "the token or the version differs" if isinstance(error, OSError) else str(error)
-        raise ReductionError(
-            f"{culprit} at {address[0]}:{address[1]} refused worker {group.rank}: {why}",
-            blame=culprit,
-        ) from None
-    return Reached(Link(sock, group.timeout), ring, culprit)
+    while True:
+        try:
+            return _reached(address, index, group, culprit, until)
+        except ReductionError as error:
+            why = f"worker {group.rank} refuses {culprit} at {address[0]}:{address[1]}"
+            raise ReductionError(f"{why}: {error}", blame=culprit) from None
+        except OSError as error:
+            if failed() or time.monotonic() > until:
+                raise failed() or ReductionError(
+                    f"worker {group.rank} cannot reach {culprit} at {address[0]}:{address[1]}"
+                    f" within {group.join_timeout:g} s: {error}",
+                    blame=culprit,
+                ) from None
+        time.sleep(RETRY_S)
 
 
-def await_ready(reached: Reached, until: float) -> None:
-    """Return when every worker has come to this reducer."""
-    link, _, culprit = reached
+def greeted(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
+    """Who has connected to this reducer; ``ValueError`` or ``OSError`` if it proves nothing.
+
+    ``ring_for`` says how many bytes of a ring each worker of a group of so many has here.
+    """
+    until = time.monotonic() + handshake.DEADLINE_S
     try:
-        while True:
-            frame, nbytes = link.read_head()
-            body = link.read(nbytes)
-            if frame is Frame.READY:
-                return
-            if frame is Frame.ERROR:
-                raise parse_error(body)
-            if time.monotonic() > until:
-                raise ReductionError(f"{culprit} has waited for all workers in vain")
-    except (OSError, ValueError) as error:
-        raise ReductionError(f"{culprit} is lost: {error}", blame=culprit) from None
+        hello = handshake.parse_hello(_exactly(sock, handshake.HELLO.size, until))
+    except handshake.OtherVersion:
+        sock.sendall(handshake.ANSWER_TO_OTHERS)
+        raise
+    challenge = Challenge(ring_for(hello.world), handshake.nonce())
+    sock.sendall(challenge.pack() + handshake.proof(token, b"reducer", hello, challenge))
+    given = _exactly(sock, handshake.PROOF_SIZE, until)
+    if not handshake.proves(token, b"worker", hello, challenge, given):
+        raise ValueError("a wrong proof")
+    return hello
 
 
 def culprit_of(index: int, reducers: int) -> Culprit:
@@ -76,27 +93,26 @@ def culprit_of(index: int, reducers: int) -> Culprit:
     return Culprit(Kind.WORKER, index - reducers)
 
 
-def _connected(address: Address, until: float, group: Group, culprit: Culprit) -> socket.socket:
-    while True:
-        try:
-            return socket.create_connection(address, max(0.1, min(5.0, until - time.monotonic())))
-        except OSError as error:
-            if time.monotonic() > until:
-                raise ReductionError(
-                    f"worker {group.rank} cannot reach {culprit} at {address[0]}:{address[1]}"
-                    f" within {group.join_timeout:g} s: {error}",
-                    blame=culprit,
-                ) from None
-        time.sleep(RETRY_S)
+def _reached(address: Address, index: int, group: Group, culprit: Culprit, until: float) -> Reached:
+    """One attempt; ``OSError`` where another may do better."""
+    left = max(RETRY_S, until - time.monotonic())
+    sock = socket.create_connection(address, min(handshake.DEADLINE_S, left))
+    try:
+        ring = _proven(sock, index, group)
+        return Reached(Link(sock, group.timeout), ring, culprit)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _proven(sock: socket.socket, index: int, group: Group) -> int:
     """The worker's side of the handshake; the ring that the reducer has for each worker."""
-    sock.settimeout(handshake.DEADLINE_S)
-    timeout_ms = int(group.timeout * 1000)
+    until = time.monotonic() + handshake.DEADLINE_S
+    low, high = handshake.TIMEOUT_MS
+    timeout_ms = max(low, min(high, int(group.timeout * 1000)))
     hello = Hello(index, group.epoch, group.rank, group.world, timeout_ms, handshake.nonce())
     sock.sendall(hello.pack())
-    answer = _exactly(sock, handshake.CHALLENGE.size + handshake.PROOF_SIZE)
+    answer = _exactly(sock, handshake.CHALLENGE.size + handshake.PROOF_SIZE, until)
     challenge = handshake.parse_challenge(answer[: handshake.CHALLENGE.size])
     given = answer[handshake.CHALLENGE.size :]
     if not handshake.proves(group.token, b"reducer", hello, challenge, given):
@@ -105,9 +121,11 @@ def _proven(sock: socket.socket, index: int, group: Group) -> int:
     return challenge.ring
 
 
-def _exactly(sock: socket.socket, nbytes: int) -> bytes:
+def _exactly(sock: socket.socket, nbytes: int, until: float) -> bytes:
+    """``nbytes`` bytes of a stranger, who may not take longer than ``until``."""
     data = b""
     while len(data) < nbytes:
+        sock.settimeout(max(0.001, until - time.monotonic()))
         more = sock.recv(nbytes - len(data))
         if not more:
             raise ConnectionResetError("the connection was closed")

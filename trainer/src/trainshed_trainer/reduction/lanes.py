@@ -1,4 +1,8 @@
-"""A worker's side of one connection: parts go out, their sums come back into the same memory."""
+"""A worker's side of one connection: parts go out, their sums come back into the same memory.
+
+What is read decides how a connection ended: whoever cannot send leaves the verdict to the thread
+that receives, since the reducer's last word, which names who is to blame, may lie there unread.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import Callable
 
-from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.errors import ReductionError, heard_from
 from trainshed_trainer.reduction.frames import (
+    ALIGNMENT,
     Frame,
     Segment,
     aligned,
@@ -24,6 +29,9 @@ from trainshed_trainer.reduction.pacing import Pace
 
 #: Seconds that a reducer may take to hear of an error.
 TELL_S = 0.5
+#: Seconds for which a closed connection is no loss yet: who closed it may have been told of another
+#: fault elsewhere, and then others tell of it too.
+HEARSAY_S = 0.2
 #: Seconds that a thread may take to end once its connection is shut.
 STOP_S = 5.0
 
@@ -53,8 +61,10 @@ class Lane:
     ) -> None:
         """``fail`` is told of the first error, ``note`` of what the reducer says for the log."""
         self.pace = Pace(reached.ring)
+        #: Set when every worker has come to the reducer, or when the group has ended.
+        self.ready = threading.Event()
         self._link = reached.link
-        self._culprit = reached.culprit
+        self.culprit = reached.culprit
         self._timeout = timeout
         self._fail = fail
         self._note = note
@@ -62,15 +72,17 @@ class Lane:
         self._awaited: deque[Part] = deque()
         self._moved = threading.Condition()
         self._planned = 0  # position where the last part ends
-        self._sent = 0
         self._received = 0
+        self._taking = False  # whether results are being written into the trainer's memory
         self._ending = False
+        self._told = threading.Event()
+        self._broken: OSError | None = None
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._send_all, self._receive)
         ]
 
     def start(self) -> None:
-        """Begin, when the reducer is ready."""
+        """Begin: signs of life go both ways from now on, parts when the reducer is ready."""
         for thread in self._threads:
             thread.start()
 
@@ -86,6 +98,8 @@ class Lane:
             self._ending = True
             self._moved.notify_all()
         self._inbox.put(error)
+        self._told.set()
+        self.ready.set()
 
     def leave(self) -> None:
         """Say goodbye."""
@@ -96,17 +110,29 @@ class Lane:
         if self._threads[0] is not threading.current_thread():
             self._threads[0].join(seconds)
 
-    def stop(self) -> None:
-        """End both threads, but for the one that calls."""
+    def let_go(self, seconds: float) -> None:
+        """Return when nothing is written into the trainer's memory any more; after ``tell``.
+
+        A piece that is on its way may take ``seconds``; after that the connection is ended.
+        """
+        with self._moved:
+            if self._moved.wait_for(lambda: not self._taking, seconds):
+                return
+        self._link.shutdown()
+        with self._moved:
+            self._moved.wait_for(lambda: not self._taking, STOP_S)
+
+    def close(self, seconds: float) -> None:
+        """End both threads and give the connection back; for no thread of a lane.
+
+        The reducer may take ``seconds`` to close first: closed from here, with bytes unread, a
+        connection is reset, and what was said last may be lost.
+        """
         self._ending = True
+        self._threads[1].join(seconds)
         self._link.shutdown()
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(STOP_S)
-
-    def close(self) -> None:
-        """End both threads and give the connection back; for no thread of a lane."""
-        self.stop()
+            thread.join(STOP_S)
         self._link.close()
 
     def _send_all(self) -> None:
@@ -114,7 +140,8 @@ class Lane:
             while self._send_next():
                 pass
         except OSError as error:
-            self._lost(error)
+            self._broken = error
+            self._link.shutdown()
 
     def _send_next(self) -> bool:
         """Send what comes next, or a sign of life; whether more may follow."""
@@ -140,7 +167,7 @@ class Lane:
         at, front = part.start, segment_frame(part.segment)
         while at < part.end:
             nbytes = min(part.end - at, self.pace.piece)
-            if not self._await_credit(at + nbytes):
+            if not self._await_credit(at + nbytes, nbytes + ALIGNMENT):
                 return True  # what ends it is in the inbox
             view = part.view[at - part.start : at - part.start + nbytes]
             self._link.send(front + head(Frame.DATA, nbytes), view)
@@ -148,17 +175,23 @@ class Lane:
             front = b""
         return True
 
-    def _await_credit(self, end: int) -> bool:
-        """Wait until bytes up to ``end`` may be sent; false if the group ends meanwhile."""
-        while end - self._received > self.pace.credit and not self._ending:
+    def _await_credit(self, end: int, least: int) -> bool:
+        """Wait until bytes up to ``end`` may be sent; false if the group ends meanwhile.
+
+        If no more than ``least`` bytes would then be under way, they always may.
+        """
+        while not self._may_send(end, least) and not self._ending:
             with self._moved:
                 moved = self._moved.wait_for(
-                    lambda: end - self._received <= self.pace.credit or self._ending,
-                    self._timeout / 4,
+                    lambda: self._may_send(end, least) or self._ending, self._timeout / 4
                 )
             if not moved:
                 self._link.send(head(Frame.HEARTBEAT))
         return not self._ending
+
+    def _may_send(self, end: int, least: int) -> bool:
+        """Whether the credit, which may have shrunk below one piece, lasts for bytes to ``end``."""
+        return end - self._received <= max(self.pace.credit, least)
 
     def _receive(self) -> None:
         try:
@@ -167,9 +200,9 @@ class Lane:
         except ReductionError as error:
             self._fail(error)
         except OSError as error:
-            self._lost(error)
+            self._lost(self._broken or error)
         except ValueError as error:
-            self._fail(ReductionError(f"{self._culprit}: {error}", blame=self._culprit))
+            self._fail(ReductionError(f"{self.culprit}: {error}", blame=self.culprit))
 
     def _take(self) -> None:
         frame, nbytes = self._link.read_head()
@@ -178,35 +211,51 @@ class Lane:
             return
         body = self._link.read(nbytes)
         if frame is Frame.ERROR:
-            raise parse_error(body)
-        if frame is not Frame.HEARTBEAT:
+            raise heard_from(self.culprit, parse_error(body))
+        if frame is Frame.READY and not self.ready.is_set():
+            self.ready.set()
+        elif frame is not Frame.HEARTBEAT and not self._ending:
             raise ValueError(f"a {frame.name} frame out of place")
         if body:
             self._note(text_of(body))
 
     def _take_data(self, nbytes: int) -> None:
-        if not self._awaited or nbytes > self._awaited[0].end - self._awaited[0].at:
-            raise ValueError("results that nobody asked for")
-        part = self._awaited[0]
-        place = part.at - part.start
-        self._link.fill(part.view[place : place + nbytes])
-        part.at += nbytes
-        with self._moved:
-            self._received = part.at
-            self._moved.notify()
+        if not self._may_take():
+            self._link.skip(nbytes)
+            return
+        got = 0
+        try:
+            if not self._awaited or nbytes > self._awaited[0].end - self._awaited[0].at:
+                raise ValueError("results that nobody asked for")
+            part = self._awaited[0]
+            place = part.at - part.start
+            self._link.fill(part.view[place : place + nbytes])
+            got = part.at = part.at + nbytes
+        finally:
+            with self._moved:
+                self._taking = False
+                self._received = got or self._received
+                self._moved.notify_all()
         if part.at == part.end:
             self._awaited.popleft()
             part.when_done()
 
+    def _may_take(self) -> bool:
+        """Whether the trainer's memory is still ours to write to; then it is until that is done."""
+        with self._moved:
+            self._taking = not self._ending
+            return self._taking
+
     def _lost(self, error: OSError) -> None:
+        what = f"has been silent for {self._timeout:g} s"
+        if not isinstance(error, Silence):
+            what = "is lost: its connection was closed"
+            if not self._ending:
+                self._told.wait(HEARSAY_S)
         if self._ending:
             return
-        if isinstance(error, Silence):
-            what = f"has been silent for {self._timeout:g} s"
-        else:
-            what = "is lost: its connection was closed"
         number = self._awaited[0].segment.round if self._awaited else None
         where = "" if number is None else f" in round {number}"
         self._fail(
-            ReductionError(f"{self._culprit} {what}{where}", blame=self._culprit, round_=number)
+            ReductionError(f"{self.culprit} {what}{where}", blame=self.culprit, round_=number)
         )

@@ -140,11 +140,17 @@ class Ledger:
         self._ranks[rank].results = end
 
     def leave(self, rank: int) -> None:
-        """``rank`` says goodbye; ``ValueError`` if it owes or awaits something."""
+        """``rank`` says goodbye.
+
+        ``ValueError`` if it owes or awaits something, :class:`ReductionError` if others are in a
+        round that it will not take part in.
+        """
         row = self._ranks[rank]
         if row.position != row.end or row.announced > self._finished:
             raise ValueError("a goodbye in the middle of a round")
         row.left = True
+        if self._segments:
+            self._refuse_if_someone_left(self._segments[0].segment)
 
     def everyone_left(self) -> bool:
         """Whether all have said goodbye."""

@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import struct
+import time
 import weakref
 from typing import Tuple
 
@@ -21,6 +22,8 @@ Address = Tuple[str, int]
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", 18)
 #: Seconds of silence before the kernel asks, and between its three questions.
 KEEPALIVE_S = 5
+#: Bytes that are thrown away at a time.
+DRAIN = 64 << 10
 
 
 #: What a forked child must let go of: while it held a connection, nobody would see its parent die.
@@ -77,7 +80,7 @@ class Link:
         """Receive some bytes into ``view``; how many."""
         try:
             got = self._sock.recv_into(view, 0, flags)
-        except BlockingIOError:
+        except (BlockingIOError, TimeoutError):
             raise Silence("nothing was heard in time") from None
         if not got:
             raise ConnectionResetError("the connection was closed")
@@ -104,7 +107,7 @@ class Link:
                 left -= sent
                 parts = _after(parts, sent)
                 sent = self._sock.sendmsg(parts)
-        except BlockingIOError:
+        except (BlockingIOError, TimeoutError):
             raise Silence("nothing could be sent in time") from None
 
     def local_address(self) -> Address:
@@ -116,6 +119,23 @@ class Link:
         """Say that nothing follows; what the other side still sends is heard."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
+
+    def drain(self, seconds: float) -> None:
+        """Read what still comes until the other side closes, for so long at most.
+
+        A connection that is closed with bytes unread is reset, and what was sent last may be lost.
+        """
+        until, waste = time.monotonic() + seconds, memoryview(bytearray(DRAIN))
+        with contextlib.suppress(OSError):
+            self.set_timeout(seconds)
+            while time.monotonic() < until:
+                self.receive(waste)
+
+    def skip(self, nbytes: int) -> None:
+        """Receive ``nbytes`` bytes that nobody wants any more."""
+        waste = memoryview(bytearray(min(nbytes, DRAIN)))
+        while nbytes:
+            nbytes -= self.receive(waste[: min(nbytes, DRAIN)])
 
     def shutdown(self) -> None:
         """End both directions: threads that wait on this connection return."""

@@ -13,12 +13,19 @@ import threading
 import time
 from typing import Callable
 
-from trainshed_trainer.reduction import handshake
-from trainshed_trainer.reduction.epoch import Epoch, Member
-from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.epoch import Epoch
+from trainshed_trainer.reduction.errors import (
+    Culprit,
+    Kind,
+    ReductionError,
+    heard_from,
+    of_itself,
+)
 from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
-from trainshed_trainer.reduction.handshake import Challenge, Hello
+from trainshed_trainer.reduction.handshake import Hello
+from trainshed_trainer.reduction.joining import greeted
 from trainshed_trainer.reduction.links import Address, Link, not_for_children
+from trainshed_trainer.reduction.members import TELL_S, Member
 
 #: Most and fewest bytes of a ring.
 RING_MAX = 4 << 20
@@ -79,8 +86,16 @@ class Reducer:
     def wait_idle(self, idle_timeout: float) -> None:
         """Return when there was no group for ``idle_timeout`` seconds, or when it is closed."""
         while not self._closed.wait(min(WATCH_S, idle_timeout)):
-            if time.monotonic() - self._idle_since > idle_timeout:
+            if self._idle_s() > idle_timeout:
                 return
+
+    def _idle_s(self) -> float:
+        """Seconds without a group."""
+        now = time.monotonic()
+        with self._lock:
+            if self._epoch and not self._epoch.over():
+                self._idle_since = now
+            return now - self._idle_since
 
     def wait_over(self, seconds: float) -> bool:
         """Whether the group has ended, or does so within ``seconds``."""
@@ -102,9 +117,8 @@ class Reducer:
         for sock in pending:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        if epoch and not epoch.over():
-            epoch.fail(ReductionError(f"reducer {self._index} was told to end"))
-            epoch.join_senders()
+        if epoch:
+            epoch.end(of_itself("was told to end"))
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(WATCH_S * 2)
@@ -116,21 +130,27 @@ class Reducer:
             except OSError:
                 self._closed.wait(0.05)  # out of descriptors, or closed
                 continue
-            with self._lock:
-                full = len(self._pending) >= PENDING_MAX
-                if not full:
-                    self._pending.add(sock)
-            if full:
+            if not self._begin_welcome(sock):
                 sock.close()
-                continue
+
+    def _begin_welcome(self, sock: socket.socket) -> bool:
+        """Serve a connection in a thread of its own; false where there are too many."""
+        with self._lock:
+            if len(self._pending) >= PENDING_MAX:
+                return False
+            self._pending.add(sock)
+        try:
             threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
+        except RuntimeError:  # no more threads
+            with self._lock:
+                self._pending.discard(sock)
+            return False
+        return True
 
     def _watch(self) -> None:
         while not self._closed.wait(WATCH_S):
             with self._lock:
                 epoch = self._epoch
-                if epoch and not epoch.over():
-                    self._idle_since = time.monotonic()
             text = epoch.waiting_for() if epoch else None
             if epoch and text:
                 self._report(text)
@@ -153,7 +173,7 @@ class Reducer:
 
     def _admit(self, sock: socket.socket) -> tuple[Epoch, Member] | None:
         """Prove each other; take the worker in, or tell it why not."""
-        hello = _prove(sock, self._token, self._ring_for)
+        hello = greeted(sock, self._token, self._ring_for)
         link = Link(sock, hello.timeout_ms / 1000)
         try:
             epoch = self._epoch_of(hello)
@@ -161,6 +181,7 @@ class Reducer:
         except ReductionError as error:
             link.send(error_frame(error))
             link.finish_sending()
+            link.drain(TELL_S)
             return None
 
     def _ring_for(self, world: int) -> int:
@@ -171,9 +192,9 @@ class Reducer:
     def _epoch_of(self, hello: Hello) -> Epoch:
         ring = self._ring_for(hello.world)
         if not ring:
-            raise ReductionError(
-                f"reducer {self._index} has {self._max_memory} bytes of memory, and {hello.world}"
-                f" workers need at least {RING_MIN * (hello.world + 1)} (--max-memory)"
+            raise of_itself(
+                f"has {self._max_memory} bytes of memory, and {hello.world} workers need at least"
+                f" {RING_MIN * (hello.world + 1)} (--max-memory)"
             )
         with self._lock:
             old, now = self._epoch, hello.epoch
@@ -182,9 +203,10 @@ class Reducer:
             if old and now == self._newest:
                 return _the_same_group(old, hello)
             self._newest, self._idle_since = now, time.monotonic()
-            epoch = self._epoch = Epoch(now, hello.world, ring, hello.timeout_ms / 1000)
+            timeout = hello.timeout_ms / 1000
+            epoch = self._epoch = Epoch(now, hello.world, hello.index, ring, timeout)
         if old:
-            old.fail(ReductionError("a newer epoch of this job has begun"))
+            old.end(ReductionError("a newer epoch of this job has begun"))
         return epoch
 
     def _say_how_it_ended(self, epoch: Epoch) -> None:
@@ -193,38 +215,25 @@ class Reducer:
             return
         with self._lock:
             self._idle_since = time.monotonic()
-        how = f": {epoch.error}" if epoch.error else ""
+        this = Culprit(Kind.REDUCER, self._index)
+        how = f": {heard_from(this, epoch.error)}" if epoch.error else ""
         self._report(f"the group of {epoch.world} workers has ended{how}")
 
 
 def _the_same_group(epoch: Epoch, hello: Hello) -> Epoch:
-    """``epoch``, if the worker belongs there; who comes too late is told of the error by it."""
-    if epoch.world != hello.world:
-        raise ReductionError(f"this group has {epoch.world} workers, not {hello.world}")
+    """``epoch``, if the worker belongs there; who comes too late is told of the error by it.
+
+    Workers that do not agree on their group end it while it is formed: it would wait in vain.
+    """
     if epoch.over() and not epoch.error:
         raise ReductionError("this epoch is over")
-    return epoch
-
-
-def _prove(sock: socket.socket, token: bytes, ring_for: Callable[[int], int]) -> Hello:
-    """The reducer's side of the handshake; ``ValueError`` or ``OSError`` where it fails."""
-    until = time.monotonic() + handshake.DEADLINE_S
-    hello = handshake.parse_hello(_exactly(sock, handshake.HELLO.size, until))
-    challenge = Challenge(ring_for(hello.world), handshake.nonce())
-    sock.sendall(challenge.pack() + handshake.proof(token, b"reducer", hello, challenge))
-    given = _exactly(sock, handshake.PROOF_SIZE, until)
-    if not handshake.proves(token, b"worker", hello, challenge, given):
-        raise ValueError("a wrong proof")
-    return hello
-
-
-def _exactly(sock: socket.socket, nbytes: int, until: float) -> bytes:
-    """``nbytes`` bytes of a stranger, who may not take longer than ``until``."""
-    data = b""
-    while len(data) < nbytes:
-        sock.settimeout(max(0.001, until - time.monotonic()))
-        more = sock.recv(nbytes - len(data))
-        if not more:
-            raise ConnectionResetError("gone")
-        data += more
-    return data
+    if (epoch.world, epoch.place) == (hello.world, hello.index):
+        return epoch
+    error = ReductionError(
+        f"worker {hello.rank} counts {hello.world} workers and has this reducer at place"
+        f" {hello.index} of its list, others {epoch.world} and {epoch.place}",
+        blame=Culprit(Kind.WORKER, hello.rank),
+    )
+    if not epoch.formed():
+        epoch.fail(error)
+    raise error

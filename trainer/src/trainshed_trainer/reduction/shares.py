@@ -15,7 +15,7 @@ GRAIN = 64
 #: Tensors of fewer bytes than this for each reducer go to fewer of them.
 SHARE_MIN = 32 << 10
 #: Rates that differ by less than this factor are one rate, measured with noise.
-NOISE = 1.25
+NOISE = 1.4
 
 
 class Rates(NamedTuple):
