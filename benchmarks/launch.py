@@ -193,6 +193,17 @@ def at_most(name: str, ours: float, most: float, unit: str) -> Figure:
     return Figure(name=name, ours=ours, unit=unit, goal=f"at most {most:g}", holds=ours <= most)
 
 
+def at_least(name: str, ours: float, least: float, unit: str) -> Figure:
+    """A promise that a figure reaches a limit."""
+    return Figure(name=name, ours=ours, unit=unit, goal=f"at least {least:g}", holds=ours >= least)
+
+
+def verdict(figure: Figure, width: int) -> str:
+    """One line: whether it holds, its name in so many columns, and what was asked for."""
+    word = "PASS" if figure.holds else "FAIL"
+    return f"  {word}  {figure.name:{width}} {figure.ours:9.3f} {figure.unit}  ({figure.goal})"
+
+
 def prepare(cwd: Path) -> None:
     """A trivial trainer, the same as a package, and a config of 13 replicas."""
     for name in ("pkg", "warm"):
@@ -215,8 +226,7 @@ def show(table: Mapping[str, float], found: Sequence[Figure]) -> None:
         print(f"  {name:28} {seconds:7.3f}  {'#' * max(1, round(40 * seconds / widest))}")
     print()
     for figure in found:
-        verdict = "PASS" if figure.holds else "FAIL"
-        print(f"  {verdict}  {figure.name:40} {figure.ours:9.3f} {figure.unit}  ({figure.goal})")
+        print(verdict(figure, 40))
 
 
 def main() -> int:

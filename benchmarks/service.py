@@ -19,7 +19,7 @@ from service_chart import draw
 from service_measures import Cost, Rate
 from service_servers import postgres, postgres_programs, simulated
 
-from launch import Figure, at_most
+from launch import Figure, at_least, at_most, verdict
 
 ROOT = Path(__file__).parent.parent
 #: GPUs of each of the 1,000 nodes: room for every job of a rate; none but for 5,000 jobs.
@@ -72,11 +72,6 @@ class Report:
 def tell(text: str) -> None:
     """Say what goes on, beside the table."""
     print(f"  {text}", file=sys.stderr, flush=True)
-
-
-def at_least(name: str, ours: float, least: float, unit: str) -> Figure:
-    """A promise that a figure reaches a limit."""
-    return Figure(name=name, ours=ours, unit=unit, goal=f"at least {least:g}", holds=ours >= least)
 
 
 def add_rate(report: Report, database: str, found: Rate, least: float) -> None:
@@ -162,8 +157,7 @@ def show(report: Report, load: float) -> None:
         print(f"  {cost.queued:6} {cost.cpu_ms:6.2f} ms of CPU {cost.p50_ms:5.0f} ms p50  {bar}")
     print()
     for figure in report.figures:
-        verdict = "PASS" if figure.holds else "FAIL"
-        print(f"  {verdict}  {figure.name:48} {figure.ours:9.3f} {figure.unit}  ({figure.goal})")
+        print(verdict(figure, 48))
     for reason in report.skipped:
         print(f"  SKIP  {reason}")
 
