@@ -1,0 +1,1 @@
+"""A training package: PyTorch DistributedDataParallel with gradients that keep the network busy."""
