@@ -21,10 +21,9 @@ def assert_same(things):
 
 
 def test_everything_that_torch_can_do_works_over_reducers(tmp_path):
-    with reducers(2) as listed:
-        answers = run_world(
-            "everything", tmp_path, {"TRAINSHED_REDUCERS": listed, **ALWAYS}, [{}] * 2
-        )
+    with reducers(3) as listed:
+        variables = {"TRAINSHED_REDUCERS": listed, **ALWAYS}
+        answers = run_world("everything", tmp_path, variables, [{}] * 3)
     assert_right(answers)
     for how in ("group", "gloo", "hook"):
         assert_same(answer["digests"][how] for answer in answers)
@@ -48,11 +47,18 @@ def test_an_unchanged_trainer_reduces_with_a_share_of_each_worker(tmp_path):
     assert (report["rounds"] > 0) == answers[0]["some by reducers"]
 
 
+def test_workers_reduce_too_where_reducers_are_slower_than_a_ring(tmp_path):
+    with reducers(2) as listed:
+        answers = run_world("slow_reducers", tmp_path, {"TRAINSHED_REDUCERS": listed}, [{}] * 2)
+    assert_right(answers)
+
+
 def test_a_worker_that_dies_is_named_to_the_others_and_nobody_hangs(tmp_path):
     """No reducers at all here: the workers reduce by themselves."""
     *answers, dead = run_world("dying", tmp_path, {"VICTIM": "2", **ALWAYS}, [{}] * 3)
     assert dead == {}
     for answer in answers:
+        assert answer["sums are right"]
         assert answer["backward raised it"]
         assert [culprit for _, culprit in answer["errors"]] == ["worker 2"] * 3
 

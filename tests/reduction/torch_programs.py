@@ -14,9 +14,11 @@ import torch
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from trainshed_trainer.reduction import torch_routing
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_group import ReductionGroup, confirm
 from trainshed_trainer.reduction.torch_hook import ReductionState, reduction_hook
+from trainshed_trainer.reduction.torch_route import Route
 
 TIMEOUT = timedelta(seconds=120)
 SIZES = (1, 1000, 300_001)
@@ -276,7 +278,7 @@ def dying(rank: int, world: int, store: str) -> dict:
     """A rank is killed in the middle of a training; what the others are told."""
     join("reduction", rank, world, store)
     model, generator = network(), torch.Generator().manual_seed(rank)
-    raised = RuntimeError()
+    right, raised = all(sums(rank, world).values()), RuntimeError()
     reduced = torch.ones(100_000)
     for turn in range(10_000):
         try:
@@ -286,7 +288,7 @@ def dying(rank: int, world: int, store: str) -> dict:
         except RuntimeError as error:
             raised = error
             break
-    found = {"backward raised it": "ReductionError" in repr(raised), "turns": turn}
+    found = {"backward raised it": "ReductionError" in repr(raised), "sums are right": right}
     for call in (lambda: dist.all_reduce(reduced), lambda: dist.all_reduce(torch.ones(1)), confirm):
         try:
             call()
@@ -344,6 +346,19 @@ def unformed(rank: int, world: int, store: str) -> dict:
         except ReductionError as error:
             errors.append(str(error))
     return {"errors": errors}
+
+
+def slow_reducers(rank: int, world: int, store: str) -> dict:
+    """Reducers enough, but slower than a ring by the first measurement of two."""
+    verdicts = [Route(((float("inf"), False),)), Route()]
+    torch_routing.measured = lambda *_: verdicts.pop(0)
+    join("reduction", rank, world, store)
+    plan = dist.group.WORLD.lineup.plan
+    found = {"the workers reduce too": plan.hybrid and len(plan.reducers) == world}
+    found |= sums(rank, world)
+    found["they were measured twice"] = not verdicts
+    dist.destroy_process_group()
+    return {"found": found}
 
 
 if __name__ == "__main__":

@@ -23,9 +23,12 @@ from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_inner import ANYTHING, Control, Wish, inner_group, register
 from trainshed_trainer.reduction.torch_lineup import LINGER_S, Lineup, confirm_by, formed
 from trainshed_trainer.reduction.torch_report import say
+from trainshed_trainer.reduction.torch_route import Route
 from trainshed_trainer.reduction.torch_routing import Routing
 from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
 
+#: Bytes of a tensor whose time only links decide.
+HUGE = 1 << 30
 SUM, AVERAGE = ReduceOp.SUM, ReduceOp.AVG
 #: The collectives that torch calls through trampolines, under all names they had since torch 2.6.
 PASSED_ON = (
@@ -66,17 +69,29 @@ class ReductionGroup(ProcessGroup):
         self.lineup: Lineup | None = None
 
     def form(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Find the reducers and measure what they are good for; all ranks call it."""
-        lineup = formed(self._control, self._store, self._timeout, environ)
+        """Find the reducers and measure what they are good for; all ranks call it.
+
+        Where they are slower than a ring of the workers, these reduce a share too.
+        """
+        route = self._line_up(environ)
+        if self.lineup and not self.lineup.plan.hybrid and not route.to_reducers(HUGE):
+            self.lineup.close()
+            self._line_up(environ, workers_reduce=True)
+        if self.lineup:
+            self.lineup.report_to(environ.get(contract.TRAINSHED_REDUCTION_REPORT))
+
+    def _line_up(self, environ: Mapping[str, str], *, workers_reduce: bool = False) -> Route:
+        """Connect to the reducers, if there are any, and measure them."""
+        self.lineup = lineup = formed(
+            self._control, self._store, self._timeout, environ, workers_reduce=workers_reduce
+        )
         if lineup is None:
-            return
-        self.lineup = lineup
+            return Route()
         atexit.register(self.shutdown)
         self._routing = Routing(
             lineup.plan.route, self._control, self._inner.group, lineup.exchange, self._timeout
         )
-        self._routing.route(torch.device("cpu"))
-        lineup.report_to(environ.get(contract.TRAINSHED_REDUCTION_REPORT))
+        return self._routing.route(torch.device("cpu"))
 
     def allreduce(self, tensors: Any, *args: Any, **kwargs: Any) -> Work:  # type: ignore[override]
         """Sum or average by reducers what is faster there; everything else by the inner group.

@@ -65,15 +65,23 @@ class Lineup:
 
 
 def formed(
-    control: Control, store: Store, timeout: timedelta, environ: Mapping[str, str] = os.environ
+    control: Control,
+    store: Store,
+    timeout: timedelta,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    workers_reduce: bool = False,
 ) -> Lineup | None:
     """Form the group, or say why there is nothing to reduce with; all ranks call it.
 
-    ``timeout`` is the group's own.  Raises :class:`ReductionError` on all ranks.
+    ``timeout`` is the group's own; ``workers_reduce``: they do, however many reducers there are.
+    Raises :class:`ReductionError` on all ranks.
     """
     if control.world == 1:
         return None
-    plan = planned(control.together(lambda: word_of(control.rank, environ)))
+    rank = control.rank
+    words = control.together(lambda: word_of(rank, environ, workers_reduce=workers_reduce))
+    plan = planned(words)
     if len(plan.layout.hosts) == 1:
         if control.rank == 0:
             say("all ranks are on one host, which gains nothing by reducers")

@@ -27,11 +27,12 @@ class Plan:
     token: str | None
     layout: Layout
     addresses: Sequence[str]
+    asked: bool
 
     @property
     def hybrid(self) -> bool:
-        """Whether workers reduce too: reducers are fewer than they (contracts/reduction.md 1)."""
-        return len(self.reducers) < len(self.layout.hosts)
+        """Whether workers reduce too: reducers are fewer (contracts/reduction.md 1), or slower."""
+        return self.asked or len(self.reducers) < len(self.layout.hosts)
 
     def __str__(self) -> str:
         """As the log says it."""
@@ -43,8 +44,13 @@ class Plan:
         return f"{workers}{also}, and {len(self.reducers)} reducers"
 
 
-def word_of(rank: int, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What a rank tells of itself; rank 0 also what it decides for all."""
+def word_of(
+    rank: int, environ: Mapping[str, str], *, workers_reduce: bool = False
+) -> dict[str, Any]:
+    """What a rank tells of itself; rank 0 also what it decides for all.
+
+    ``workers_reduce``: they do, however many reducers there are.
+    """
     reducers = reducers_of(environ)
     word: dict[str, Any] = {
         "host": hostname_of(environ),
@@ -59,6 +65,7 @@ def word_of(rank: int, environ: Mapping[str, str]) -> dict[str, Any]:
             epoch=time.time_ns(),
             reducers=reducers,
             route=route_setting(environ),
+            asked=workers_reduce,
             local=local_setting(environ),
             # without reducers all who need it are in this group, so it may come from here
             token=None if reducers or held else secrets.token_hex(32),
@@ -78,4 +85,5 @@ def planned(words: Sequence[Mapping[str, Any]]) -> Plan:
         token=first["token"],
         layout=layout_of(names, first["local"], cuda=cuda),
         addresses=[word["address"] for word in words],
+        asked=first["asked"],
     )
