@@ -134,6 +134,7 @@ def test_the_price_is_the_region_s(trainshed):
         ),
         ((*FLAGS[:-1], "count=8,type=nvidia-v9"), "there is no NVIDIA_V9; there are NVIDIA_TESLA"),
         (("--worker-machine-type", "cloud-tpu", "--worker-count", "2"), "give --worker-gbps"),
+        ((*FLAGS[:-1], "count=0,type=nvidia-tesla-v100"), "the count is 1 or more"),
         (("--config", "none.yaml"), "cannot read none.yaml"),
     ],
 )
@@ -142,6 +143,21 @@ def test_what_cannot_be_planned_is_one_clear_line(trainshed, words, text):
     assert (found.code, found.out) == (2, "")
     assert text in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_number_of_workers_alone_does_not_change_a_file_s(trainshed, written):
+    found = trainshed(*PLAN, "--config", written("job.json", reducing(8)), "--worker-count", "8")
+    assert (found.code, found.out) == (2, "")
+    assert "--worker-count and --worker-accelerator go with --worker-machine-type" in found.err
+
+
+def test_links_of_no_whole_number_of_gbits_make_no_reducer_too_many(trainshed):
+    """Sums of such rates are a hair off: 3 links of 0.2 carry 0.6000000000000001 Gbit/s."""
+    alike = ("--worker-count", "3", "--worker-gbps", "0.2", "--reducer-gbps", "0.2")
+    assert trainshed(*PLAN, *alike, "--format", "json").json["sufficient"] == 3
+    few = ("--worker-count", "9", "--worker-gbps", "0.1", "--reducer-gbps", "0.3")
+    found = trainshed(*PLAN, *few, "--reducer-count", "3")
+    assert "3 reducers carry 0.9 Gbit/s, the workers 0.9: the exchange is predicted" in found.out
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """What the replicas of a job with reducers are told, and how its reducers are started."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import trainshed_trainer
 from launch.builders import container, ml_spec, plan_of, replica_of, vertex_spec
 from trainshed.launch import reduction_env
 from trainshed.launch.names import google_addresses
@@ -149,16 +152,11 @@ def test_the_path_of_the_secret_reaches_those_who_take_part_and_no_plan_has_the_
 
 
 def test_nothing_of_a_launcher_s_own_reduction_reaches_a_replica():
-    names = [
-        trainer_contract.REDUCERS,
-        trainer_contract.REDUCTION_TOKEN,
-        trainer_contract.REDUCTION_TOKEN_FILE,
-        trainer_contract.REDUCTION_REPORT,
-        trainer_contract.REDUCTION_HOST,
-        trainer_contract.REDUCTION_ROUTE,
-        trainer_contract.TORCH_BACKEND,
-    ]
-    assert set(names) <= set(plan_of(with_pool()).unset_env)
+    library = Path(trainshed_trainer.__file__).parent
+    read = "".join(path.read_text() for path in library.rglob("*.py"))
+    names = set(re.findall(r'"(TRAINSHED_[A-Z_]+)"', read))
+    assert trainer_contract.REDUCERS in names
+    assert names <= set(plan_of(with_pool()).unset_env)
 
 
 def test_whether_a_plan_has_reducers():

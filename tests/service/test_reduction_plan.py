@@ -9,10 +9,12 @@ from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
+from trainshed.model.trials import TrialRecord
 from trainshed.service.log_events import line_of
 from trainshed.service.placing import placing_notes
 from trainshed.service.reduction_plan import ONE_MACHINE, advice_here, predicted
 from trainshed.service.story import Stories
+from trainshed.service.trial_jobs import TrialJobs
 from trainshed.store.records import NewEvent
 from trainshed.testing.store_builders import add, go, place
 
@@ -78,6 +80,14 @@ def test_the_job_of_a_pipeline_is_told_too(desk):
     document = pipeline(trainingTaskInputs=reducing(8)["jobSpec"])
     view = desk.pipelines.create(PROJECT, PLACE, document, creator="ann")
     assert [event.message for event in planned(desk, child_of(desk, view))] == [EIGHT]
+
+
+def test_the_trials_of_a_study_are_told_too(desk):
+    study = desk.custom(reducing(8))
+    trial = desk.store.add_job(TrialJobs(desk.store)(study, TrialRecord(number=1)))[0]
+    (told,) = planned(desk, trial)
+    assert told.message == EIGHT
+    assert told.data == planned(desk, study)[0].data
 
 
 def test_a_job_without_reducers_is_told_nothing(desk):

@@ -6,6 +6,9 @@ from functools import cache
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.rows import Row, rows
 
+#: Decimals of a number of reducers that count: three links of 0.1 make 0.30000000000000004.
+_DECIMALS = 9
+
 
 def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0) -> float | None:
     """The most that one machine can send, Gbit/s; ``gpu`` is a catalog name such as ``V100``.
@@ -24,7 +27,7 @@ def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0
 
 def reducers_needed(worker_gbps: float, reducer_gbps: float) -> int:
     """The fewest reducers whose total bandwidth matches the workers' (seed001)."""
-    return math.ceil(worker_gbps / reducer_gbps)
+    return math.ceil(round(worker_gbps / reducer_gbps, _DECIMALS)) or 1
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from math import isclose
 from typing import Any, Final
 
 from trainshed.cli.flags import Request
@@ -43,7 +44,7 @@ def run(request: Request) -> int:
 def _head(found: Found) -> Iterator[str]:
     hosts, price = found.hosts, found.price
     each = f"{hosts.worker_gbps:g} Gbit/s each"
-    if hosts.workers * hosts.worker_gbps != hosts.total_gbps:
+    if not isclose(hosts.workers * hosts.worker_gbps, hosts.total_gbps):
         each = f"{hosts.worker_gbps:g} Gbit/s the slowest"
     yield f"workers   {found.workers}: {each}, {hosts.total_gbps:g} together"
     costs = ""

@@ -109,6 +109,8 @@ UNSET: Final = (
     trainer_contract.REDUCTION_REPORT,
     trainer_contract.REDUCTION_HOST,
     trainer_contract.REDUCTION_ROUTE,
+    trainer_contract.REDUCTION_LOCAL,
+    trainer_contract.REDUCTION_HOSTNAME,
     trainer_contract.TORCH_BACKEND,
     *FOREIGN,
 )

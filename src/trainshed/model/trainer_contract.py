@@ -31,5 +31,9 @@ REDUCTION_REPORT: Final = "TRAINSHED_REDUCTION_REPORT"
 REDUCTION_HOST: Final = "TRAINSHED_REDUCTION_HOST"
 #: Which tensors go to the reducers: ``measured`` or ``always``.
 REDUCTION_ROUTE: Final = "TRAINSHED_REDUCTION_ROUTE"
+#: Whether the ranks of one host sum among themselves first: ``1``, ``0`` or ``auto``.
+REDUCTION_LOCAL: Final = "TRAINSHED_REDUCTION_LOCAL"
+#: The name of a rank's host, where it is not the system's.
+REDUCTION_HOSTNAME: Final = "TRAINSHED_REDUCTION_HOSTNAME"
 #: ``reduction``: what ``init_process_group`` makes of a group that names no backend of its own.
 TORCH_BACKEND: Final = "TRAINSHED_TORCH_BACKEND"

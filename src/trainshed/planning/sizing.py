@@ -4,7 +4,6 @@ The rule is Google's: the reducers' links carry together at least what the worke
 Beside it stands the model of ``exchange``, which says what a number of reducers is worth.
 """
 
-import math
 from dataclasses import dataclass
 
 from trainshed.catalog.bandwidth import reducers_needed
@@ -48,8 +47,8 @@ class Hosts:
         if n == 1:
             return 0
         # N M must pass the reducers' links in the ring's time, 2(N-1)/N M/B (section 7)
-        needed = n * n * self.worker_gbps / (2 * (n - 1) * self.reducer_gbps)
-        return min(math.ceil(needed), self.sufficient)
+        needed = reducers_needed(n * n * self.worker_gbps / (2 * (n - 1)), self.reducer_gbps)
+        return min(needed, self.sufficient)
 
     def links(self, reducers: int) -> Links:
         """The links with that many reducers."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trainshed.engines.local.reduced import report_at, report_env
+from trainshed.launch.reduction_env import has_reducers
 from trainshed.planning.achieved import Achieved, achieved
 from trainshed.service.local_run import Prepared
 
@@ -30,7 +31,7 @@ class Reporting:
 def reporting(prepared: Prepared) -> Iterator[Reporting]:
     """Ask the workers of a run with reducers for a report; the place is gone afterwards."""
     plan = prepared.plan
-    if not any(report_env(plan, replica, _FILE) for replica in plan.replicas):
+    if not has_reducers(plan):
         yield Reporting(prepared, None)
         return
     with TemporaryDirectory(prefix="trainshed-reduction-") as folder:

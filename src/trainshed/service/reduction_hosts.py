@@ -125,10 +125,15 @@ def _count(given: Given) -> int:
 def _workers_of(given: Given, verdict: Verdict | None) -> tuple[WorkerLinks, str]:
     """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
     question = verdict.question if verdict else None
-    if given.worker_count or given.worker_accelerator or not (verdict and question):
+    if not (verdict and question):
         raise UsageFault(
             "no workers: give --config, or --worker-count with --worker-machine-type or "
             "--worker-gbps"
+        )
+    if given.worker_count or given.worker_accelerator:
+        raise UsageFault(
+            "--worker-count and --worker-accelerator go with --worker-machine-type or "
+            "--worker-gbps: together they stand in the place of the file's workers"
         )
     groups = [question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER)]
     counts: Counter[str] = Counter()
@@ -173,6 +178,8 @@ def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) ->
     if accelerator is not None:
         found = flag_values.accelerator("--worker-accelerator", accelerator)
         name, count = found["type"], found["count"]
+        if count < 1:
+            raise UsageFault("--worker-accelerator: the count is 1 or more; leave the flag out")
         if catalog.accelerator(name) is None:
             accepted = ", ".join(catalog.enum_names())
             raise UsageFault(f"--worker-accelerator: there is no {name}; there are {accepted}")

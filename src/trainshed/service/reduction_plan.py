@@ -50,7 +50,7 @@ class Prediction:
     @property
     def is_short(self) -> bool:
         """Whether the reducers' links carry less than the workers' do (R17)."""
-        return self.asked.total_gbps < self.hosts.total_gbps
+        return self.reducers < self.hosts.sufficient
 
     @property
     def is_warning(self) -> bool:
@@ -100,13 +100,13 @@ def predicted(question: Question) -> Prediction | None:
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None or not reducer.machine_type or reducer.count < 1:
         return None
-    hosts = hosts_of(question, reducer.machine_type, question.egress_gbps(reducer))
+    hosts = _hosts(question, reducer.machine_type, question.egress_gbps(reducer))
     if hosts is None:
         return None
     return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
 
 
-def hosts_of(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
+def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
     """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
     workers = worker_links(question)
     if workers is None or not reducer_gbps:

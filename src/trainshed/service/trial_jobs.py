@@ -12,11 +12,12 @@ from typing import Any, Final
 from trainshed.launch.directories import under
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
 from trainshed.model.job import JobSpec
+from trainshed.model.reduction_report import PLANNED
 from trainshed.model.roles import Dialect
 from trainshed.model.study import Trial
 from trainshed.model.trials import TrialRecord, text_of
 from trainshed.store.base import Jobs
-from trainshed.store.records import JobRecord, Kind, NewJob
+from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
 from trainshed.wire.parsed import compact
 
 #: Whoever looks for a trial's job by itself finds its study.
@@ -24,6 +25,8 @@ STUDY_LABEL: Final = "trainshed-study"
 TRIAL_LABEL: Final = "trainshed-trial"
 _DISPLAY_NAME_MAX = 128
 _LABELS_MAX = 64
+#: The first events of a study, with all that was told when it was submitted.
+_HEAD: Final = 10
 
 _KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
 _NO_LIMITS: Final = Limits(running_s_max=None, waiting_s_max=None)
@@ -57,8 +60,18 @@ class TrialJobs:
             demand=self.store.demand(record.uid),
             creator=record.creator,
             notes=self.store.notes(record.uid),
+            told=self._told(record.uid),
             running_s_max=limits.running_s_max,
             waiting_s_max=limits.waiting_s_max,
+        )
+
+    def _told(self, uid: int) -> tuple[NewEvent, ...]:
+        """What its study was told of its reducers: a trial is compared with it at its own end."""
+        events = self.store.events(uid, limit=_HEAD)
+        return tuple(
+            NewEvent(kind=event.kind, message=event.message, data=event.data)
+            for event in events
+            if event.kind == PLANNED
         )
 
 

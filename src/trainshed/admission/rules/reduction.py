@@ -112,7 +112,7 @@ def _supported(image: PrebuiltImage) -> bool:
 
 def _bandwidth(question: Question, reducer: ReplicaGroup) -> Iterator[Violation]:
     size = sizing(question)
-    if size and size.reducer_gbps < size.worker_gbps:
+    if size and size.reducers < size.reducers_min:
         message = (
             f"{size.reducers} {reducer.machine_type} send {size.reducer_gbps:g} Gbit/s, "
             f"the workers {size.worker_gbps:g}; reducers must match or exceed them"
