@@ -60,6 +60,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/reduction.py
 
 # an hour and more; searches are kept, so that it may be stopped and started again
 bench-tuning: $(VENV)/.test
