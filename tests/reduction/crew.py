@@ -89,7 +89,7 @@ def listener():
     return sock
 
 
-def together(calls):
+def together(calls, seconds=DEADLINE_S):
     """Call all at once, each in a thread; what each returned or raised."""
     found = [None] * len(calls)
 
@@ -103,7 +103,7 @@ def together(calls):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(DEADLINE_S)
+        thread.join(seconds)
         assert not thread.is_alive(), "a call has not returned"
     return found
 

@@ -116,14 +116,13 @@ class Client:
         """Say goodbye, when all is reduced; what is not fails."""
         with self._lock:
             owed = min(self._pending, default=None)
+            if owed is None:
+                self._error = self._error or ReductionError("this group is closed")
         if owed is not None:
             me = Culprit(Kind.WORKER, self.group.rank)
             self._fail(ReductionError(f"{me} has left in round {owed}", blame=me, round_=owed))
-        else:
-            with self._lock:
-                self._error = self._error or ReductionError("this group is closed")
-            for lane in self._lanes:
-                lane.leave()
+        for lane in self._lanes:
+            lane.leave()
         until = time.monotonic() + 2 * TELL_S
         for lane in self._lanes:
             lane.join_sender(max(0.0, until - time.monotonic()))

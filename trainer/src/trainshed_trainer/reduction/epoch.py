@@ -7,6 +7,7 @@ worker is told what it was, and none gets a sum that another does not (contracts
 
 from __future__ import annotations
 
+import mmap
 import threading
 import time
 from typing import Any
@@ -73,8 +74,8 @@ class Epoch:
     def _begin(self) -> None:
         """Take memory, and tell all that they may send."""
         try:
-            rings = np.empty((self.world + 1, self._ledger.ring), np.uint8)
-        except MemoryError as error:
+            rings = _rings(self.world + 1, self._ledger.ring)
+        except OSError as error:
             self.fail(of_itself(f"has no memory for {self.world} workers: {error}"))
             return
         with self._lock:
@@ -262,3 +263,11 @@ class Epoch:
         self._alone.wait(TELL_S)
         for member in members:
             member.link.shutdown()
+
+
+def _rings(count: int, ring: int) -> Any:
+    """``count`` rows of ``ring`` bytes, which the system has back as soon as nobody uses them.
+
+    A heap would keep them: one for every group, and in as many heaps as there are threads.
+    """
+    return np.frombuffer(mmap.mmap(-1, count * ring), np.uint8).reshape(count, ring)

@@ -1,0 +1,64 @@
+"""A group of one rank has nothing to reduce; a rank that leaves takes nobody's sums along."""
+
+import pytest
+import torch
+from torch import distributed as dist
+
+from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.torch_group import PASSED_ON, ReductionGroup, confirm
+from trainshed_trainer.reduction.torch_lineup import Lineup
+
+
+class Recorder:
+    """Whatever a lineup has; it keeps what it was asked for."""
+
+    def __init__(self, name, calls):
+        self._name, self._calls = name, calls
+
+    def __getattr__(self, verb):
+        return lambda *given: self._calls.append((self._name, verb, *given))
+
+
+@pytest.mark.parametrize("how", ["shutdown", "abort"])
+def test_a_worker_that_reduces_too_leaves_last(how):
+    """Others may not have all sums from it yet when it has all of its own."""
+    calls = []
+    group = ReductionGroup(dist.HashStore(), 0, 1, timeout=dist.constants.default_pg_timeout)
+    exchange, report, own = (Recorder(name, calls) for name in ("exchange", "report", "own"))
+    group.lineup = Lineup(exchange, None, None, own, None, [report])
+    getattr(group, how)()
+    group.shutdown()
+    linger = 10.0 if how == "shutdown" else 0.0
+    assert calls == [
+        ("exchange", "close"),
+        ("report", "close"),
+        ("own", "wait_over", linger),
+        ("own", "close"),
+    ]
+
+
+def test_a_world_of_one_works_like_any_other():
+    dist.init_process_group("reduction", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        assert isinstance(dist.group.WORLD, ReductionGroup)
+        tensor = torch.full((300_000,), 3.0)
+        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+        assert tensor.unique().tolist() == [3.0]
+        dist.barrier()
+        confirm()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_every_collective_is_passed_on_in_python():
+    """Torch's own trampolines hold the interpreter's lock meanwhile, and gloo's threads want it."""
+    passed_on = [name for name in PASSED_ON if hasattr(dist.ProcessGroup, name)]
+    assert {"allgather", "broadcast", "barrier", "send", "recv"} < set(passed_on)
+    for name in (*passed_on, "allreduce"):
+        assert name in vars(ReductionGroup), name
+
+
+def test_only_a_group_with_reducers_can_be_confirmed():
+    with pytest.raises(ReductionError, match='needs a group of backend="reduction"'):
+        confirm()
