@@ -12,13 +12,14 @@ from typing import Mapping, NamedTuple, Sequence
 
 from torch._C._distributed_c10d import PrefixStore, ProcessGroup, Store
 
+from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_inner import inner_group
 
 #: Whether ranks of a host sum among themselves first: 1, 0, or auto, which is where CUDA is.
-LOCAL = "TRAINSHED_REDUCTION_LOCAL"
+LOCAL = contract.TRAINSHED_REDUCTION_LOCAL
 #: The name of this rank's host, where the system's is not it.
-HOSTNAME = "TRAINSHED_REDUCTION_HOSTNAME"
+HOSTNAME = contract.TRAINSHED_REDUCTION_HOSTNAME
 AUTO = "auto"
 
 

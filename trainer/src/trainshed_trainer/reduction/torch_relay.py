@@ -111,8 +111,10 @@ class Relay:
         raise NotImplementedError
 
     def _receive(self, turn: Turn) -> None:
-        """Pass the sums on, from the leader to all."""
+        """Pass the sums on, from the leader to all, when the host's own sum has read the tensor."""
         with told():
+            if turn.summed:
+                turn.summed.wait()
             if turn.mark:
                 turn.mark.wait()
             self._groups.results.broadcast(turn.tensor, 0).wait()
@@ -138,9 +140,6 @@ class Member(Relay):
             text, blame, number = words
             culprit = Culprit(Kind(blame[0]), blame[1]) if blame else None
             raise ReductionError(text, blame=culprit, round_=number)
-        with told(self._leader):
-            if turn.summed:
-                turn.summed.wait()
 
 
 class Leader(Relay):
@@ -207,7 +206,7 @@ class Leader(Relay):
                 if turn.summed:
                     turn.summed.wait()
                 if turn.average:
-                    turn.tensor.div_(self._world)
+                    turn.tensor.detach().div_(self._world)
                 self._upstream.allreduce(turn.tensor, average=False, done=over)
         except ReductionError as error:
             return error

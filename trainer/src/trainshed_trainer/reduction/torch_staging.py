@@ -67,6 +67,7 @@ class CudaMemory:
 
     def __init__(self, device: torch.device) -> None:
         """Make the streams on ``device``."""
+        self._device = device
         self._inward = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._outward = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
@@ -85,12 +86,12 @@ class CudaMemory:
     def mark(self) -> Mark:
         """An event, recorded on the current stream."""
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record()
+        event.record(torch.cuda.current_stream(self._device))
         return cast("Mark", event)
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Tell the allocator that the current stream uses it too."""
-        tensor.record_stream(torch.cuda.current_stream())
+        tensor.record_stream(torch.cuda.current_stream(self._device))
 
     def host_memory(self, nbytes: int) -> torch.Tensor:
         """Pinned memory."""
