@@ -18,7 +18,7 @@ from trainshed_trainer.reduction.reducer import RING_MAX
 #: An even number: A B, B A.
 REPS: Final = 2
 #: Turns of each backend with small tensors, those of a first look, and the all-reduces of a turn.
-TURNS, TURNS_FEW, COUNT = 40, 10, 3
+TURNS, TURNS_FEW, COUNT = 24, 8, 3
 #: DDP's bucket sizes that are swept; 25 is what torch chooses.
 CAPS_MB: Final = (8, 25, 64)
 DDP_LAYERS: Final = 8
