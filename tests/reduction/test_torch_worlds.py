@@ -49,7 +49,8 @@ def test_an_unchanged_trainer_reduces_with_a_share_of_each_worker(tmp_path):
 
 def test_workers_reduce_too_where_reducers_are_slower_than_a_ring(tmp_path):
     with reducers(2) as listed:
-        answers = run_world("slow_reducers", tmp_path, {"TRAINSHED_REDUCERS": listed}, [{}] * 2)
+        hosts = [{"TRAINSHED_REDUCTION_HOST": f"127.0.0.{rank + 1}"} for rank in range(2)]
+        answers = run_world("slow_reducers", tmp_path, {"TRAINSHED_REDUCERS": listed}, hosts)
     assert_right(answers)
 
 

@@ -74,14 +74,16 @@ class ReductionGroup(ProcessGroup):
         Where they are slower than a ring of the workers, these reduce a share too.
         """
         route = self._line_up(environ)
-        if self.lineup and not self.lineup.plan.hybrid and not route.to_reducers(HUGE):
-            self.lineup.close()
+        plan = self.lineup.plan if self.lineup else None
+        if plan and not (plan.hybrid or plan.one_machine or route.to_reducers(HUGE)):
             self._line_up(environ, workers_reduce=True)
         if self.lineup:
             self.lineup.report_to(environ.get(contract.TRAINSHED_REDUCTION_REPORT))
 
     def _line_up(self, environ: Mapping[str, str], *, workers_reduce: bool = False) -> Route:
         """Connect to the reducers, if there are any, and measure them."""
+        if self.lineup:
+            self.lineup.close()
         self.lineup = lineup = formed(
             self._control, self._store, self._timeout, environ, workers_reduce=workers_reduce
         )

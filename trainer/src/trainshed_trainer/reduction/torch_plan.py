@@ -34,6 +34,11 @@ class Plan:
         """Whether workers reduce too: reducers are fewer (contracts/reduction.md 1), or slower."""
         return self.asked or len(self.reducers) < len(self.layout.hosts)
 
+    @property
+    def one_machine(self) -> bool:
+        """Whether all ranks have one address, so that no link is saved whoever reduces."""
+        return len(set(self.addresses)) == 1
+
     def __str__(self) -> str:
         """As the log says it."""
         workers = f"{len(self.layout.hosts)} workers"

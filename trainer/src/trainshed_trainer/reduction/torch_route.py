@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from math import inf, sqrt
+from statistics import median
 from typing import Callable, Mapping, NamedTuple, Sequence
 
 import torch
@@ -92,8 +93,8 @@ def measured(
 ) -> Route:
     """Time both ways on all ranks, in turn; every rank gets the same route.
 
-    An all-reduce takes as long as it takes on the slowest rank; of several, the shortest counts,
-    since whatever else the machines do only adds.  What does not fit into ``budget`` seconds is
+    An all-reduce takes as long as it takes on the slowest rank; of several, the median counts,
+    since that is how long they will mostly take.  What does not fit into ``budget`` seconds is
     left out, the largest sizes first.
     """
     began, samples = time.monotonic(), []
@@ -120,7 +121,7 @@ def _sample(
         inner_s.append(first)
         reducers_s.append(second)
     size = tensor.numel() * tensor.element_size()
-    return Sample(size, min(inner_s), min(reducers_s))
+    return Sample(size, median(inner_s), median(reducers_s))
 
 
 def _slowest(control: Control, tensor: torch.Tensor, ways: Sequence[Timed]) -> list[float]:
