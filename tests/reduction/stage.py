@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import secrets
 import select
 import socket
@@ -15,6 +16,15 @@ ACTOR = Path(__file__).parent / "actor.py"
 HOST = "127.0.0.1"
 #: Deadlines cost time only where something is broken.
 DEADLINE_S = 120.0
+#: ``TRAINSHED_CHAOS=full`` asks for ten times as much of what is drawn.
+FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
+
+
+def some_random():
+    """Random numbers that can be had again: what a failed test shows has their seed."""
+    seed = int(os.environ.get("TRAINSHED_CHAOS_SEED") or random.SystemRandom().randrange(10**9))
+    sys.stdout.write(f"TRAINSHED_CHAOS_SEED={seed}\n")
+    return random.Random(seed)  # noqa: S311 - nothing secret
 
 
 class Actor:

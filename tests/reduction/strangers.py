@@ -16,8 +16,18 @@ def hello(**other):
     return Hello(**{**settings, "nonce": handshake.nonce(), **other})
 
 
-def connected(address):
-    return socket.create_connection(address, DEADLINE_S)
+def connected(address, *, receives=None):
+    """A connection; ``receives`` bounds the bytes that the system takes for it, about."""
+    sock = socket.socket()
+    sock.settimeout(DEADLINE_S)
+    if receives:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
+    try:
+        sock.connect(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def exactly(sock, nbytes):

@@ -162,10 +162,37 @@ def test_an_empty_tensor_on_one_rank_alone_is_no_sum_of_different_rounds():
         assert all("every rank must call the same" in str(error) for error in faults(waits))
 
 
-def test_nothing_is_reduced_that_is_no_whole_elements():
-    odd, wait = memoryview(bytearray(6)), Wait()
-    with crew(1) as team, pytest.raises(ValueError, match="no float32 elements"):
-        team.clients[0].allreduce(odd, Dtype.FLOAT32, average=False, done=wait)
+@pytest.mark.parametrize(
+    ("buffer", "said"),
+    [
+        (memoryview(bytearray(6)), "no float32 elements"),
+        (memoryview(bytes(8)), "no writable bytes"),
+        (memoryview(bytearray(8)).cast("f"), "no writable bytes"),
+        (memoryview(bytearray(16))[::2], "no writable bytes"),
+    ],
+)
+def test_nothing_is_reduced_that_cannot_be(buffer, said):
+    """It is refused before any other rank hears of it."""
+    with crew(1) as team:
+        with pytest.raises(ValueError, match=said):
+            team.clients[0].allreduce(buffer, Dtype.FLOAT32, average=False, done=Wait())
+        team.reduce([torch.ones(4)])
+
+
+def test_a_caller_that_cannot_take_its_sum_ends_the_group_and_is_named():
+    """The thread that called it would be gone, and with it every later round."""
+    with crew(2) as team:
+
+        def broken(_):
+            raise ValueError("no such step")
+
+        buffer = memoryview(bytearray(8))
+        team.clients[0].allreduce(buffer, Dtype.FLOAT32, average=False, done=broken)
+        waits = [give(team.clients[1], torch.ones(2))]
+        soon(team.clients[0].failed)
+        waits.append(give(team.clients[1], torch.ones(2)))
+        assert waits[-1].error().culprit == "worker 0"
+        assert "no such step" in str(waits[-1].error())
 
 
 @pytest.mark.parametrize("gives_first", [True, False])

@@ -10,6 +10,8 @@ import torch
 from reduction.crew import bytes_of, crew, drawn, give, good, probe_little, together
 from trainshed_trainer.reduction import pacing
 
+pytestmark = pytest.mark.slow
+
 WORLD = 3
 RUNS = 10
 #: What each rank waits, in seconds, before it gives its next tensor.

@@ -75,14 +75,23 @@ def test_arbitrary_bytes_are_a_frame_or_a_value_error(data):
         parse(data.draw(st.binary(min_size=low, max_size=high)))
 
 
-@given(st.binary(min_size=frames.HEAD.size, max_size=frames.HEAD.size))
-def test_no_head_promises_more_than_its_kind_may_have(data):
-    try:
-        frame, nbytes = frames.parse_head(data)
-    except ValueError:
-        return
+@given(st.sampled_from(Frame), st.integers(0, (1 << 32) - 1) | st.integers(0, 1000))
+def test_no_head_promises_more_than_its_kind_may_have(frame, nbytes):
     low, high = frames.LIMITS[frame]
-    assert low <= nbytes <= high
+    data = frames.HEAD.pack(frame, 0, 0, nbytes)
+    if low <= nbytes <= high:
+        assert frames.parse_head(data) == (frame, nbytes)
+    else:
+        with pytest.raises(ValueError, match=f"a {frame.name} frame of {nbytes} bytes"):
+            frames.parse_head(data)
+
+
+@given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 65_535))
+def test_a_head_of_no_kind_or_with_reserved_bytes_is_refused(kind, zero, zeros):
+    data = frames.HEAD.pack(kind, zero, zeros, 24)
+    if kind not in set(Frame) or zero or zeros:
+        with pytest.raises(ValueError, match=r"Frame|reserved"):
+            frames.parse_head(data)
 
 
 @given(st.text(st.characters(codec=None), max_size=600))

@@ -6,7 +6,6 @@ and ``TRAINSHED_CHAOS_SEED`` repeats it.
 """
 
 import contextlib
-import os
 import random
 import signal
 import socket
@@ -21,13 +20,14 @@ import pytest
 from reduction.actor import GOING
 from reduction.crew import soon, together
 from reduction.reducer_process import HOST, TOKEN, ReducerProcess
-from reduction.stage import cast_at, nursery
+from reduction.stage import FULL, cast_at, nursery, some_random
 from reduction.strangers import challenged, closed, connected, hello
 from trainshed_trainer.reduction import frames, handshake
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype, Frame, Segment
 
-FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
+pytestmark = pytest.mark.slow
+
 MUTATIONS = 100_000 if FULL else 10_000
 #: What a process may vary by without growing: buffers, arenas, its list of threads.
 NOISE = 6 << 20
@@ -41,9 +41,7 @@ def fork():
 
 @pytest.fixture
 def chance():
-    seed = int(os.environ.get("TRAINSHED_CHAOS_SEED") or random.SystemRandom().randrange(10**9))
-    sys.stdout.write(f"TRAINSHED_CHAOS_SEED={seed}\n")
-    return random.Random(seed)  # noqa: S311 - nothing secret
+    return some_random()
 
 
 class Size:

@@ -210,11 +210,16 @@ def test_more_strangers_than_may_be_pending_disturb_no_group(monkeypatch):
     monkeypatch.setattr(reducing, "PENDING_MAX", 4)
     with contextlib.ExitStack() as stack:
         team = stack.enter_context(crew(2))
-        address = team.reducers[0].address
-        for _ in range(20):
+        address, pending = team.reducers[0].address, team.reducers[0]._pending
+
+        def crowded():
             stack.enter_context(connected(address))
-        soon(lambda: len(team.reducers[0]._pending) == 4)
+            return len(pending) == 4
+
+        soon(crowded)
+        assert closed(stack.enter_context(connected(address)))
         assert sums_are_right(team)
+        soon(crowded)
         with joined(team.reducers, 1, epoch=team.epoch + 1) as later:
             assert sums_are_right(later)
 

@@ -77,14 +77,26 @@ def receiving(lane):
     return thread
 
 
+class Noticing(threading.Event):
+    """An event that tells whether anyone waits for it."""
+
+    waited_for = False
+
+    def wait(self, timeout=None):
+        self.waited_for = True
+        return super().wait(timeout)
+
+
 def test_a_closed_connection_is_no_loss_where_another_fault_is_told_of(ends, monkeypatch):
     """A worker that was told elsewhere may end, and its own reducer with it, before we are told."""
     monkeypatch.setattr(lanes, "HEARSAY_S", 60.0)
     ours, theirs = ends
     failures = []
     lane = lane_on(ours, failures.append)
+    lane._told = Noticing()
     thread = receiving(lane)
     theirs.close()
+    soon(lambda: lane._told.waited_for or failures)
     lane.tell(ELSEWHERE)
     thread.join(DEADLINE_S)
     assert not thread.is_alive()

@@ -10,6 +10,8 @@ from reduction.reducer_process import HOST, TOKEN, ReducerProcess
 from reduction.stage import cast_at, nursery
 from trainshed_trainer.reduction.reducer import RING_MAX
 
+pytestmark = pytest.mark.slow
+
 #: The promise of issue 6 and contracts/reduction.md 8, G9 and G10, in bytes.
 BASE = 35_000_000
 PER_RING = 1.1

@@ -23,9 +23,9 @@ from reduction.crew import (
     soon,
     together,
 )
-from reduction.strangers import admitted, error_of, next_frame
+from reduction.strangers import admitted, challenged, connected, error_of, hello, next_frame
 from trainshed_trainer.reduction import epoch as epochs
-from trainshed_trainer.reduction import frames
+from trainshed_trainer.reduction import frames, handshake
 from trainshed_trainer.reduction import reducer as reducing
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype, Frame, Segment
@@ -154,13 +154,39 @@ def test_memory_that_is_not_to_be_had_is_said_to_every_worker(monkeypatch):
 
 
 def test_the_memory_of_a_group_is_given_back():
-    """A newer one waits until the older's is free: together they may be more than is allowed."""
     with crew(1) as team:
-        older = team.reducers[0]._epoch
-        with joined(team.reducers, 1, epoch=team.epoch + 1) as newer:
-            assert older._rings is None
-            assert sums_are_right(newer)
+        assert sums_are_right(team)
+        team.close()
         soon(lambda: team.reducers[0]._epoch._rings is None)
+
+
+def test_a_newer_group_begins_when_the_memory_of_the_older_is_free(monkeypatch):
+    """Together they may be more than is allowed; who hangs on to the older is cut off."""
+    monkeypatch.setattr(epochs, "TELL_S", 0.2)
+    with reducers(1) as pool, admitted(pool[0].address, epoch=1) as first:
+        assert next_frame(first)[0] is Frame.READY
+        older = pool[0]._epoch
+        assert older._rings is not None
+        with admitted(pool[0].address, epoch=2) as second:
+            assert next_frame(second)[0] is Frame.READY
+            assert older._rings is None
+        assert "a newer epoch of this job has begun" in str(error_of(first))
+
+
+def test_a_worker_that_reads_late_still_hears_why_its_group_has_ended(monkeypatch):
+    """Closed at once, with bytes of it unread, its connection would be reset and the word lost."""
+    monkeypatch.setattr(epochs, "TELL_S", 30.0)
+    with reducers(1) as pool, connected(pool[0].address, receives=8 << 10) as sock:
+        greeting = hello()
+        challenge, _ = challenged(sock, greeting)
+        sock.sendall(handshake.proof(TOKEN, b"worker", greeting, challenge))
+        assert next_frame(sock)[0] is Frame.READY
+        epoch, piece = pool[0]._epoch, 1 << 20
+        sock.sendall(frames.segment_frame(ONE._replace(count=piece // 4)))
+        sock.sendall(frames.head(Frame.DATA, piece) + bytes(piece))
+        sock.sendall(b"\xff" * 1000)
+        assert not epoch._alone.wait(0.5)
+        assert "worker 0 broke the protocol" in str(error_of(sock))
 
 
 def test_a_reducer_that_is_told_to_end_names_itself():
@@ -217,10 +243,13 @@ def test_whoever_has_not_come_is_reported(monkeypatch):
 def test_a_group_that_has_failed_waits_for_nobody(monkeypatch):
     monkeypatch.setattr(epochs, "STRAGGLER_S", 0.0)
     with crew(2) as team:
+        epoch = team.reducers[0]._epoch
         wait = give(team.clients[0], torch.ones(10))
+        soon(lambda: epoch._ledger.behind() == [1])
         team.clients[1].close()
         wait.error()
-        assert team.reducers[0]._epoch.waiting_for() is None
+        assert epoch._ledger.behind() == [1]
+        assert epoch.waiting_for() is None
 
 
 def test_the_first_round_has_waited_since_its_first_rank_came():

@@ -82,11 +82,13 @@ class Client:
 
         ``buffer`` is writable, contiguous, of format ``B``; nobody may touch it before ``done``,
         which gets ``None``, or the error after which it holds nothing of use.  It is called by
-        another thread, as a rule, and must be quick.
+        another thread, as a rule, and must be quick.  ``ValueError`` for any other buffer.
         """
         count, rest = divmod(buffer.nbytes, dtype.itemsize)
         if rest:
             raise ValueError(f"{buffer.nbytes} bytes are no {dtype.name.lower()} elements")
+        if buffer.readonly or buffer.format != "B" or not buffer.contiguous:
+            raise ValueError("the buffer is no writable bytes in one piece")
         with self._lock:
             number, error = self._round, self._error
             cut = parts(count, dtype.itemsize, self.shares, number)
@@ -175,7 +177,7 @@ class Client:
                 if self._goodput.learn(nbytes, begun, time.monotonic()):
                     self._follow_goodput()
             if done:
-                done(None)
+                self._end(done, None)
 
         for index, start, end in cut:
             segment = Segment(number, end - start, dtype, average)
@@ -200,4 +202,12 @@ class Client:
         for lane in lanes:
             lane.let_go(max(0.0, until - time.monotonic()))
         for done in pending:
+            self._end(done, error)
+
+    def _end(self, done: Done, error: ReductionError | None) -> None:
+        """Tell a caller; one that cannot take it ends the group, whose next rounds would hang."""
+        try:
             done(error)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the lane must go on reading
+            me = Culprit(Kind.WORKER, self.group.rank)
+            self._fail(ReductionError(f"{me} failed at the end of a round: {fault!r}", blame=me))
