@@ -101,3 +101,4 @@ def test_a_group_that_cannot_be_formed_fails_on_all_ranks_with_one_reason(tmp_pa
             error.replace("worker 0: ", "").replace("worker 1: ", "") for error in answer["errors"]
         ]
         assert said == reasons
+        assert answer["left"] == 0

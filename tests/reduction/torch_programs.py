@@ -3,6 +3,7 @@
 ``python torch_programs.py PROGRAM RANK WORLD STORE``
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -345,7 +346,8 @@ def unformed(rank: int, world: int, store: str) -> dict:
             join("reduction", rank, world, f"{store}{number}")
         except ReductionError as error:
             errors.append(str(error))
-    return {"errors": errors}
+    left = [each for each in gc.get_objects() if isinstance(each, ReductionGroup)]
+    return {"errors": errors, "left": len(left)}
 
 
 def slow_reducers(rank: int, world: int, store: str) -> dict:

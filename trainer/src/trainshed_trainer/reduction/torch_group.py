@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import time
 from datetime import timedelta
 from typing import Any, Callable, Mapping, Sequence
 
@@ -20,7 +21,14 @@ from torch._C._distributed_c10d import AllreduceOptions, ProcessGroup, ReduceOp,
 
 from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
-from trainshed_trainer.reduction.torch_inner import ANYTHING, Control, Wish, inner_group, register
+from trainshed_trainer.reduction.torch_inner import (
+    ANYTHING,
+    Control,
+    Wish,
+    failure_of,
+    inner_group,
+    register,
+)
 from trainshed_trainer.reduction.torch_lineup import LINGER_S, Lineup, confirm_by, formed
 from trainshed_trainer.reduction.torch_report import say
 from trainshed_trainer.reduction.torch_route import Route
@@ -29,6 +37,8 @@ from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
 
 #: Bytes of a tensor whose time only links decide.
 HUGE = 1 << 30
+#: Seconds in which gloo's threads release the last tensors before the interpreter ends.
+SETTLE_S = 0.05
 SUM, AVERAGE = ReduceOp.SUM, ReduceOp.AVG
 #: The collectives that torch calls through trampolines, under all names they had since torch 2.6.
 PASSED_ON = (
@@ -89,7 +99,7 @@ class ReductionGroup(ProcessGroup):
         )
         if lineup is None:
             return Route()
-        atexit.register(self.shutdown)
+        atexit.register(self._leave_at_exit)
         self._routing = Routing(
             lineup.plan.route, self._control, self._inner.group, lineup.exchange, self._timeout
         )
@@ -141,10 +151,15 @@ class ReductionGroup(ProcessGroup):
         with contextlib.suppress(RuntimeError):  # older gloo cannot
             self._inner.group.abort()
 
+    def _leave_at_exit(self) -> None:
+        """Leave a group that nobody destroyed; gloo's threads abort if they outlive Python."""
+        self.shutdown()
+        time.sleep(SETTLE_S)
+
     def _leave(self, linger: float) -> None:
         if not self._closed:
             self._closed = True
-            atexit.unregister(self.shutdown)
+            atexit.unregister(self._leave_at_exit)
             if self.lineup:
                 self.lineup.close(linger)
             self._inner.group.shutdown()
@@ -162,12 +177,13 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     if options.global_ranks_in_group:
         _say_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
         return group
-    try:
-        group.form()
-    except BaseException:
-        group.shutdown()
-        raise
-    return group
+    error = failure_of(group.form)
+    if error is None:
+        return group
+    group.shutdown()
+    # nobody else can destroy it, and gloo's threads must not outlive the interpreter
+    del group
+    raise error
 
 
 def confirm(group: ProcessGroup | None = None) -> None:

@@ -164,6 +164,16 @@ def told(culprit: Culprit | None = None) -> Iterator[None]:
         raise ReductionError(f"the inner group has failed: {error}", blame=culprit) from error
 
 
+def failure_of(action: Callable[[], None]) -> ReductionError | None:
+    """Why an action failed, without the frames that hold what it left."""
+    try:
+        action()
+    except ReductionError as error:
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)
+    return None
+
+
 def _of_another(rank: int, answer: dict[str, Any]) -> ReductionError:
     blame = answer.get("blame")
     culprit = Culprit(Kind(blame[0]), blame[1]) if blame else Culprit(Kind.WORKER, rank)
