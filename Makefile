@@ -46,7 +46,8 @@ docker:
 chaos: $(VENV)/.test postgres docker
 	TRAINSHED_CHAOS=full $(BIN)/python -m pytest -rP tests/e2e/test_failpoints.py tests/e2e/test_kill_hygiene.py \
 	    tests/e2e/test_partition.py tests/e2e/test_faults.py tests/e2e/test_damage.py tests/e2e/test_clock_steps.py \
-	    tests/e2e/test_killed_supervisors.py tests/e2e/test_resume_is_exact.py --timeout 3600
+	    tests/e2e/test_killed_supervisors.py tests/e2e/test_resume_is_exact.py \
+	    tests/reduction/test_failures.py tests/reduction/test_fuzz.py --timeout 3600
 	TRAINSHED_CHAOS=full $(BIN)/python -m pytest $$(grep -rl "@given" tests) --timeout 3600
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
