@@ -1,9 +1,12 @@
 """A group of one rank has nothing to reduce; a rank that leaves takes nobody's sums along."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import distributed as dist
 
+from trainshed_trainer.reduction import torch_group
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_group import PASSED_ON, ReductionGroup, confirm
 from trainshed_trainer.reduction.torch_lineup import Lineup
@@ -62,3 +65,24 @@ def test_every_collective_is_passed_on_in_python():
 def test_only_a_group_with_reducers_can_be_confirmed():
     with pytest.raises(ReductionError, match='needs a group of backend="reduction"'):
         confirm()
+
+
+@pytest.mark.parametrize("fault", [OSError("no route"), KeyboardInterrupt(), ReductionError("no")])
+def test_whatever_ends_the_forming_of_a_group_ends_the_group(monkeypatch, fault):
+    left = []
+
+    def fails(*_, **__):
+        raise fault
+
+    monkeypatch.setattr(torch_group, "formed", fails)
+    monkeypatch.setattr(ReductionGroup, "shutdown", lambda self: left.append(self.rank()))
+    options = SimpleNamespace(
+        store=dist.HashStore(),
+        group_rank=0,
+        group_size=1,
+        timeout=dist.constants.default_pg_timeout,
+        global_ranks_in_group=[],
+    )
+    with pytest.raises(type(fault)):
+        torch_group.create(options)
+    assert left == [0]

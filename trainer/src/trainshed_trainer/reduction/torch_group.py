@@ -177,7 +177,11 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     if options.global_ranks_in_group:
         _say_once(f"a group of {world} ranks: no reducers, since they serve the group of all")
         return group
-    error = failure_of(group.form)
+    try:
+        error = failure_of(group.form)
+    except BaseException:
+        group.shutdown()
+        raise
     if error is None:
         return group
     group.shutdown()

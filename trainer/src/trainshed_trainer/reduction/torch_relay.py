@@ -7,6 +7,7 @@ so, and nobody waits for sums that will not come.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import json
 import queue
@@ -50,7 +51,7 @@ class Turn:
         self.over.set()
 
 
-class Relay:
+class Relay(abc.ABC):
     """An exchange between the ranks of a host; what :class:`Leader` and :class:`Member` share."""
 
     def __init__(self, groups: LocalGroups, memory: MemoryOf) -> None:
@@ -106,9 +107,9 @@ class Relay:
             return error
         return None
 
+    @abc.abstractmethod
     def _hear(self, turn: Turn) -> None:
         """Return when the sums are there; raise the error of this round."""
-        raise NotImplementedError
 
     def _receive(self, turn: Turn) -> None:
         """Pass the sums on, from the leader to all, when the host's own sum has read the tensor."""
