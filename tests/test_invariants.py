@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.service.doctor.examine import CHECKS
+from trainshed.workbench.doctor.examine import CHECKS
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/invariants.md").read_text("utf-8")

@@ -1,7 +1,7 @@
 import pytest
 
 from trainshed.cli.catalog_options import NOUNS
-from trainshed.service import catalog_rows
+from trainshed.workbench import catalog_rows
 
 
 def test_the_nouns_are_those_that_the_catalog_has_rows_of():

@@ -1,6 +1,6 @@
 import pytest
 
-from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.devices.gpus import Device
 
 STEPS = """
 import json, sys
@@ -16,7 +16,7 @@ def machine(monkeypatch):
 
     def having(count):
         found = tuple(Device(uuid=f"GPU-{i}", name="Test GPU") for i in range(count))
-        monkeypatch.setattr("trainshed.service.gpu_check.devices", lambda: found)
+        monkeypatch.setattr("trainshed.workbench.gpu_check.devices", lambda: found)
 
     return having
 

@@ -18,7 +18,7 @@ from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial,
 from trainshed.cli import tuning_watch
 from trainshed.cli.tuning_changes import changes
 from trainshed.cli.tuning_watch_view import TuningView, best_table, groups
-from trainshed.service.study_view import ranked, view_of
+from trainshed.workbench.study_view import ranked, view_of
 
 NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)
 DONE = {"state": "JOB_STATE_SUCCEEDED", "endTime": "2026-11-20T20:10:10Z"}

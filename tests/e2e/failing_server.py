@@ -23,10 +23,11 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from trainshed import app
 from trainshed.cli.main import main
-from trainshed.engines.local import beginning, plan_file
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts import plan_file
+from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts.fence import Fence
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.local.fencing import Fence
 
 #: What changes the store; whatever else it has is only read.
 WRITES = frozenset(

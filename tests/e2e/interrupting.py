@@ -12,7 +12,7 @@ from e2e.chaos import records
 from e2e.fleet import BUCKET
 from e2e.support import native, submit, wait_until
 from examples.cluster import EXAMPLES
-from trainshed.service.sdists import build_sdist
+from trainshed.workbench.sdists import build_sdist
 
 SAVE_EVERY = 10
 STEP_S = 0.04

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from e2e.chaos import records, uid_of
 from e2e.support import native, wait_until
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.leftovers import marked
 
 _DEAD = ("Z", "X")

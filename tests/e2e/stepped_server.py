@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
     import trainshed.cli.serve  # noqa: F401 - what it imports is to have the shifted times
     from trainshed.cli.main import main
-    from trainshed.engines.local import spawning
+    from trainshed.engines.local.attempts import spawn as spawning
     from trainshed.service.housekeeping import Housekeeping
 
     have_shifted_times()

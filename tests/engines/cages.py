@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from engines.support import MARK, marked_processes, wait_until
-from trainshed.engines.local import linux
-from trainshed.engines.local.cgroup import end_box
+from trainshed.engines.local.processes import linux
+from trainshed.engines.local.processes.cgroup import end_box
+from trainshed.engines.local.processes.tree import kill_listed
 from trainshed.engines.local.supervise.ladder import RUNGS, open_cage
-from trainshed.engines.local.tree import kill_listed
 from trainshed.model.trainer_contract import JOB
 
 OWNER = Path(__file__).parent / "cage_owner.py"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import python_replica
-from trainshed.engines.local import fake_devices
-from trainshed.engines.local.choosing import asked, choose, serves
-from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices.choose import asked, choose, serves
+from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.roles import Role
 

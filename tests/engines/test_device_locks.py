@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.local import device_locks
-from trainshed.engines.local.device_locks import Holder
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.faults import EngineFault
 
 NOBODY = 65534

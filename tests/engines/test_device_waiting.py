@@ -8,9 +8,10 @@ from contextlib import suppress
 import pytest
 
 from engines.support import DEADLINE_S, kill_and_leave, sleeping, wait_until
-from trainshed.engines.local import device_waiting, fake_devices
-from trainshed.engines.local.device_waiting import busy_after, command
-from trainshed.engines.local.finding import looking_at
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import wait as device_waiting
+from trainshed.engines.local.devices.find import looking_at
+from trainshed.engines.local.devices.wait import busy_after, command
 
 UUIDS = ["GPU-fake-0000", "GPU-fake-0003"]
 

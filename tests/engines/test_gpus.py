@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import DEADLINE_S, Recorder, cluster, python_replica, run_replicas
-from trainshed.engines.local import fake_devices, gpus
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import gpus
 from trainshed.model.roles import Role
 
 ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.local import device_locks, fake_devices
-from trainshed.engines.local.device_locks import Holder
-from trainshed.engines.local.gpus import Device
-from trainshed.engines.local.inventory import Inventory
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.inventory import Inventory
+from trainshed.engines.local.devices.locks import Holder
 
 OURS = Holder(pid=11, what="attempt 7/1", root="/data/jobs")
 STRANGER = Holder(pid=12, what="a local run")

@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.support import Recorder, python_replica, sleeping, wait_until
-from trainshed.engines.local import device_locks, fake_devices, leases
-from trainshed.engines.local.device_locks import Holder
-from trainshed.engines.local.holders import holder, leased_below, stranger_held
-from trainshed.engines.local.leases import DevicesHeld, Lessor
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import leases
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.holders import holder, leased_below, stranger_held
+from trainshed.engines.local.devices.leases import DevicesHeld, Lessor
+from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
 

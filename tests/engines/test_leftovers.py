@@ -10,7 +10,7 @@ import pytest
 
 from engines.cages import DAEMON, DEAF, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
-from trainshed.engines.local import cgroup
+from trainshed.engines.local.processes import cgroup
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, KILLPG, RUNGS, SWEEP, V1_FREEZER
 from trainshed.engines.local.supervise.leftovers import end_leftovers, marked
 from trainshed.model.trainer_contract import JOB

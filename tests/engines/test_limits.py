@@ -6,7 +6,7 @@ import pytest
 
 from engines.cages import SLEEPER, boxes_left, owned
 from engines.support import wait_until
-from trainshed.engines.local import cgroup
+from trainshed.engines.local.processes import cgroup
 from trainshed.engines.local.supervise import enclosure, measuring
 from trainshed.engines.local.supervise.ends import describe_end, in_words
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, open_cage

@@ -21,8 +21,9 @@ from engines.attempts import (
 )
 from engines.support import awaiting, plan_of, python_replica, sleeping, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local import device_locks, fake_devices
-from trainshed.engines.local.device_locks import Holder
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 

@@ -20,7 +20,7 @@ from engines.support import FOREVER, awaiting, marked_processes, touching, wait_
 from engines.test_supervisor_disk import refusing_writes
 from engines.trials import HYPERTUNE, metric_file, steps, trial, whole
 from trainshed.engines.base import Phase
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts.folder import AttemptFolder
 
 GARBAGE = {
     "nothing": ("pass", "was never written"),

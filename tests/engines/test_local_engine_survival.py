@@ -24,12 +24,14 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local import beginning, spawning, sweeping
-from trainshed.engines.local.attempt_folder import AttemptFolder
-from trainshed.engines.local.attempts import BEGIN_S_MAX
-from trainshed.engines.local.beginning import Beginning
-from trainshed.engines.local.plan_file import Errand
-from trainshed.engines.local.spawning import supervisor_argv
+from trainshed.engines.local.attempts import spawn as spawning
+from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import sweep as sweeping
+from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.spawn import supervisor_argv
+from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.supervise.errand import Hang
 
 

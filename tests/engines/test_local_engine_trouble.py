@@ -19,7 +19,7 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, marked_processes, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.model.faults import EngineFault
 
 

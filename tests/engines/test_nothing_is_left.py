@@ -22,7 +22,8 @@ from engines.support import (
     run_replicas,
     wait_until,
 )
-from trainshed.engines.local import cgroup, gang, tree
+from trainshed.engines.local import gang
+from trainshed.engines.local.processes import cgroup, tree
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 

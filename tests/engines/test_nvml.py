@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from trainshed.engines.local import nvml
-from trainshed.engines.local.fake_devices import devices
-from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.devices import nvml
+from trainshed.engines.local.devices.fake import devices
+from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.machine import accelerator_of
 
 DEVICES = devices(3)

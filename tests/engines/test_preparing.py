@@ -10,10 +10,12 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 from engines.support import cluster, plan_of, python_replica, wait_until
-from trainshed.engines.local import device_locks, plan_file, preparing
-from trainshed.engines.local.attempt_folder import AttemptFolder
-from trainshed.engines.local.device_locks import Holder
-from trainshed.engines.local.plan_file import Errand
+from trainshed.engines.local.attempts import plan_file
+from trainshed.engines.local.attempts import prepare as preparing
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.supervise.spawn import Command, Wiring, fork_exec
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit as descriptor_limit
 from trainshed.model.roles import Role
@@ -106,7 +108,7 @@ def test_the_locks_outlive_the_preparer_and_are_the_receiver_s(prepare, tmp_path
     seen = [each["env"]["CUDA_VISIBLE_DEVICES"] for each in answer["replicas"]]
     assert seen == [uuids[0], "", ",".join(uuids[1:])]
     assert answer["replicas"][0]["argv"][0] == sys.executable
-    assert answer["after"][1:] == ["-P", "-m", "trainshed.engines.local.device_waiting", *uuids]
+    assert answer["after"][1:] == ["-P", "-m", "trainshed.engines.local.devices.wait", *uuids]
     mine = Holder(pid=os.getpid(), what="attempt 7/1", root=str(tmp_path / "jobs"))
     assert [holder(locks, n) for n in range(4)] == [mine, mine, mine, None]
     for descriptor in handed:

@@ -9,12 +9,12 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, folder, marked, texts
 from engines.support import cluster, plan_of, python_replica
 from planning.test_achieved import DOCUMENT, REPORT
-from trainshed.engines.local.reduced import report_at
+from trainshed.engines.local.attempts.reduction import report_at
 from trainshed.launch.variables import UNSET
 from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import REDUCTION_REPORT
 from trainshed.service.local_run import Prepared
-from trainshed.service.reduced import reporting
+from trainshed.workbench.local_reduction_report import reporting
 
 TELL = f"import os; print(os.environ.get({REDUCTION_REPORT!r}, 'none'), flush=True)\n"
 WRITE = f"""

@@ -7,9 +7,9 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, order, record, seen
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local.gpus import Share
-from trainshed.engines.local.prepared import Prepared
-from trainshed.engines.local.replica_env import commands
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.processes.replica_env import commands
 from trainshed.engines.local.supervise.judging import have_settled
 from trainshed.model.roles import Role
 

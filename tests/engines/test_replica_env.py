@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 from engines.support import cluster, plan_of
-from trainshed.engines.local.gpus import Share
-from trainshed.engines.local.prepared import Prepared
-from trainshed.engines.local.replica_env import commands
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.processes.replica_env import commands
 
 PREPARED = Prepared(python="/bin/py", python_path_entries=("/cache/1",))
 

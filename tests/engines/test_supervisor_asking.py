@@ -7,8 +7,8 @@ import pytest
 
 from engines.attempts import KEY, ended, marked, order, started, texts
 from engines.support import FOREVER, wait_until
-from trainshed.engines.local import beginning
-from trainshed.engines.local.attempt_folder import AttemptFolder, Order
+from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.supervise.ending import Ending
 from trainshed.engines.local.supervise.loop import Loop
 

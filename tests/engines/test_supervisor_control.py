@@ -20,8 +20,8 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local import asking
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts import ask as asking
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.control import short_path
 
 ANSWER_S = 60.0

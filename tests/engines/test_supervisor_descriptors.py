@@ -5,7 +5,7 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, marked, order, until
 from engines.support import FOREVER
 from trainshed.engines.base import Phase
-from trainshed.engines.local import beginning
+from trainshed.engines.local.attempts import start as beginning
 
 ALLOWED = 96
 

@@ -25,8 +25,9 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, marked_processes, touching, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local import asking, beginning
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts import ask as asking
+from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts.folder import AttemptFolder
 
 COUNT = 5000
 

@@ -23,7 +23,7 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, assert_no_survivor, wait_until
 from trainshed.engines.base import AttemptKey, Phase
-from trainshed.engines.local import beginning
+from trainshed.engines.local.attempts import start as beginning
 
 #: A supervisor whose loop fails when its replicas run.
 FAILS = """\

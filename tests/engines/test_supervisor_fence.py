@@ -22,12 +22,13 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, wait_until
 from trainshed.engines.base import AttemptKey, Phase
-from trainshed.engines.local import beginning, fencing
-from trainshed.engines.local.attempt_folder import AttemptFolder
-from trainshed.engines.local.beginning import Beginning
-from trainshed.engines.local.fencing import OlderAttemptLives
-from trainshed.engines.local.plan_file import Errand
-from trainshed.engines.local.spawning import supervisor_argv
+from trainshed.engines.local.attempts import fence as fencing
+from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts.fence import OlderAttemptLives
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.spawn import supervisor_argv
+from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.supervise.errand import Hang
 
 SECOND = AttemptKey(KEY.uid, 2)

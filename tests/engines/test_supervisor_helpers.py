@@ -30,12 +30,13 @@ from engines.support import (
     wait_until,
 )
 from trainshed.engines.base import Phase
-from trainshed.engines.local import errands, linux
-from trainshed.engines.local.attempt_folder import AttemptFolder, write_json
-from trainshed.engines.local.errands import Site
-from trainshed.engines.local.gpus import Share
-from trainshed.engines.local.prepared import Prepared
-from trainshed.engines.local.spawning import spawn, supervisor_argv
+from trainshed.engines.local.attempts import errands
+from trainshed.engines.local.attempts.errands import Site
+from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
+from trainshed.engines.local.attempts.spawn import spawn, supervisor_argv
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.processes import linux
 from trainshed.engines.local.supervise import errand
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.helper import Helper

@@ -23,10 +23,10 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
 from trainshed.engines.base import Phase
-from trainshed.engines.local import identity
-from trainshed.engines.local.attempt_folder import Order
-from trainshed.engines.local.fencing import identity_of
-from trainshed.engines.local.records import Known
+from trainshed.engines.local.attempts.fence import identity_of
+from trainshed.engines.local.attempts.folder import Order
+from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.processes import identity
 from trainshed.model.stopping import StopReason
 
 #: A program that shows the notice that it is given when it is told to end, and goes on.

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from engines.cages import SLEEPER, needs, owned
-from trainshed.engines.local import linux
+from trainshed.engines.local.processes import linux
 from trainshed.engines.local.supervise import measuring
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, SWEEP, V1_FREEZER, open_cage
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from examples.cluster import EXAMPLES, TIMEOUT_S
-from trainshed.engines.local.ports import free_ports
+from trainshed.engines.local.processes.ports import free_ports
 
 #: What the trainers exit with when they were told to stop and have saved.
 TOLD_TO_STOP = 143

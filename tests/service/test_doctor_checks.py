@@ -8,8 +8,8 @@ import pytest
 from trainshed.engines.base import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import FINAL, JobState
-from trainshed.service.doctor.examine import CHECKS, confirmed, examine, results_of
-from trainshed.service.doctor.snapshot import (
+from trainshed.workbench.doctor.examine import CHECKS, confirmed, examine, results_of
+from trainshed.workbench.doctor.snapshot import (
     CommandSeen,
     DiskSeen,
     FolderSeen,
@@ -23,7 +23,7 @@ from trainshed.service.doctor.snapshot import (
     Snapshot,
     TrialSeen,
 )
-from trainshed.service.doctor.values import Check, Finding, Result
+from trainshed.workbench.doctor.values import Check, Finding, Result
 
 NS = 1_000_000_000
 NOW = 1_000_000 * NS

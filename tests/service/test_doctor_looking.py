@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from trainshed.engines.base import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
-from trainshed.service.doctor.logs import LogLook, look_at_records
-from trainshed.service.doctor.looking import look
 from trainshed.service.running import RunningServer, write_running
 from trainshed.store.opening import open_store
+from trainshed.workbench.doctor.logs import LogLook, look_at_records
+from trainshed.workbench.doctor.looking import look
 
 KEY = AttemptKey(4_611_686_018_427_387_000 + os.getpid(), 1)
 
@@ -242,7 +242,7 @@ def test_a_folder_that_may_not_be_read_is_said(data, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied", "log")
 
-    monkeypatch.setattr("trainshed.service.doctor.looking.look_at_log", refuse)
+    monkeypatch.setattr("trainshed.workbench.doctor.looking.look_at_log", refuse)
     found = seen_in(data)
     assert found.folders is None
     assert "Permission denied" in found.unseen["DISK"]

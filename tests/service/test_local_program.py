@@ -1,7 +1,7 @@
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.local_program import LocalProgram, installed_in, program_of
+from trainshed.workbench.local_program import LocalProgram, installed_in, program_of
 
 REDUCER = {"containerSpec": {"imageUri": "host/training/reductionserver:latest"}}
 

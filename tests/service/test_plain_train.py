@@ -4,7 +4,7 @@ import pytest
 
 from trainshed.model.faults import Field, FieldPath, UsageFault
 from trainshed.model.roles import Role
-from trainshed.service.plain_train import PlainJob, counts, ignored_counts, plain_spec, say
+from trainshed.workbench.plain_train import PlainJob, counts, ignored_counts, plain_spec, say
 
 
 def job(**fields):

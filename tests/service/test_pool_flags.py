@@ -1,7 +1,7 @@
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.pool_flags import parse_pool, parse_pools, spread, wire_pool, worder
+from trainshed.workbench.pool_flags import parse_pool, parse_pools, spread, wire_pool, worder
 
 CONTAINER = "machine-type=n1-standard-4,container-image-uri=img"
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from trainshed.service.results import headline, metrics_of
+from trainshed.workbench.results import headline, metrics_of
 
 
 def test_the_numbers_of_a_fresh_result_are_its_metrics(tmp_path):

@@ -6,7 +6,7 @@ import tarfile
 import pytest
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.sdists import build_sdist
+from trainshed.workbench.sdists import build_sdist
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from service.study_documents import (
     trial,
     vertex,
 )
-from trainshed.service.study_report.csv_file import csv_text
-from trainshed.service.study_report.figures import plots
-from trainshed.service.study_report.files import files_of, write
-from trainshed.service.study_report.page import page
-from trainshed.service.study_view import view_of
+from trainshed.workbench.study_report.csv_file import csv_text
+from trainshed.workbench.study_report.figures import plots
+from trainshed.workbench.study_report.files import files_of, write
+from trainshed.workbench.study_report.page import page
+from trainshed.workbench.study_view import view_of
 
 NOW = datetime(2026, 11, 20, 21, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>"

@@ -12,7 +12,7 @@ from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial,
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal
 from trainshed.model.trials import TrialState
-from trainshed.service.study_view import (
+from trainshed.workbench.study_view import (
     arguments,
     counts,
     is_study,

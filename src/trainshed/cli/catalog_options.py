@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trainshed.cli import flags
 
-#: What can be shown; ``service.catalog_rows`` has a function for each.
+#: What can be shown; ``workbench.catalog_rows`` has a function for each.
 NOUNS = ("machine-types", "accelerators", "regions", "runtimes", "images", "editions")
 
 EXAMPLE = """\

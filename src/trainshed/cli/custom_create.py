@@ -6,7 +6,7 @@ from trainshed.cli.drafting import said_of, send
 from trainshed.cli.flags import Request
 from trainshed.cli.submitted import Submitted, told_of
 from trainshed.client.collections import collection_of
-from trainshed.service.job_drafts import custom_job
+from trainshed.workbench.job_drafts import custom_job
 
 GROUP = "ai custom-jobs"
 

@@ -10,11 +10,11 @@ from trainshed.cli.flags import Request, idle_flags
 from trainshed.cli.hosts import host_of
 from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.run_job import run_job
-from trainshed.engines.local.nvml import devices
+from trainshed.engines.local.devices.nvml import devices
 from trainshed.model.faults import UsageFault
-from trainshed.service.custom_run import CustomFlags, CustomRun, custom_run
 from trainshed.service.local_run import LocalJob
 from trainshed.service.reduction_plan import advice_here
+from trainshed.workbench.custom_run import CustomFlags, CustomRun, custom_run
 
 
 def run(request: Request) -> int:

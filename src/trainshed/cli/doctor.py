@@ -11,8 +11,8 @@ from trainshed.cli.flags import Request
 from trainshed.cli.terminal import DIM, out, out_json, painted, wants_colour
 from trainshed.config import load_settings
 from trainshed.model.faults import UsageFault
-from trainshed.service.doctor.examine import Report, examine
-from trainshed.service.doctor.looking import look
+from trainshed.workbench.doctor.examine import Report, examine
+from trainshed.workbench.doctor.looking import look
 
 EXIT_FAILED: Final = 1
 EXIT_UNSEEN: Final = 2

@@ -7,8 +7,8 @@ from typing import Any
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
-from trainshed.service.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Said
 from trainshed.service.merging import Merged
+from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Said
 
 _KMS_PARTS = {
     "kms_location": "locations",

@@ -10,7 +10,7 @@ from trainshed.engines.base import Outcome, ReplicaExit
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
 from trainshed.planning.achieved import Achieved
-from trainshed.service.results import headline
+from trainshed.workbench.results import headline
 
 
 def print_ending(

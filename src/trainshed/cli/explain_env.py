@@ -13,8 +13,8 @@ from trainshed.launch.explain import replica_env
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
-from trainshed.service.explaining import explained_job
 from trainshed.service.local_run import prepare
+from trainshed.workbench.explain_env import explained_job
 
 
 def run(request: Request) -> int:

@@ -8,7 +8,7 @@ from trainshed.cli.hosts import host_of
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.service.gpu_check import Check, Comparison, compare
+from trainshed.workbench.gpu_check import Check, Comparison, compare
 
 
 def run(request: Request) -> int:

@@ -13,8 +13,8 @@ from trainshed.cli.submitted import Submitted, told_of
 from trainshed.client.collections import collection_of
 from trainshed.client.uploads import staging_of
 from trainshed.model.faults import UsageFault
-from trainshed.service.job_drafts import Json, Said, training_job
 from trainshed.service.merging import put, spelled
+from trainshed.workbench.job_drafts import Json, Said, training_job
 
 GROUP = "ai-platform jobs"
 
@@ -53,7 +53,7 @@ def _uploaded(
     staging = staging_of(args.job, args.staging_bucket, str(job_dir) if job_dir else None)
     with tempfile.TemporaryDirectory(prefix="trainshed-") as work:
         if args.package_path:
-            from trainshed.service.sdists import build_sdist  # noqa: PLC0415  # engines, for uv
+            from trainshed.workbench.sdists import build_sdist  # noqa: PLC0415  # engines, for uv
 
             local.insert(0, build_sdist(args.package_path, Path(work)))
         return [*remote, *staging.upload(place.server, local)]

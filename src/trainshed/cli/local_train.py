@@ -12,9 +12,9 @@ from trainshed.cli.run_job import run_job
 from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob
-from trainshed.service.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
 from trainshed.service.programs import Source, working_folder
 from trainshed.service.submit_flags import MACHINE_FLAGS
+from trainshed.workbench.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
 
 
 def run(request: Request) -> int:
@@ -58,7 +58,7 @@ def _cluster_job(
     # the catalog and the wire are only read when there is something to check
     from trainshed.cli.clusters import cluster_table  # noqa: PLC0415  # see above
     from trainshed.cli.rulebooks import rulebook_of  # noqa: PLC0415  # see above
-    from trainshed.service.cluster_train import cluster_job  # noqa: PLC0415  # see above
+    from trainshed.workbench.cluster_train import cluster_job  # noqa: PLC0415  # see above
 
     accepted = cluster_job(
         args.config, given, user_args, rulebook_of(args), has_package=bool(args.package_path)

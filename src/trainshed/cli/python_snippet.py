@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.client_settings import (
+from trainshed.workbench.client_settings import (
     TOKEN,
     Target,
     certificate_variables,

@@ -9,8 +9,8 @@ from trainshed.cli.flags import Request
 from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.planning.sizing import Option, Plan, plan
-from trainshed.service.reduction_hosts import Found, Given, hosts_of
 from trainshed.service.reduction_plan import Prediction
+from trainshed.workbench.reduction_hosts import Found, Given, hosts_of
 
 _MEGA: Final = 1e6
 #: The length of a bar that stands for twice a ring: no exchange gains more.

@@ -9,8 +9,8 @@ from trainshed.cli.plans import plan_json, print_plan
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json
 from trainshed.service.local_run import Host, LocalJob, prepare, start
-from trainshed.service.reduced import reporting
-from trainshed.service.results import metrics_of
+from trainshed.workbench.local_reduction_report import reporting
+from trainshed.workbench.results import metrics_of
 
 
 def run_job(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from trainshed.cli.log_lines import in_one_line
 from trainshed.client.collections import FINAL_STATES
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.service.study_view import StudyView, counts, measured, parameters_text
+from trainshed.workbench.study_view import StudyView, counts, measured, parameters_text
 
 
 def changes(before: StudyView | None, now: StudyView) -> Iterator[str]:

@@ -6,7 +6,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.submitted import Submitted, told_of
 from trainshed.cli.tuning_create_options import WORDS
 from trainshed.client.collections import collection_of
-from trainshed.service.job_drafts import tuning_job
+from trainshed.workbench.job_drafts import tuning_job
 
 GROUP = "ai hp-tuning-jobs"
 

@@ -9,8 +9,8 @@ from trainshed.cli.notes import note
 from trainshed.cli.terminal import out, out_json
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.trials import native_trials
-from trainshed.service.study_report.files import ReportFiles, files_of, write
-from trainshed.service.study_view import StudyView, view_of, with_told
+from trainshed.workbench.study_report.files import ReportFiles, files_of, write
+from trainshed.workbench.study_view import StudyView, view_of, with_told
 
 
 def run(request: Request) -> int:

@@ -23,7 +23,7 @@ from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed
 from trainshed.client.trials import NativeTrials, native_trials
-from trainshed.service.study_view import StudyView, view_of, with_told
+from trainshed.workbench.study_view import StudyView, view_of, with_told
 
 #: How often the study is asked for; one whose document is large is asked for less often, so that
 #: watching takes no more than this share of the time.

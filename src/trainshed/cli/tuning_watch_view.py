@@ -12,7 +12,7 @@ from trainshed.cli.terminal import DIM, painted, table
 from trainshed.cli.watch_view import STATE_COLOURS, span
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.service.native_trials import latest
-from trainshed.service.study_view import (
+from trainshed.workbench.study_view import (
     StudyView,
     arguments,
     counts,

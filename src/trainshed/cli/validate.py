@@ -9,7 +9,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
-from trainshed.service.validation import Answer, validate
+from trainshed.workbench.validation import Answer, validate
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2

@@ -133,7 +133,7 @@ def policy(value: Any) -> FleetPolicy:
 
 port = whole(0, 65_535)
 
-#: As many as one attempt can hold (engines/local/fake_devices.py).
+#: As many as one attempt can hold (engines/local/devices/fake.py).
 fake_gpus = whole(0, 253)
 
 

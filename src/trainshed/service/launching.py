@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import FOLDER, under

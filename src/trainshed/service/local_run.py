@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainshed.engines.base import Outcome, OutputSink
-from trainshed.engines.local.ports import free_runs
+from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.run import run
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses

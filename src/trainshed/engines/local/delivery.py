@@ -9,7 +9,7 @@ from functools import partial
 
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.local.gang import Output
-from trainshed.engines.local.lines import LineBuffer
+from trainshed.engines.local.processes.lines import LineBuffer
 from trainshed.model.launch_plan import ReplicaPlan
 
 

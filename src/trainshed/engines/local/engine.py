@@ -15,20 +15,21 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import AttemptKey, Measured, Observation, Phase
-from trainshed.engines.local import finding, machine
-from trainshed.engines.local.attempt_folder import AttemptFolder, Order
-from trainshed.engines.local.attempts import Attempt
-from trainshed.engines.local.beginning import Beginning
+from trainshed.engines.local import machine
+from trainshed.engines.local.attempts.attempt import Attempt
+from trainshed.engines.local.attempts.errands import GRACE_S
+from trainshed.engines.local.attempts.fence import Fence
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.measured import measured
+from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.spawn import replica_base_env
+from trainshed.engines.local.attempts.start import Beginning
+from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.containers.runtime import Runtime
-from trainshed.engines.local.errands import GRACE_S
-from trainshed.engines.local.fencing import Fence
-from trainshed.engines.local.gpus import Device
-from trainshed.engines.local.inventory import Inventory
-from trainshed.engines.local.measured import measured
-from trainshed.engines.local.plan_file import Errand
-from trainshed.engines.local.spawning import replica_base_env
+from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.supervise.errand import Hang
-from trainshed.engines.local.sweeping import Sweeper
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.passing import passes

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from trainshed.engines.base import Stream
-from trainshed.engines.local import linux, tree
-from trainshed.engines.local.cgroup import make_leaf
 from trainshed.engines.local.interrupts import Interrupts, held
 from trainshed.engines.local.messages import Exited, Finished, Message, decode
+from trainshed.engines.local.processes import linux, tree
+from trainshed.engines.local.processes.cgroup import make_leaf
 from trainshed.engines.local.supervisor import KILL, Command, Outputs, stop_order, supervise
 from trainshed.model.faults import EngineFault
 

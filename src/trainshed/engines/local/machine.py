@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from trainshed.engines.local.gpus import Device
+from trainshed.engines.local.devices.gpus import Device
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node
 

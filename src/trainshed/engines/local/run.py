@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainshed.engines.base import Outcome, OutputSink, ReplicaExit
-from trainshed.engines.local import gpus, nvml, replica_env, verdict
+from trainshed.engines.local import verdict
 from trainshed.engines.local.attendant import Attendant
 from trainshed.engines.local.delivery import Delivery
+from trainshed.engines.local.devices import gpus, nvml
+from trainshed.engines.local.environments.prepared import prepared
 from trainshed.engines.local.gang import Event, Gang, Output, Signalled, SupervisorLost
 from trainshed.engines.local.interrupts import Interrupted, Interrupts, listening
 from trainshed.engines.local.messages import Exited, Finished, Started, StartFailed
-from trainshed.engines.local.prepared import prepared
+from trainshed.engines.local.processes import replica_env
 from trainshed.engines.local.supervisor import Command
 from trainshed.engines.local.verdict import Verdict
 from trainshed.model.faults import EngineFault

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from trainshed.engines.local import linux, tree
-from trainshed.engines.local.cgroup import Box
 from trainshed.engines.local.interrupts import ignore_in_supervisor
 from trainshed.engines.local.messages import Exited, Finished, Message, Started, StartFailed, encode
+from trainshed.engines.local.processes import linux, tree
+from trainshed.engines.local.processes.cgroup import Box
 
 KILL = b"kill\n"
 _SWEEP_EVERY_S = 0.02

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local import verdict
-from trainshed.engines.local.attempt_folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.closing import Closing
 from trainshed.engines.local.supervise.ending import Ending

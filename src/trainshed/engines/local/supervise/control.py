@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from trainshed.engines.local import tree
-from trainshed.engines.local.attempt_folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.attempt import Attempt
 from trainshed.engines.local.supervise.loop import Loop
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from trainshed.engines.local import cgroup
+from trainshed.engines.local.processes import cgroup
+from trainshed.engines.local.processes.tree import read, write
 from trainshed.engines.local.supervise.limits import (
     Limits,
     Setting,
@@ -18,7 +19,6 @@ from trainshed.engines.local.supervise.limits import (
     settings_v1,
     settings_v2,
 )
-from trainshed.engines.local.tree import read, write
 
 #: The trees by which a box is keyed; the others are v1 controllers.
 UNIFIED: Final = ""

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.local import tree
-from trainshed.engines.local.attempt_folder import AttemptFolder, Order, write_json
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order, write_json
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.loop import Loop, Timer
 from trainshed.engines.local.supervise.replicas import Replicas
 

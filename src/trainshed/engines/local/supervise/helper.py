@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from trainshed.engines.local.lines import LineBuffer
+from trainshed.engines.local.processes.lines import LineBuffer
 from trainshed.engines.local.supervise.children import Children, Death
 from trainshed.engines.local.supervise.loop import Loop, Timer
 from trainshed.engines.local.supervise.spawn import Command, Wiring, fork_exec, read_fault

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.local import cgroup, linux, tree
+from trainshed.engines.local.processes import cgroup, linux, tree
 from trainshed.engines.local.supervise import measuring
 from trainshed.engines.local.supervise.enclosure import FREEZER, UNIFIED, Enclosure, enclose
 from trainshed.engines.local.supervise.limits import Limits, Usage

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.local import cgroup, tree
+from trainshed.engines.local.processes import cgroup, tree
 from trainshed.model.trainer_contract import JOB
 
 _GONE_S_MAX: Final = 5.0

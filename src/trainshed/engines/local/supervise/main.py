@@ -15,8 +15,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.local import identity
-from trainshed.engines.local.attempt_folder import AttemptFolder, Order, sync_folder
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order, sync_folder
+from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise import errand as errands
 from trainshed.engines.local.supervise.attempt import Attempt
 from trainshed.engines.local.supervise.errand import Errand

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from trainshed.engines.local.tree import read
+from trainshed.engines.local.processes.tree import read
 
 _KIB = 1024
 _NS_PER_US = 1_000

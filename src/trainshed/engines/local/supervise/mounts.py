@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.local.tree import read
+from trainshed.engines.local.processes.tree import read
 
 GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"

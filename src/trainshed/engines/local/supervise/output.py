@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trainshed.engines.local.lines import LineBuffer
+from trainshed.engines.local.processes.lines import LineBuffer
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.segments import SegmentWriter
 

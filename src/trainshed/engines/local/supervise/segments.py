@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.local.attempt_folder import sync_folder
+from trainshed.engines.local.attempts.folder import sync_folder
 from trainshed.model.log_line import (
     LOG_FOLDER,
     SERVICE_TASK,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
-from trainshed.engines.local import linux
+from trainshed.engines.local.processes import linux
 
 #: Signals that the interpreter ignores, and programs do not expect to be ignored.
 _RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.helper import Helper
 from trainshed.engines.local.supervise.loop import Loop

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-from trainshed.engines.local import tree
+from trainshed.engines.local.processes import tree
 
 #: A suspended one hears it too.
 _SIGNALS = (signal.SIGTERM, signal.SIGCONT)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from trainshed.engines.local.attempt_folder import AttemptFolder, write_json
+from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
 from trainshed.engines.local.supervise.errand import Metrics
 from trainshed.engines.local.supervise.event_folders import EventFolder
 from trainshed.engines.local.supervise.folder_events import FolderEvents

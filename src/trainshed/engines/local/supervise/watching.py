@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.local.attempt_folder import AttemptFolder
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.errand import Errand, Metrics
 from trainshed.engines.local.supervise.facts import Facts

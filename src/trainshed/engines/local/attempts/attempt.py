@@ -1,0 +1,107 @@
+"""What an engine remembers of one attempt, and what it can prove of it from its folder."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.base import AttemptKey, Observation, Phase
+from trainshed.engines.local.attempts import ask as asking
+from trainshed.engines.local.attempts import fence as fencing
+from trainshed.engines.local.attempts import observe as telling
+from trainshed.engines.local.attempts import reduction as reduced
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.known import Known, decided_outcome, outcome_of
+from trainshed.engines.local.attempts.sweep import Sweeper
+from trainshed.engines.local.processes import identity
+from trainshed.engines.local.supervise.judging import STOPPED_EARLY
+
+#: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
+BEGIN_S_MAX: Final = 60.0
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt, to be read on from where the last look ended."""
+
+    key: AttemptKey
+    folder: AttemptFolder
+    known: Known = field(default_factory=Known)
+    child: int | None = None
+    """The pid of a supervisor that this process has started and not yet collected."""
+    was_ours: bool = False
+    """Whether this process has started one: it then knows when it has ended."""
+    is_strange: bool = False
+    """Whether somebody was told that its folder cannot be read."""
+
+    def is_running(self) -> bool:
+        """Whether a supervisor that this process has started lives; an ended one is collected."""
+        if self.child is not None:
+            try:
+                ended = os.waitpid(self.child, os.WNOHANG)[0] != 0
+            except ChildProcessError:
+                ended = True
+            if ended:
+                self.child = None
+        return self.child is not None
+
+    def may_begin(self) -> bool:
+        """Whether nobody has begun it or ordered its end.  Raises OSError or ValueError."""
+        self.known.read(self.folder.records)
+        if self.known.began is not None or self.is_running():
+            return False
+        return self.folder.stop_order() is None
+
+    def tell(self, order: Order) -> None:
+        """Have the supervisor look for its order, and take it along should it not be on disk."""
+        began = self.known.began
+        if began is None or self.known.ended is not None:
+            return
+        if not asking.tell(self.folder, {"do": "stop", "order": order._asdict()}):
+            identity.send(fencing.identity_of(began), signal.SIGTERM)
+
+    def observation(self, sweeper: Sweeper) -> Observation:
+        """What can be proven now.  Raises what reading a folder can raise."""
+        self.known.read(self.folder.records)
+        if self.known.ended is None and not self._lives():
+            return reduced.with_report(self._without_supervisor(sweeper), self.folder)
+        return reduced.with_report(telling.told(self.key, self.known), self.folder)
+
+    def _lives(self) -> bool:
+        return self.is_running() or fencing.lives(self.folder, self.known.began)
+
+    def _without_supervisor(self, sweeper: Sweeper) -> Observation:
+        """Nobody holds the lock: what was written before it was released is all there will be."""
+        known = self.known
+        known.read(self.folder.records)
+        if known.ended is not None:
+            return telling.told(self.key, known)
+        if known.began is None:
+            return self._never_begun()
+        if not sweeper.is_clean(self.key, known.began, self.folder):
+            return Observation(key=self.key, phase=Phase.UNKNOWN)
+        if known.decided is not None:
+            return telling.ended(self.key, known, decided_outcome(known.decided))
+        why = self._last_words("its supervisor was killed")
+        return telling.lost(self.key, known, why, telling.ran_s(self.folder))
+
+    def _never_begun(self) -> Observation:
+        order = self.folder.stop_order()
+        if order is not None and order.lost:
+            why = self._last_words("its supervisor never began")
+            return telling.lost(self.key, self.known, why)
+        if order is not None:
+            return telling.ended(self.key, self.known, outcome_of(STOPPED_EARLY))
+        errand = Path(self.folder.errand)
+        if not errand.exists():
+            return Observation(key=self.key, phase=Phase.UNKNOWN)
+        is_given_up = self.was_ours or time.time() - errand.stat().st_mtime >= BEGIN_S_MAX
+        if is_given_up:
+            # one that is only late may not begin from now on (DESIGN 5.6); the next look says so
+            self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
+        return telling.told(self.key, self.known)
+
+    def _last_words(self, otherwise: str) -> str:
+        return telling.last_words(self.folder) or otherwise

@@ -1,0 +1,172 @@
+"""From a launch plan to the errand of a supervisor: what is run here, word for word.
+
+The one place where a replica of a plan becomes a command with its whole environment; the engine
+does it for attempts that need nothing first, their preparer for the others.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.engines.base import AttemptKey
+from trainshed.engines.local.attempts import reduction as reduced
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.containers.handing_over import hand_over
+from trainshed.engines.local.containers.runtime import Runtime
+from trainshed.engines.local.containers.start import Surroundings, replica_start
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.processes import replica_env
+from trainshed.engines.local.supervise.errand import Errand, Hang, Metrics, Replica
+from trainshed.engines.local.supervise.limits import Limits
+from trainshed.model import trainer_contract
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+
+#: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
+GRACE_S: Final = 10.0
+#: How long workers of an all-reduce job may take to end by themselves after the primary has.
+SETTLE_S: Final = 1.0
+_TRIAL: Final = "CLOUD_ML_TRIAL_ID"
+
+
+class Site(NamedTuple):
+    """Where and for whom replicas are run."""
+
+    key: AttemptKey
+    folder: AttemptFolder
+    env: Mapping[str, str] = os.environ
+    """What a replica's environment begins with."""
+    runtime: Runtime | None = None
+    """What runs containers here."""
+
+
+def replicas_of(
+    site: Site, plan: LaunchPlan, home: Prepared, shares: Sequence[Share]
+) -> tuple[Replica, ...]:
+    """Every replica, complete.  Raises EngineFault or OSError for containers."""
+    commands = replica_env.commands(plan, home, shares, site.env)
+    if any(replica.container for replica in plan.replicas):
+        _open_to_containers(site, plan)
+    return tuple(
+        _process(site, plan, replica, tuple(command.argv), command.env)
+        if replica.container is None
+        else _container(site, plan, replica, share)
+        for replica, share, command in zip(plan.replicas, shares, commands, strict=True)
+    )
+
+
+def outlines_of(site: Site, plan: LaunchPlan) -> tuple[Replica, ...]:
+    """The replicas as far as they are known before a preparer has run: names and limits."""
+    return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
+
+
+def errand_of(  # noqa: PLR0913 - an errand's parts, each with its default
+    site: Site,
+    plan: LaunchPlan,
+    replicas: Sequence[Replica],
+    *,
+    notes: Sequence[str] = (),
+    prepare: Sequence[str] | None = None,
+    hang: Hang = Hang(),  # noqa: B008 - a constant
+    grace_s: float = GRACE_S,
+) -> Errand:
+    """The whole errand of a plan."""
+    return Errand(
+        uid=site.key.uid,
+        attempt=site.key.attempt,
+        job_id=plan.job_id,
+        grace_s=grace_s,
+        settle_s=SETTLE_S,
+        replicas=tuple(replicas),
+        notes=(*plan.notes, *notes),
+        prepare=None if prepare is None else tuple(prepare),
+        hang=hang,
+        checkpoints=plan.checkpoints if site.key.attempt > 1 else (),
+        metrics=_metrics(plan),
+    )
+
+
+def _process(
+    site: Site,
+    plan: LaunchPlan,
+    replica: ReplicaPlan,
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+) -> Replica:
+    return Replica(
+        task_name=replica.task_name,
+        role=replica.role.value,
+        index=replica.index,
+        argv=argv,
+        env={**env, **_contract(site, plan, replica)},
+        cwd=plan.cwd or site.folder.work,
+        trial=replica.env.get(_TRIAL, ""),
+        limits=Limits(memory_bytes=replica.memory_bytes_max, cpus=replica.cpus_max),
+        hosts=plan.hosts,
+        binds=plan.binds,
+    )
+
+
+def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share) -> Replica:
+    around = Surroundings(
+        mark=str(site.key),
+        files=site.folder.containers,
+        work=site.folder.work,
+        replicas=len(plan.replicas),
+        hosts=plan.hosts,
+        binds=plan.binds,
+        shown=(site.folder.shared, *_metric_folders(site, plan)),
+    )
+    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, plan, replica)}
+    start = replica_start(
+        site.runtime,
+        replica,
+        around,
+        env=inside,
+        devices=share.uuids,
+        launcher_env=site.env,
+    )
+    found = _process(site, plan, replica, start.argv, start.env)
+    found = found._replace(env={**start.env, **_mark(site)}, cleanup=start.cleanup)
+    if start.is_process:
+        return found._replace(cwd=site.folder.work)
+    return found._replace(cwd=site.folder.work, limits=Limits(), hosts=(), binds=())
+
+
+def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
+    own = (site.folder.work, site.folder.shared, *_metric_folders(site, plan))
+    for path in own:
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if site.runtime is not None:
+        hand_over((*own, *(here for here, _ in plan.binds)), site.runtime.user)
+
+
+def _metrics(plan: LaunchPlan) -> Metrics | None:
+    found = plan.metrics
+    if found is None or not (found.files or found.summaries):
+        return None
+    return Metrics(files=found.files, tags=found.tags, summaries=found.summaries)
+
+
+def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
+    """Where metric files are; what is outside of the attempt is not ours to give away."""
+    files = () if plan.metrics is None else plan.metrics.files
+    folders = dict.fromkeys(str(Path(file).parent) for file in files)
+    return tuple(each for each in folders if each.startswith(f"{site.folder.path}/"))
+
+
+def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
+    """What every replica is told of its attempt (``model.trainer_contract``)."""
+    return {
+        **reduced.report_env(plan, replica, site.folder.reduction),
+        **_mark(site),
+        trainer_contract.ATTEMPT: str(site.key.attempt),
+        trainer_contract.TASK: replica.task_name,
+        trainer_contract.NOTICE_FILE: site.folder.notice,
+        trainer_contract.PROGRESS_FILE: site.folder.progress(replica.task_name),
+    }
+
+
+def _mark(site: Site) -> dict[str, str]:
+    return {trainer_contract.JOB: str(site.key)}

@@ -1,0 +1,92 @@
+"""No replica of an older attempt runs beside a newer one (DESIGN 6).
+
+Before an attempt begins, every older one of its job is seen to: it is given up in writing, so that
+a supervisor that is only late never begins; one that lives, suspended perhaps, is killed; and what
+it leaves is ended.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.engines.base import AttemptKey
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.sweep import Sweeper
+from trainshed.engines.local.processes import identity
+from trainshed.engines.local.processes.identity import Identity
+from trainshed.engines.local.supervise.records import Began
+
+#: The killed are gone within milliseconds; more is left to the next try.
+_GONE_S_MAX: Final = 0.5
+_POLL_S: Final = 0.005
+
+
+class OlderAttemptLives(Exception):
+    """An older attempt of the job could not be ended yet; launching is to be tried again.
+
+    Not an ``EngineFault``: that would end the job.
+    """
+
+
+class Fence:
+    """Remembers which attempts are over, so that each is looked at once."""
+
+    def __init__(self, sweeper: Sweeper) -> None:
+        """Nothing is known yet."""
+        self._sweeper = sweeper
+
+    def close(self, key: AttemptKey, folder: AttemptFolder) -> None:
+        """Make sure of every older attempt.  Raises OlderAttemptLives or OSError."""
+        for older, other in _older(key, folder):
+            self._end(older, other)
+
+    def _end(self, key: AttemptKey, folder: AttemptFolder) -> None:
+        known = Known()
+        known.read(folder.records)
+        if known.ended is None:
+            folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
+            known.read(folder.records)
+        _kill(key, folder, known)
+        known.read(folder.records)
+        if known.ended is None and not self._sweeper.is_clean(
+            key, known.began, folder, wait_s=_GONE_S_MAX
+        ):
+            raise OlderAttemptLives(f"processes of attempt {key} still live")
+
+
+def lives(folder: AttemptFolder, began: Began | None) -> bool:
+    """Whether a supervisor of the attempt lives.  Raises OSError.
+
+    A free lock is no proof where somebody has removed the file: its supervisor is looked for.
+    """
+    return folder.is_held() or (began is not None and identity.lives(identity_of(began)))
+
+
+def identity_of(began: Began) -> Identity:
+    """The supervisor that has begun."""
+    return Identity(began.pid, began.start_ticks, began.boot_id)
+
+
+def _older(key: AttemptKey, folder: AttemptFolder) -> Iterator[tuple[AttemptKey, AttemptFolder]]:
+    try:
+        names = os.listdir(folder.job)  # noqa: PTH208 - folders of attempts are strings
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.isdecimal() and int(name) < key.attempt:
+            yield AttemptKey(key.uid, int(name)), AttemptFolder(f"{folder.job}/{name}")
+
+
+def _kill(key: AttemptKey, folder: AttemptFolder, known: Known) -> None:
+    """Who holds the lock has written its name into it, also before it begins."""
+    deadline = time.monotonic() + _GONE_S_MAX
+    while lives(folder, known.began):
+        for who in (folder.holder(), known.began and identity_of(known.began)):
+            if who is not None:
+                identity.send(who, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise OlderAttemptLives(f"the supervisor of attempt {key} still lives")
+        time.sleep(_POLL_S)

@@ -1,0 +1,257 @@
+"""The folder of one attempt: where its files are, its lock, and the order to stop.
+
+The lock is an open-file-description lock: unlike ``flock`` it can be looked at without being
+taken, so that looking never gets in the way of a supervisor that starts.  No replica inherits it,
+so a free lock proves that the supervisor is gone.
+"""
+# the supervisor of an attempt imports this, and pathlib costs it a megabyte
+
+import fcntl
+import json
+import os
+import stat
+import struct
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.local.processes import identity
+from trainshed.engines.local.processes.identity import Identity
+from trainshed.model.log_line import LOG_FOLDER
+
+_PRIVATE_FOLDER: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+_SMALL_BYTES_MAX: Final = 1 << 20
+
+#: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
+_FLOCK: Final = "hhqqi4x"
+
+
+class Order(NamedTuple):
+    """The order to stop as it is kept; none that has not begun by then ever begins."""
+
+    grace_s: float
+    reason: str = "cancel"
+    """A value of ``model.stopping.StopReason``."""
+    message: str = ""
+    lost: bool = False
+    """Whether it was given up because no supervisor of it could be found, or a later one began."""
+
+    def after(self, before: "Order | None") -> "Order | None":
+        """What is to be done where ``before`` was ordered first; None: nothing new."""
+        if before is None:
+            return self
+        if self.grace_s >= before.grace_s:
+            return None
+        return self._replace(lost=before.lost)
+
+
+class AttemptFolder:
+    """Names inside ``jobs/UID/ATTEMPT``."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """The folder need not exist."""
+        self.path = os.fspath(path)
+
+    @property
+    def job(self) -> str:
+        """The folder of all attempts of the job."""
+        return os.path.dirname(self.path)
+
+    @property
+    def plan(self) -> str:
+        """The launch plan, and how this machine performs it."""
+        return self._at("plan.json")
+
+    @property
+    def errand(self) -> str:
+        """What the supervisor is to do; written last, so that an attempt is to begin with it."""
+        return self._at("errand.json")
+
+    @property
+    def records(self) -> str:
+        """What the supervisor has to tell, in the order in which it came to be."""
+        return self._at("records.jsonl")
+
+    @property
+    def lock(self) -> str:
+        """Held as long as the supervisor lives; its text says who that is."""
+        return self._at("lock")
+
+    @property
+    def order(self) -> str:
+        """The order to stop, if there is one."""
+        return self._at("stop")
+
+    @property
+    def shared(self) -> str:
+        """What replicas and supervisor exchange; also containers have it."""
+        return self._at("progress")
+
+    @property
+    def notice(self) -> str:
+        """What replicas are told before they are stopped."""
+        return f"{self.shared}/notice"
+
+    @property
+    def containers(self) -> str:
+        """Files that container runtimes read."""
+        return self._at("containers")
+
+    @property
+    def control(self) -> str:
+        """The socket on which the supervisor answers."""
+        return self._at("control")
+
+    @property
+    def words(self) -> str:
+        """What the supervisor itself says when something is wrong with it."""
+        return self._at("runner.txt")
+
+    @property
+    def log(self) -> str:
+        """The segments of the replicas' lines."""
+        return self._at(LOG_FOLDER)
+
+    @property
+    def hosts(self) -> str:
+        """The names of the replicas, for their ``/etc/hosts``."""
+        return self._at("hosts")
+
+    @property
+    def work(self) -> str:
+        """Where replicas run whose plan names no folder."""
+        return self._at("work")
+
+    @property
+    def reports(self) -> str:
+        """What a trial has reported, in the order in which it came."""
+        return self._at("reports.jsonl")
+
+    @property
+    def found(self) -> str:
+        """Where reports were looked for and what was there, for people."""
+        return self._at("reports-found.json")
+
+    @property
+    def reduction(self) -> str:
+        """What the worker of rank 0 says of the job's exchanges of gradients."""
+        return f"{self.shared}/reduction.json"
+
+    def progress(self, task_name: str) -> str:
+        """The file that a replica touches as a sign of progress."""
+        return f"{self.shared}/{task_name}"
+
+    def make(self) -> None:
+        """Have the folder there, for us alone.  Raises OSError."""
+        os.makedirs(self.path, mode=_PRIVATE_FOLDER, exist_ok=True)
+
+    def hold(self) -> int | None:
+        """Take the lock until the descriptor is closed; None when somebody has it."""
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_of(fcntl.F_WRLCK))
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        with suppress(OSError):  # a full disk: it only helps those who must end a suspended one
+            os.ftruncate(descriptor, 0)  # of one that was killed before it began
+            os.pwrite(descriptor, json.dumps(identity.myself()).encode(), 0)
+        return descriptor
+
+    def is_held(self) -> bool:
+        """Whether a supervisor lives.  Raises OSError."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_of(fcntl.F_WRLCK))
+        finally:
+            os.close(descriptor)
+        return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+    def holder(self) -> Identity | None:
+        """Who has taken the lock last, if that can be read."""
+        try:
+            return Identity(*read_json(self.lock))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def stop_order(self) -> Order | None:
+        """The order to stop, if it was given.  Raises OSError, ValueError or TypeError."""
+        try:
+            found = read_json(self.order)
+        except FileNotFoundError:
+            return None
+        return Order(**found)
+
+    def give_order(self, order: Order) -> None:
+        """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.
+
+        What lies there and is no order of ours is replaced.
+        """
+        self.make()
+        before: Order | None = None
+        with suppress(ValueError, TypeError):
+            before = self.stop_order()
+        new = order.after(before)
+        if new is not None:
+            write_json(self.order, new._asdict(), durably=True)
+
+    def _at(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRIVATE_FILE) -> None:
+    """Write a file whole or not at all, by default a private one.  Raises OSError."""
+    folder, _, name = path.rpartition("/")
+    draft = f"{folder}/.{name}-{os.getpid()}-{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), mode)  # whatever the umask is: containers are other users
+            file.write(json.dumps(value))
+            file.flush()
+            if durably:
+                os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    if durably:
+        sync_folder(folder)
+
+
+def read_json(path: str) -> Any:
+    """What a small file says.  Raises OSError or ValueError.
+
+    Programs of the job may have put anything in its place: a FIFO must not make us wait, nor a
+    device give for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{path} is not a file")
+        return json.loads(os.read(descriptor, _SMALL_BYTES_MAX))
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: str) -> None:
+    """Have the names in a folder outlast a power cut, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _lock_of(kind: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)

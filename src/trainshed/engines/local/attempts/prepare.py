@@ -1,0 +1,121 @@
+"""Makes an attempt ready to be started: installs its packages, leases its devices (R10).
+
+A child of the supervisor, because it needs what the supervisor should not carry for days.  What it
+prints are notes for the job's log.  Its answer goes through descriptor 3: one JSON object, with the
+locks of the devices attached; they are the supervisor's from then on, and are freed by its end.
+
+``python -P -m trainshed.engines.local.attempts.prepare FOLDER`` ends with 0, with ``HELD`` where
+somebody else has the devices (the machine is at fault, not the job), or with 1 where the job
+cannot be prepared.  The last line on stderr says why.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.engines.base import AttemptKey
+from trainshed.engines.local.attempts import errands, plan_file
+from trainshed.engines.local.attempts.errands import Site
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices import wait as device_waiting
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.devices.leases import DevicesHeld, Lease, Lessor
+from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.environments.prepared import prepared
+from trainshed.engines.local.supervise.errand import encode_replica
+from trainshed.model.faults import EngineFault
+
+#: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".
+HELD: Final = os.EX_TEMPFAIL
+CHANNEL: Final = 3
+_FAILED: Final = 1
+
+
+def command(folder: AttemptFolder) -> tuple[str, ...]:
+    """The command that prepares the attempt of a folder."""
+    return (sys.executable, "-P", "-m", __name__, folder.path)
+
+
+def main() -> int:
+    """Prepare the attempt whose folder is the only argument."""
+    folder = AttemptFolder(sys.argv[1])
+    try:
+        _prepare(folder)
+    except DevicesHeld as fault:
+        return _say(fault, HELD)
+    except EngineFault as fault:
+        return _say(fault, _FAILED)
+    return 0
+
+
+def _prepare(folder: AttemptFolder) -> None:
+    errand = plan_file.read(folder.plan)
+    key = _key(folder)
+    home = prepared(errand.plan.environment, _path(errand.cache_dir), _note)
+    lease = _leased(errand, key, Path(folder.path).parents[1])
+    site = Site(key=key, folder=folder, runtime=errand.runtime)
+    replicas = errands.replicas_of(site, errand.plan, home, lease.shares)
+    answer = {
+        "replicas": [encode_replica(replica) for replica in replicas],
+        "after": device_waiting.command(sys.executable, lease.uuids),
+        "devices": lease.uuids,
+    }
+    _send(answer, lease)
+
+
+def _leased(errand: Errand, key: AttemptKey, root: Path) -> Lease:
+    replicas = errand.plan.replicas
+    if not errand.uses_gpus:
+        return Lease(shares=(Share(),) * len(replicas), locks=())
+    with finding.looking(errand.fake_gpus) as look:
+        lessor = Lessor(
+            look=look,
+            # the supervisor has started this process, and holds the devices from now on
+            holder=Holder(os.getppid(), f"attempt {key}", str(root)),
+            note=_note,
+            aliases=errand.gpu_alias,
+            lock_dir=device_locks.shared_directory(),
+        )
+        return lessor.lease(replicas, errand.gpu_wait_s)
+
+
+def _send(answer: dict[str, Any], lease: Lease) -> None:
+    """A message of any length; the descriptors come with its first byte."""
+    data = json.dumps(answer).encode()
+    with socket.socket(fileno=CHANNEL) as channel:
+        locks = [lock.fileno() for lock in lease.locks]
+        socket.send_fds(channel, [data[:1]], locks)
+        channel.sendall(data[1:])
+
+
+def _key(folder: AttemptFolder) -> AttemptKey:
+    path = Path(folder.path)
+    return AttemptKey(uid=int(path.parent.name), attempt=int(path.name))
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def _note(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _say(fault: EngineFault, status: int) -> int:
+    """The fault on one line; one of several lines, as a builder's last words, goes to the log."""
+    lines = str(fault).splitlines()
+    for line in lines if len(lines) > 1 else ():
+        _note(line)
+    sys.stderr.write(" ".join(line.strip() for line in lines) + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

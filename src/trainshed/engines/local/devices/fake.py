@@ -1,0 +1,56 @@
+"""Devices that exist in name only, so that a machine without GPUs walks the same way.
+
+They are leased, named in the environment and given back as real ones are.  For tests a fake device
+can have processes: the pids in the file ``UUID.pids``, one a line, in the folder that
+$TRAINSHED_FAKE_GPU_DIR names.  One that has ended does not count.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.local.devices.gpus import Device
+
+FOLDER: Final = "TRAINSHED_FAKE_GPU_DIR"
+#: As many descriptors as one message carries (SCM_MAX_FD of Linux): a job may have all of them.
+COUNT_MAX: Final = 253
+
+_PREFIX: Final = "GPU-fake-"
+#: States of a process that is over: zombie, dead.
+_DEAD: Final = frozenset("ZX")
+
+
+def devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
+    """The first ``count`` fake devices, with the processes that the tests gave them."""
+    return tuple(named(f"{_PREFIX}{index:04d}", env) for index in range(count))
+
+
+def named(uuid: str, env: Mapping[str, str] = os.environ) -> Device:
+    """The fake device of this name."""
+    index = int(uuid.removeprefix(_PREFIX))
+    return Device(uuid=uuid, name="Fake GPU", index=index, busy_pids=_pids(uuid, env))
+
+
+def is_fake(uuid: str) -> bool:
+    """Whether this is the name of a fake device."""
+    return uuid.startswith(_PREFIX)
+
+
+def _pids(uuid: str, env: Mapping[str, str]) -> tuple[int, ...]:
+    folder = env.get(FOLDER)
+    if not folder:
+        return ()
+    try:
+        words = (Path(folder) / f"{uuid}.pids").read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return ()
+    return tuple(pid for pid in map(int, words) if pid != os.getpid() and _lives(pid))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in _DEAD

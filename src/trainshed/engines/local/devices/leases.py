@@ -1,0 +1,135 @@
+"""Leases devices for an attempt that has its place: what each replica asks for, or none (R10).
+
+Placement has counted; so what is missing here is held by somebody who does not ask the server, or
+has not yet been let go.  That passes, and is waited for.  A job with fewer devices than it asked
+for is never started: it would train, and differently.
+
+A device is ours once it is locked and nobody computes on it; in this order, since a job that ends
+gives its lock back while the driver may still clean up after it.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.local.devices import gpus
+from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.choose import asked, choose, serves
+from trainshed.engines.local.devices.find import Look
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.devices.holders import holder
+from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.machine import accelerator_of
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import ReplicaPlan
+
+#: How long devices that others hold are waited for.  Longer than the time in which a server sees
+#: that they are held, so that the next attempt is placed only when they are free.
+WAIT_S: Final = 60.0
+_PAUSE_S: Final = 0.2
+
+
+class DevicesHeld(EngineFault):
+    """Somebody else has had the devices all the time; not the program's failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The devices of an attempt: one share a replica, and the locks, to be kept while it lives."""
+
+    shares: tuple[Share, ...]
+    locks: tuple[FileIO, ...]
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """All its devices."""
+        return tuple(uuid for share in self.shares for uuid in share.uuids)
+
+    def close(self) -> None:
+        """Give the devices back, unless another process has copies of the locks."""
+        for lock in self.locks:
+            lock.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lessor:
+    """Leases the devices of this machine to one holder."""
+
+    look: Look
+    holder: Holder
+    note: Callable[[str], None]
+    """Is told why there is a wait, each reason once in a row."""
+    aliases: Mapping[str, str]
+    """Which types stand in for others (``Node.gpu_alias``)."""
+    lock_dir: Path
+
+    def lease(self, replicas: Sequence[ReplicaPlan], wait_s: float = WAIT_S) -> Lease:
+        """Take all devices at once, when they are free.
+
+        Raises DevicesHeld after ``wait_s`` seconds, EngineFault when locks cannot be used.
+        """
+        if any(replica.gpu_count for replica in replicas):
+            device_locks.prepare(self.lock_dir)
+        deadline = time.monotonic() + wait_s
+        told = ""
+        while True:
+            lease = self._taken(replicas)
+            if lease is not None:
+                return lease
+            why = self._missing(replicas)
+            if time.monotonic() >= deadline:
+                raise DevicesHeld(f"{asked(replicas)} not to be had in {wait_s:g} s: {why}")
+            if why != told:
+                self.note(f"waiting for {asked(replicas)}: {why}")
+                told = why
+            time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - two that wait part ways
+
+    def _taken(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
+        """All devices, or none; those that are held are not even tried."""
+        devices = self.look()
+        free = [device for device in devices if holder(device, self.lock_dir) is None]
+        chosen = choose(replicas, free, self.aliases)
+        if chosen is None:
+            return None
+        uuids = [device.uuid for each in chosen for device in each]
+        locks = self._locked(uuids)
+        if locks is None:
+            return None
+        some = bool(devices)
+        shares = (gpus.share([d.uuid for d in each], machine_has_gpus=some) for each in chosen)
+        return Lease(shares=tuple(shares), locks=locks)
+
+    def _locked(self, uuids: Sequence[str]) -> tuple[FileIO, ...] | None:
+        got: list[FileIO] = []
+        with ExitStack() as locks:
+            for uuid in uuids:
+                lock = device_locks.try_lock(self.lock_dir, uuid, self.holder)
+                if lock is None:
+                    return None
+                got.append(locks.enter_context(lock))
+            if uuids and not self._are_idle(uuids):
+                return None
+            locks.pop_all()
+        return tuple(got)
+
+    def _are_idle(self, uuids: Sequence[str]) -> bool:
+        return {d.uuid for d in self.look() if not d.busy_pids}.issuperset(uuids)
+
+    def _missing(self, replicas: Sequence[ReplicaPlan]) -> str:
+        """Who has the devices that would serve; or that there are too few."""
+        devices = self.look()
+        if choose(replicas, devices, self.aliases) is None:
+            there = Counter(accelerator_of(device) for device in devices)
+            names = ", ".join(f"{count} {name}" for name, count in sorted(there.items()))
+            return f"this machine has {names or 'none'}"
+        asking = [replica for replica in replicas if replica.gpu_count]
+        wanted = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
+        held = {device.uuid: holder(device, self.lock_dir) for device in wanted}
+        told = (f"{uuid} is held by {who}" for uuid, who in held.items() if who is not None)
+        return "; ".join(told) or "another job is taking its devices"

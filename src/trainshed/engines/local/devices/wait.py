@@ -1,0 +1,49 @@
+"""Waits until no process computes on some devices any more: the last act of an attempt with GPUs.
+
+A killed process is gone before the driver has cleaned up after it; whoever starts on the device in
+that time finds its memory taken.  The attempt keeps its locks until this has ended.
+
+``python -P -m trainshed.engines.local.devices.wait UUID...`` writes a line for each device that
+is still computed on after ``LIMIT_S``.  Nobody is given it then: it is not free (``leases``).
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from trainshed.engines.local.devices.find import Look, looking_at
+from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.holders import processes
+
+LIMIT_S: Final = 30.0
+_PAUSE_S: Final = 0.1
+
+
+def command(python: str, uuids: Iterable[str]) -> list[str] | None:
+    """The command that waits for these devices; None where there are none to wait for."""
+    named = list(uuids)
+    return [python, "-P", "-m", __name__, *named] if named else None
+
+
+def busy_after(look: Look, limit_s: float) -> Sequence[Device]:
+    """The devices that are computed on after ``limit_s`` seconds; empty once none is."""
+    deadline = time.monotonic() + limit_s
+    while busy := [device for device in look() if device.busy_pids]:
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_PAUSE_S)
+    return busy
+
+
+def main() -> int:
+    """Wait for the devices named on the command line."""
+    with looking_at(sys.argv[1:]) as look:
+        for device in busy_after(look, LIMIT_S):
+            text = f"{device.uuid} is not free {LIMIT_S:g} s after the job: {processes(device)}\n"
+            sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Makes the packages of a job importable, once: the same content never installs twice.
+
+The packages go into a folder of their own, named by content, that is put on PYTHONPATH; the
+interpreter stays the caller's, so that its torch or TensorFlow are seen and not installed again.
+
+A virtual environment per job was the alternative.  It would hide the interpreter's own frameworks,
+or, with system packages visible, hide those of a virtual environment that we run in.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+from trainshed.engines.local.environments import content, interpreter, uv
+from trainshed.engines.local.environments import install as installing
+from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment
+
+_PRIVATE = 0o700
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ROOT = 0
+
+
+def default_cache_dir() -> Path:
+    """Where environments are kept: ``trainshed/environments`` in the user's cache directory."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "trainshed" / "environments"
+
+
+def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], None]) -> Prepared:
+    """Have the packages of a job installed; a second time this only computes their address.
+
+    Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
+    build, a requirement cannot be had, the disk is full, or another user can write to the cache;
+    the cache is then as it was.
+    """
+    python = shutil.which(environment.python) or environment.python
+    if not environment.packages and not environment.requirements:
+        return Prepared(python=python)
+    facts = _facts(python)
+    with _explained(cache_dir):
+        environment = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
+        home = cache_dir / content.address(str(facts["identity"]), environment)
+        cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        _check_ours(cache_dir)
+        if not home.is_dir():
+            _install_once(environment, python, home, note, builds=bool(facts["builds"]))
+        _check_ours(home)
+    return Prepared(python=python, python_path_entries=(str(home),))
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse to import from where another user can write: it would be that user's code we run."""
+    facts = folder.stat()
+    if facts.st_uid not in {os.getuid(), _ROOT}:
+        raise EngineFault(f"{folder} belongs to another user; packages are not imported from there")
+    if facts.st_mode & _OTHERS_WRITE:
+        raise EngineFault(f"{folder} can be written by other users; chmod go-w it, or remove it")
+
+
+def _facts(python: str) -> dict[str, object]:
+    if python == sys.executable:
+        return interpreter.describe()
+    script = str(Path(interpreter.__file__))
+    try:
+        answer = subprocess.run(  # noqa: S603 - the interpreter that the user named
+            [python, "-I", script], capture_output=True, check=True, text=True
+        )
+        return dict(json.loads(answer.stdout))
+    except OSError as error:
+        raise EngineFault(f"cannot run the interpreter {python}: {error.strerror}") from error
+    except (subprocess.CalledProcessError, ValueError) as error:
+        raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
+
+
+def _install_once(
+    environment: Environment,
+    python: str,
+    home: Path,
+    note: Callable[[str], None],
+    *,
+    builds: bool,
+) -> None:
+    """Install under a lock, beside the final place, and move there only what is complete."""
+    with _locked(home.with_suffix(".lock"), note):
+        if home.is_dir():  # another job was quicker
+            return
+        partial = home.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
+        try:
+            partial.mkdir(mode=_PRIVATE)
+            installing.install(environment, python, partial, note, builds=builds)
+            (partial / installing.TARGET).rename(home)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path, note: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock file; it is removed, while it is held, when what is done under it fails."""
+    with _current(path, note):
+        try:
+            yield
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _current(path: Path, note: Callable[[str], None]) -> TextIO:
+    """The locked file that lies at a path: one whose holder has removed it locks nothing."""
+    while True:
+        file = path.open("w")
+        try:
+            _wait_for(file, note)
+            if _lies_at(file, path):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _wait_for(file: TextIO, note: Callable[[str], None]) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        note("another job is installing the same packages; waiting for it")
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _lies_at(file: TextIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _explained(cache_dir: Path) -> Iterator[None]:
+    """Turn what the file system refuses into a sentence."""
+    try:
+        yield
+    except shutil.ReadError as error:
+        raise EngineFault(f"not a readable package archive: {error}") from error
+    except OSError as error:
+        raise EngineFault(_sentence(error, cache_dir)) from error
+
+
+def _sentence(error: OSError, cache_dir: Path) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return uv.disk_full(cache_dir)
+    return f"cannot prepare the packages: {error.filename}: {error.strerror}"

@@ -1,0 +1,1 @@
+"""What the operating system has for processes: trees, cgroups, identities, ports."""

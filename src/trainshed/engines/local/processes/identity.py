@@ -1,0 +1,67 @@
+"""Signals for a process that was noted down earlier, and never for a stranger with its pid."""
+
+import os
+import signal
+from contextlib import suppress
+from functools import cache
+from typing import Final, NamedTuple
+
+from trainshed.engines.local.processes.tree import read
+
+#: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
+_START_TICKS: Final = 22 - 3
+#: States of a process that is over: zombie, dead.
+_DEAD: Final = frozenset("ZX")
+
+
+class Identity(NamedTuple):
+    """What tells a process from all others, on this machine and since its last start."""
+
+    pid: int
+    start_ticks: int
+    """When the process was started (proc(5), field 22): tells it from a later one of its pid."""
+    boot_id: str
+
+
+def myself() -> Identity:
+    """The identity of the calling process."""
+    pid = os.getpid()
+    return Identity(pid=pid, start_ticks=_start_ticks(pid), boot_id=boot_id())
+
+
+def send(to: Identity, signum: signal.Signals) -> None:
+    """Send a signal to the process, if it is still there.  A pidfd pins it while it is checked."""
+    if to.boot_id != boot_id():
+        return
+    with suppress(OSError, ValueError, IndexError):
+        pinned = os.pidfd_open(to.pid)
+        try:
+            if _start_ticks(to.pid) == to.start_ticks:
+                signal.pidfd_send_signal(pinned, signum)
+        finally:
+            os.close(pinned)
+
+
+def lives(noted: Identity) -> bool:
+    """Whether the process is there; one that has ended and was not collected is not."""
+    if noted.boot_id != boot_id():
+        return False
+    try:
+        fields = _fields(noted.pid)
+    except OSError:
+        return False
+    return fields[0] not in _DEAD and int(fields[_START_TICKS]) == noted.start_ticks
+
+
+@cache
+def boot_id() -> str:
+    """What tells this start of the machine from all others."""
+    return read("/proc/sys/kernel/random/boot_id").strip()
+
+
+def _start_ticks(pid: int) -> int:
+    return int(_fields(pid)[_START_TICKS])
+
+
+def _fields(pid: int) -> list[str]:
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()

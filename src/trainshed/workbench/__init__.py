@@ -1,0 +1,1 @@
+"""What only the command line uses: files of jobs, local runs, reports, the doctor."""

@@ -1,0 +1,37 @@
+"""The job of ``local train`` with a file or with machine flags: checked first, then run whole."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.roles import Dialect
+from trainshed.service.judging import Accepted, Rulebook, accept, judge
+from trainshed.service.merging import merge, put, with_args
+from trainshed.wire.detect import Kind, kind_of
+from trainshed.workbench.documents import read_one
+
+
+def cluster_job(
+    config: str | None,
+    flags: Mapping[str, str],
+    user_args: Sequence[str] | None,
+    rulebook: Rulebook,
+    *,
+    has_package: bool,
+) -> Accepted:
+    """The job of a file with flags on top, judged and found valid.
+
+    USER_ARGS replace the file's args, and a package of the command line its packageUris
+    (contracts/gcloud.md 3.2).  Raises Fault with all violations,
+    UsageFault for a file that cannot be read or speaks the other dialect.
+    """
+    content: Mapping[str, Any] = read_one(config).content if config else {"trainingInput": {}}
+    if isinstance(kind := kind_of(content), Kind) and kind is not Kind.ML_JOB:
+        raise UsageFault(
+            f"{config} is {kind.value}; run it with: "
+            f"trainshed ai custom-jobs local-run --config {config}"
+        )
+    merged = with_args(merge(content, flags, has_file=config is not None), user_args)
+    if has_package and "packages" not in flags:
+        put(merged.content, ("trainingInput", "packageUris"), [])
+    return accept(judge(merged, rulebook), Dialect.ML_V1)

@@ -1,0 +1,125 @@
+"""The job of ``custom-jobs local-run``: a file or flags become a CustomJobSpec, judged and whole.
+
+The file may be a CustomJobSpec, as gcloud wants it, or a whole CustomJob, as the API stores it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.roles import Dialect
+from trainshed.service import flag_values
+from trainshed.service.judging import Accepted, Rulebook, accept, judge, unjudged
+from trainshed.service.merging import Merged, put, spelled
+from trainshed.storage.buckets import SCHEME
+from trainshed.wire.detect import Kind, kind_of
+from trainshed.workbench.documents import read_one
+from trainshed.workbench.local_program import LocalProgram, installed_in, is_reducer, program_of
+from trainshed.workbench.pool_flags import Pool, camel_keys, parse_pools, spread, wire_pool, worder
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomFlags:
+    """What the command line says.  ``words`` are the flags of one value, by name."""
+
+    words: Mapping[str, str | None] = field(default_factory=dict)
+    pool_specs: Sequence[str] = ()
+    user_args: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomRun:
+    """A job that may run, and the program that lies here, if there is one."""
+
+    accepted: Accepted
+    program: LocalProgram
+    judged: bool
+    """Whether the catalog was asked: not for a program without any machine."""
+
+
+def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> CustomRun:
+    """Merge, judge and accept.  Raises Fault with all violations, UsageFault."""
+    document = read_one(config).content if config else {}
+    if document and kind_of(document) is Kind.ML_JOB:
+        raise UsageFault(
+            f"{config} is an AI Platform job; run it with: "
+            f"trainshed ai-platform local train --config {config}"
+        )
+    flagged = parse_pools(flags.pool_specs)
+    program = program_of(flags.words, flagged[0] if flagged else {})
+    judged = bool(config or flagged)
+    if not (judged or program.command):
+        raise UsageFault(
+            "nothing to run: give --script or --python-module, --worker-pool-spec or --config"
+        )
+    merged = _merged(document, flags, flagged, program)
+    accepted = accept(judge(merged, rulebook), _DIALECT) if judged else unjudged(merged, _DIALECT)
+    name = flags.words.get("display-name") or accepted.spec.display_name
+    return CustomRun(
+        accepted=replace(accepted, spec=replace(accepted.spec, display_name=name)),
+        program=program,
+        judged=judged,
+    )
+
+
+_DIALECT = Dialect.AIPLATFORM_V1
+
+
+def _merged(
+    document: Json, flags: CustomFlags, flagged: Sequence[Mapping[str, str]], program: LocalProgram
+) -> Merged:
+    content, spec = _job_spec(document)
+    uris = flag_values.words(flags.words.get("python-package-uris") or "")
+    key = spelled(spec, "workerPoolSpecs")
+    if flagged:
+        spec[key] = [wire_pool(pool, uris) for pool in flagged]
+    elif key not in spec:
+        spec[key] = [{"replicaCount": 1, "containerSpec": {}}]
+    spec[key] = _pools(spec[key], flags, program)
+    if base := flags.words.get("base-output-dir"):
+        place = base if base.startswith(SCHEME) else str(Path(base).absolute())
+        put(spec, ("baseOutputDirectory", "outputUriPrefix"), place)
+    return Merged(
+        content=content,
+        words=worder(pools_by_flag=bool(flagged)),
+        region=flags.words.get("region"),
+    )
+
+
+def _job_spec(document: Json) -> tuple[Json, Json]:
+    """A copy of the document, and the CustomJobSpec within it."""
+    content = dict(document)
+    key = spelled(content, "jobSpec")
+    if not isinstance(content.get(key), dict):
+        return content, content
+    content[key] = dict(content[key])
+    return content, content[key]
+
+
+def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
+    """The pools with program, command and args of the command line; malformed ones as they are."""
+    pools: list[Pool] = [written] if isinstance(written, dict) else written
+    if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
+        return written
+    args = [*flag_values.words(flags.words.get("args") or ""), *(flags.user_args or ())]
+    command = flag_values.words(flags.words.get("command") or "")
+    if program.command or args or command:
+        pools = installed_in([camel_keys(pool) for pool in pools], program)
+    if args:
+        pools = _told(pools, "args", args, "containerSpec", "pythonPackageSpec")
+    if command:
+        pools = _told(pools, "command", command, "containerSpec")
+    return pools
+
+
+def _told(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
+    """The words of the command line are for those who train, and not for their reducers."""
+    found = spread(pools, key, value, *specs)
+    return [
+        pool if is_reducer(index, pool) else changed
+        for index, (pool, changed) in enumerate(zip(pools, found, strict=True))
+    ]

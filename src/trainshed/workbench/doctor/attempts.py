@@ -1,0 +1,185 @@
+"""The promises about attempts: who lives, and on what."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.engines.base import AttemptKey
+from trainshed.model.resources import FleetPolicy, Node
+from trainshed.model.status import JobState
+from trainshed.workbench.doctor.snapshot import (
+    FolderSeen,
+    JobSeen,
+    ProcessSeen,
+    RowsSeen,
+    SeatSeen,
+    Snapshot,
+)
+from trainshed.workbench.doctor.values import Check, Finding, Part, check
+
+#: The engine whose attempts have folders and processes here.
+LOCAL: Final = "local"
+
+_KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
+
+
+@check(
+    "over-has-no-process",
+    "After a final state no process of the job lives.",
+    Part.ROWS,
+    Part.DISK,
+    Part.PROCESSES,
+)
+def over_has_no_process(seen: Snapshot) -> Iterator[Finding]:
+    """Neither a replica nor a supervisor."""
+    for process, job in _processes(seen):
+        if job.is_over:
+            yield _survivor(process, job, "lives though the job is over")
+    for key, folder, job in _folders(seen):
+        if job.is_over and folder.is_held:
+            yield Finding(
+                subject=str(key),
+                text=f"{job.told}: the supervisor of attempt {key} lives though the job is over",
+                advice="give it a minute; if it stays, its lock names it: fuser "
+                f"{folder.path / 'lock'}",
+            )
+
+
+@check(
+    "newest-attempt-alone",
+    "No process of an older attempt lives beside a newer one, nor while the job waits.",
+    Part.ROWS,
+    Part.PROCESSES,
+)
+def newest_attempt_alone(seen: Snapshot) -> Iterator[Finding]:
+    """Two attempts of one job would write the same checkpoints."""
+    for process, job in _processes(seen):
+        if job.is_over:
+            continue
+        if process.key.attempt < job.attempt:
+            yield _survivor(process, job, f"is one of attempt {process.key.attempt}")
+        elif job.state is JobState.QUEUED:
+            yield _survivor(process, job, "lives though the job waits")
+
+
+@check(
+    "active-is-attended",
+    "Every attempt under way has a supervisor, or its end is recorded.",
+    Part.ROWS,
+    Part.DISK,
+)
+def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
+    """Without a server it may have been lost: the next server will see it, and start it again."""
+    rows = seen.rows or RowsSeen()
+    launching = {command.key for command in rows.commands if command.kind == "LAUNCH"}
+    for job in rows.jobs.values():
+        if job.is_over or job.state is JobState.QUEUED or not _is_here(seen, job):
+            continue
+        folder = (seen.folders or {}).get(job.key)
+        if job.key not in launching and (wrong := _unattended(job, folder)):
+            yield Finding(
+                subject=str(job.key),
+                text=f"{job.told}: {wrong}",
+                advice="the server should have seen it: read its log"
+                if seen.server_pid
+                else "start the server: it finds what was lost, and starts the job again",
+                is_failure=seen.server_pid is not None,
+            )
+
+
+def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
+    if folder is None:
+        return f"attempt {job.key} has no folder"
+    if folder.is_held or folder.has("Decided", "Ended"):
+        return ""
+    if job.state is JobState.PREPARING and not folder.has("Began"):
+        return f"attempt {job.key} was never begun"
+    return f"attempt {job.key} has no supervisor, and no end is recorded"
+
+
+@check("nodes-not-overfull", "No node holds more than its slots, GPUs, CPUs and memory.", Part.ROWS)
+def nodes_not_overfull(seen: Snapshot) -> Iterator[Finding]:
+    """Under the node's own policy."""
+    rows = seen.rows or RowsSeen()
+    held: dict[str, list[SeatSeen]] = defaultdict(list)
+    for job in rows.jobs.values():
+        for seat in rows.attempts.get(job.key, ()) if job.holds else ():
+            held[seat.node].append(seat)
+    for each in rows.nodes:
+        for wrong in _overfull(each.node, held.get(each.node.name, [])):
+            yield Finding(
+                subject=f"{each.node.name}: {wrong}",
+                text=f"node {each.node.name} holds {wrong}",
+                advice="if the node has become smaller, this ends with the jobs on it; "
+                "else report it",
+            )
+
+
+def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
+    if len(seats) > node.slots:
+        yield f"{len(seats)} replicas and has {node.slots} slots"
+    gpus, has = sum(seat.gpus for seat in seats), sum(node.gpus.values())
+    if node.policy is not FleetPolicy.EMULATE and gpus > has:
+        yield f"{gpus} GPUs and has {has}"
+    if node.policy is not FleetPolicy.EXACT:
+        return
+    if (vcpus := sum(seat.vcpus for seat in seats)) > node.vcpus:
+        yield f"{vcpus} vCPUs and has {node.vcpus}"
+    if (memory := sum(seat.memory_gb for seat in seats)) > node.memory_gb:
+        yield f"{memory:g} GB of memory and has {node.memory_gb:g}"
+
+
+@check("gpus-not-shared", "No GPU belongs to two attempts that live.", Part.PROCESSES)
+def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
+    """By the device's own id, whatever CUDA_VISIBLE_DEVICES says."""
+    users: dict[str, set[AttemptKey]] = defaultdict(set)
+    for process in seen.processes or ():
+        for device in process.devices:
+            users[device].add(process.key)
+    for device, keys in users.items():
+        if len(keys) > 1:
+            told = " and ".join(map(str, sorted(keys)))
+            yield Finding(
+                subject=device,
+                text=f"the GPU {device} belongs to the attempts {told}",
+                advice="cancel one of the jobs, and report it",
+            )
+
+
+def _processes(seen: Snapshot) -> Iterator[tuple[ProcessSeen, JobSeen]]:
+    """Processes of jobs that are known; others may be of another data directory."""
+    jobs = (seen.rows or RowsSeen()).jobs
+    for process in seen.processes or ():
+        if job := jobs.get(process.key.uid):
+            yield process, job
+
+
+def _folders(seen: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]:
+    jobs = (seen.rows or RowsSeen()).jobs
+    for key, folder in (seen.folders or {}).items():
+        if job := jobs.get(key.uid):
+            yield key, folder, job
+
+
+def _is_here(seen: Snapshot, job: JobSeen) -> bool:
+    """Whether its replicas are the local engine's, on this machine."""
+    rows = seen.rows or RowsSeen()
+    own = {each.node.name for each in rows.nodes if each.engine == LOCAL} & {seen.machine}
+    return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
+
+
+def _survivor(process: ProcessSeen, job: JobSeen, why: str) -> Finding:
+    return Finding(
+        subject=f"{process.key}: {process.pid}",
+        text=f"{job.told}: process {process.pid} ({process.words}) {why}",
+        advice=_KILL.format(process.pid),
+    )
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    newest_attempt_alone,
+    over_has_no_process,
+    active_is_attended,
+    nodes_not_overfull,
+    gpus_not_shared,
+)

@@ -1,0 +1,175 @@
+"""The promises about what lies in the data directory, and the machine that must bear it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from trainshed.engines.base import AttemptKey
+from trainshed.workbench.doctor.snapshot import FolderSeen, LogSeen, RowsSeen, Snapshot
+from trainshed.workbench.doctor.values import Check, Finding, Part, check
+
+_NS: Final = 1_000_000_000
+#: Below these a server cannot work for long, and below those it is time to do something.
+FREE_BYTES_MIN, FREE_BYTES_LOW = 64 << 20, 1 << 30
+FREE_FILES_MIN, FREE_FILES_LOW = 1_000, 20_000
+FILES_MIN, FILES_LOW = 256, 1_024
+#: Clocks that differ by less agree.
+SKEW_S_MAX: Final = 5.0
+
+
+def _folders(seen: Snapshot) -> Mapping[AttemptKey, FolderSeen]:
+    return seen.folders or {}
+
+
+@check(
+    "logs-are-whole",
+    "Every line that a replica wrote can be read: segments are whole, stamps ascend in the job.",
+    Part.DISK,
+)
+def logs_are_whole(seen: Snapshot) -> Iterator[Finding]:
+    """The last line may be torn while it is written, or by the kill of its supervisor."""
+    last: dict[int, int] = {}
+    for key, folder in sorted(_folders(seen).items()):
+        for wrong in _wrong_log(folder, folder.log, last.get(key.uid)):
+            yield Finding(
+                subject=f"{key}: {wrong}",
+                text=f"the log of attempt {key}: {wrong}",
+                advice=f"the other lines are read all the same; the files are in "
+                f"{folder.path / 'log'}",
+            )
+        if folder.log.last_ns is not None:
+            last[key.uid] = max(folder.log.last_ns, last.get(key.uid, 0))
+
+
+def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Iterator[str]:
+    yield from log.wrong
+    if log.is_torn and folder.has("Ended"):
+        yield "its last line is torn though its end is recorded"
+    if before_ns is not None and log.first_ns is not None and log.first_ns <= before_ns:
+        yield "it begins before the end of the log of an earlier attempt"
+
+
+@check("records-are-whole", "What a supervisor has recorded can be read.", Part.DISK)
+def records_are_whole(seen: Snapshot) -> Iterator[Finding]:
+    """A record that was torn by a full disk is told again; anything else is damage."""
+    for key, folder in sorted(_folders(seen).items()):
+        for wrong in folder.wrong_records:
+            yield Finding(
+                subject=f"{key}: {wrong}",
+                text=f"the records of attempt {key}: {wrong}",
+                advice=f"look at {folder.path / 'records.jsonl'}; if the end of the attempt was in "
+                "it, the job is taken for lost and started again",
+            )
+
+
+@check("secrets-are-private", "Secrets and jobs' folders are their owner's alone.", Part.DISK)
+def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
+    """Who reads them may do what an administrator may."""
+    modes = seen.disk.open_modes if seen.disk else {}
+    for name, mode in sorted(modes.items()):
+        yield Finding(
+            subject=name,
+            text=f"{name} may be used by others (mode {mode:o})",
+            advice=f"chmod go= {name}",
+        )
+    for key, folder in sorted(_folders(seen).items()):
+        if not folder.is_private:
+            yield Finding(
+                subject=str(key),
+                text=f"the folder of attempt {key} may be used by others",
+                advice=f"chmod go= {folder.path}",
+            )
+
+
+@check("folders-have-jobs", "Every job's folder belongs to a job.", Part.ROWS, Part.DISK)
+def folders_have_jobs(seen: Snapshot) -> Iterator[Finding]:
+    """What is left of jobs that are forgotten only takes room."""
+    jobs = (seen.rows or RowsSeen()).jobs
+    for uid in sorted({key.uid for key in _folders(seen)} - jobs.keys()):
+        folder = next(f.path.parent for key, f in _folders(seen).items() if key.uid == uid)
+        yield Finding(
+            subject=str(uid),
+            text=f"{folder} belongs to no job of the database",
+            advice="if the database is the right one, the folder may be removed",
+            is_failure=False,
+        )
+
+
+@check("uploads-are-finished", "Uploads that were begun are finished or cleared away.", Part.DISK)
+def uploads_are_finished(seen: Snapshot) -> Iterator[Finding]:
+    """They are cleared away at the next upload."""
+    old = seen.disk.old_uploads if seen.disk else ()
+    if old:
+        yield Finding(
+            subject="uploads",
+            text=f"{len(old)} uploads were begun and never finished, such as {old[0]}",
+            advice="the next upload removes them",
+            is_failure=False,
+        )
+
+
+@check("disk-has-room", "There is room for logs, records and the database.", Part.DISK)
+def disk_has_room(seen: Snapshot) -> Iterator[Finding]:
+    """In bytes and in files."""
+    if seen.disk is None:
+        return
+    if (room := seen.disk.free_bytes) < FREE_BYTES_LOW:
+        yield Finding(
+            subject="bytes",
+            text=f"{room >> 20} MiB are free in the data directory",
+            advice="make room: nothing new can be recorded on a full disk",
+            is_failure=room < FREE_BYTES_MIN,
+        )
+    if (left := seen.disk.free_files) is not None and left < FREE_FILES_LOW:
+        yield Finding(
+            subject="files",
+            text=f"{left} more files fit on the file system of the data directory",
+            advice="remove files: every attempt makes some",
+            is_failure=left < FREE_FILES_MIN,
+        )
+
+
+@check("files-can-be-opened", "The server may open the files that it needs.")
+def files_can_be_opened(seen: Snapshot) -> Iterator[Finding]:
+    """Every client and every job takes some."""
+    if seen.files_max < FILES_LOW:
+        who = "the server" if seen.server_pid else "a server started from here"
+        yield Finding(
+            subject="files",
+            text=f"{who} may have {seen.files_max} files open at once",
+            advice="raise it where the server is started: ulimit -n 65536, or LimitNOFILE=",
+            is_failure=seen.files_max < FILES_MIN,
+        )
+
+
+@check("clocks-agree", "The clocks of machine, files and database agree.")
+def clocks_agree(seen: Snapshot) -> Iterator[Finding]:
+    """A clock that was set back is no harm to jobs, but times will look odd."""
+    ahead = {
+        "the newest file": seen.disk.future_s if seen.disk else 0.0,
+        "the newest event": _ahead_s(seen),
+    }
+    for what, skew_s in ahead.items():
+        if skew_s > SKEW_S_MAX:
+            yield Finding(
+                subject=what,
+                text=f"{what} is {skew_s:.0f} s ahead of the machine's clock",
+                advice="see that the clock is kept by NTP, and restart the server once it is right",
+                is_failure=False,
+            )
+
+
+def _ahead_s(seen: Snapshot) -> float:
+    stamps = (seen.rows or RowsSeen()).stamps.values()
+    return (max(stamps, default=0) - seen.now_ns) / _NS
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    logs_are_whole,
+    records_are_whole,
+    folders_have_jobs,
+    secrets_are_private,
+    uploads_are_finished,
+    disk_has_room,
+    files_can_be_opened,
+    clocks_agree,
+)

@@ -1,0 +1,86 @@
+"""Makes every check, and looks again at what seems broken before it says so."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trainshed.workbench.doctor import attempts, disk, jobs, studies
+from trainshed.workbench.doctor.snapshot import Snapshot
+from trainshed.workbench.doctor.values import Check, Finding, Result
+
+CHECKS: Final[tuple[Check, ...]] = (
+    *jobs.CHECKS,
+    *studies.CHECKS,
+    *attempts.CHECKS,
+    *disk.CHECKS,
+)
+
+#: A server and its supervisors work on while they are looked at: only what three looks in a row
+#: have shown is so.
+LOOKS: Final = 3
+PAUSE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What became of every check, and what was looked at."""
+
+    results: tuple[Result, ...]
+    seen: Snapshot
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of all results."""
+        return frozenset(result.word for result in self.results)
+
+    @property
+    def looked_at(self) -> str:
+        """A sentence for people."""
+        rows, folders = self.seen.rows, self.seen.folders or {}
+        lines = sum(folder.log.lines for folder in folders.values())
+        server = self.seen.server_pid
+        return (
+            f"{len(rows.jobs) if rows else 'unknown'} jobs, {len(folders)} folders of attempts, "
+            f"{lines} log lines, {len(self.seen.processes or ())} processes; "
+            + (f"the server is process {server}" if server else "no server runs")
+        )
+
+
+def examine(look: Callable[[], Snapshot], pause: Callable[[float], object] = time.sleep) -> Report:
+    """Check the promises.  ``look`` loads a snapshot; it is called again where one seems broken."""
+    seen = look()
+    results = results_of(seen)
+    for _ in range(LOOKS - 1):
+        if not any(result.findings for result in results):
+            break
+        pause(PAUSE_S)
+        seen = look()
+        results = confirmed(results, results_of(seen))
+    return Report(results=results, seen=seen)
+
+
+def results_of(seen: Snapshot) -> tuple[Result, ...]:
+    """Every check over one snapshot."""
+    return tuple(_made(check, seen) for check in CHECKS)
+
+
+def confirmed(before: Sequence[Result], after: Sequence[Result]) -> tuple[Result, ...]:
+    """The later results, without what was not there before."""
+    return tuple(
+        replace(now, findings=tuple(_again(then.findings, now.findings)))
+        for then, now in zip(before, after, strict=True)
+    )
+
+
+def _again(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+    known = {found.subject for found in before}
+    return [found for found in after if found.subject in known]
+
+
+def _made(check: Check, seen: Snapshot) -> Result:
+    for part in check.parts:
+        if part.name in seen.unseen:
+            why = " ".join(seen.unseen[part.name].split())
+            return Result(check=check, unseen=f"{part.value} cannot be read: {why}")
+    return Result(check=check, findings=tuple(check.find(seen)))

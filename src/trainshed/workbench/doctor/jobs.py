@@ -1,0 +1,184 @@
+"""The promises that the rows of jobs must keep among themselves."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainshed.engines.base import AttemptKey
+from trainshed.model.status import JobState
+from trainshed.workbench.doctor.snapshot import JobSeen, RowsSeen, Snapshot
+from trainshed.workbench.doctor.values import Check, Finding, Part, check
+
+_NS: Final = 1_000_000_000
+#: How long what a living server does at once may take on a machine that is very busy.
+LATE_S: Final = 60.0
+
+_REPORT: Final = "this should not happen: please report it with the output of trainshed jobs events"
+_RESTART: Final = "restart the server; if it stays so, report it with the server's log"
+
+
+def _rows(seen: Snapshot) -> RowsSeen:
+    return seen.rows or RowsSeen()
+
+
+@check("over-holds-nothing", "A job that is over holds no place.", Part.ROWS)
+def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
+    """Its node would stay smaller for ever."""
+    for job in _rows(seen).jobs.values():
+        if job.is_over and job.holds:
+            yield Finding(
+                subject=str(job.uid),
+                text=f"{job.told} is over and still holds its places",
+                advice=_REPORT,
+            )
+
+
+@check(
+    "over-has-an-end",
+    "A job that is over says when it ended and, unless it succeeded, why.",
+    Part.ROWS,
+)
+def over_has_an_end(seen: Snapshot) -> Iterator[Finding]:
+    """Clients wait for the end time, and people for the reason."""
+    for job in _rows(seen).jobs.values():
+        for wrong in _wrong_end(job):
+            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+
+
+def _wrong_end(job: JobSeen) -> Iterator[str]:
+    if job.is_over and job.end_ns is None:
+        yield "is over and has no end time"
+    if not job.is_over and job.end_ns is not None:
+        yield "is not over and has an end time"
+    if job.state in (JobState.FAILED, JobState.CANCELLED) and not job.has_error:
+        yield "does not say why it ended so"
+
+
+@check("active-holds-places", "A job with an attempt under way holds its places.", Part.ROWS)
+def active_holds_places(seen: Snapshot) -> Iterator[Finding]:
+    """Somebody else would be put on them."""
+    for job in _rows(seen).jobs.values():
+        if not job.is_over and (wrong := _wrong_places(job)):
+            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+
+
+def _wrong_places(job: JobSeen) -> str:
+    waits = job.state is JobState.QUEUED
+    if job.is_study:
+        if waits:
+            return "is a tuning job and stands in the queue"
+        return "is a tuning job and holds places" if job.holds else ""
+    if waits is not job.holds:
+        return ""
+    return "waits and holds places" if waits else "holds no places"
+
+
+@check(
+    "attempts-have-seats", "Every attempt up to the newest has a seat for each replica.", Part.ROWS
+)
+def attempts_have_seats(seen: Snapshot) -> Iterator[Finding]:
+    """A gang is placed whole, or not at all."""
+    rows = _rows(seen)
+    for job in rows.jobs.values():
+        for number in range(1, job.attempt + 1):
+            key = AttemptKey(job.uid, number)
+            if wrong := _wrong_seats(rows, key):
+                yield Finding(subject=str(key), text=f"{job.told}: {wrong}", advice=_REPORT)
+
+
+def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
+    if key not in rows.attempts:
+        return f"attempt {key.attempt} is not there"
+    seats, replicas = len(rows.attempts[key]), rows.replicas.get(key, 0)
+    if not seats:
+        return f"attempt {key.attempt} has no seats"
+    return "" if seats == replicas else f"{replicas} replicas are known of {seats} seats of {key}"
+
+
+@check("database-is-sound", "The database finds no damage in itself.", Part.ROWS)
+def database_is_sound(seen: Snapshot) -> Iterator[Finding]:
+    """Its pages, and the references between its rows."""
+    for text in _rows(seen).damage:
+        yield Finding(
+            subject=text,
+            text=f"the database: {text}",
+            advice="stop the server, copy the file, and restore a backup",
+        )
+
+
+@check("every-job-has-its-story", "No accepted job is lost: each has its story.", Part.ROWS)
+def every_job_has_its_story(seen: Snapshot) -> Iterator[Finding]:
+    """A job and its first event are one write."""
+    rows = _rows(seen)
+    for job in rows.jobs.values():
+        if job.uid not in rows.stamps:
+            yield Finding(
+                subject=str(job.uid), text=f"{job.told} has not one event", advice=_REPORT
+            )
+
+
+@check("waiting-says-why", "A job that waits says why.", Part.ROWS)
+def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
+    """Two seconds are promised; what a minute has not brought will not come."""
+    for job in _rows(seen).jobs.values():
+        if job.state is not JobState.QUEUED or job.is_explained or not seen.server_pid:
+            continue
+        if seen.now_ns - job.update_ns > LATE_S * _NS:
+            yield Finding(
+                subject=str(job.uid),
+                text=f"{job.told} waits and does not say why",
+                advice=_RESTART,
+            )
+
+
+@check("commands-are-performed", "What was decided is done within a minute.", Part.ROWS)
+def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
+    """A command's age is at most that of its job's last change."""
+    rows = _rows(seen)
+    for command in rows.commands:
+        job = rows.jobs.get(command.key.uid)
+        if job is None:
+            text = f"a {command.kind} of attempt {command.key} is left of a job that is gone"
+            yield Finding(subject=str(command.key), text=text, advice=_REPORT)
+        elif seen.now_ns - job.update_ns > LATE_S * _NS:
+            yield Finding(
+                subject=str(command.key),
+                text=f"{job.told}: {command.kind} was not performed for more than a minute",
+                advice=_RESTART if seen.server_pid else "start the server, which performs it",
+                is_failure=seen.server_pid is not None,
+            )
+
+
+@check("leases-are-valid", "Every job under way belongs to a server that lives.", Part.ROWS)
+def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
+    """A server that lives takes over what a dead one had.
+
+    Leases are compared with each other: they go by the store's clock, which the machine's may have
+    left behind.
+    """
+    if not seen.server_pid:
+        return
+    rows = _rows(seen)
+    servers = [lease for lease in rows.leases if lease.name.startswith("server:")]
+    if not servers:
+        text = f"the server (process {seen.server_pid}) lives and has no lease"
+        yield Finding(subject="server", text=text, advice="read the server's log")
+        return
+    newest_ns = max(lease.until_ns for lease in servers)
+    live = {each.name for each in servers if each.until_ns > newest_ns - LATE_S * _NS}
+    for job in rows.jobs.values():
+        if job.holds and not job.is_over and f"server:{job.owner}" not in live:
+            text = f"{job.told} belongs to {job.owner or 'no server'}, which holds no lease"
+            yield Finding(subject=str(job.uid), text=text, advice=_RESTART)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    database_is_sound,
+    every_job_has_its_story,
+    waiting_says_why,
+    over_has_an_end,
+    over_holds_nothing,
+    active_holds_places,
+    attempts_have_seats,
+    commands_are_performed,
+    leases_are_valid,
+)

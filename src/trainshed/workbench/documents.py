@@ -1,0 +1,105 @@
+"""Reads job files: YAML or JSON, one document or several, into plain mappings.
+
+A fault here is one of writing (exit code 2): the message has the line and the column.  What the
+fields mean is the dialect's business.  YAML is read as the JSON it stands for: a date stays text,
+and a key that is there twice is an error, where a plain reader would drop the first one silently.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainshed.model.faults import UsageFault
+from trainshed.storage.folders import reason
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One job as it was written.  ``position`` counts from 1 within its file."""
+
+    source: str
+    position: int
+    content: dict[str, Any]
+
+
+def read(path: str) -> tuple[Document, ...]:
+    """All documents of a file; ``-`` is the standard input.  Raises UsageFault."""
+    text = _text(path)
+    found = [
+        Document(source=path, position=position, content=_mapping(content, path))
+        for position, content in enumerate(_contents(text, path), start=1)
+        if content is not None
+    ]
+    if not found:
+        raise UsageFault(f"{path} is empty: it holds no job")
+    return tuple(found)
+
+
+def read_one(path: str) -> Document:
+    """The only document of a file.  Raises UsageFault when there are several."""
+    found = read(path)
+    if len(found) > 1:
+        raise UsageFault(f"{path} holds {len(found)} documents; a job is one")
+    return found[0]
+
+
+def _text(path: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageFault(f"cannot read {path}: {reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise UsageFault(f"cannot read {path}: byte {error.start} is not UTF-8 text") from error
+
+
+def _mapping(content: Any, path: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        kind = "a list" if isinstance(content, list) else "a single value"
+        raise UsageFault(f"{path} holds {kind}; a job is a mapping of fields")
+    return content
+
+
+def _contents(text: str, path: str) -> Iterator[Any]:
+    """JSON is tried first where the text begins like it: it reads ten times faster than YAML."""
+    if path.endswith(".json"):
+        yield _json(text, path)
+        return
+    if text.lstrip()[:1] == "{":
+        try:
+            yield json.loads(text, object_pairs_hook=_unique)
+        except (ValueError, RecursionError):
+            pass  # a flow mapping of YAML, several documents, or an error that YAML tells better
+        else:
+            return
+    from trainshed.workbench import yaml_documents  # noqa: PLC0415  # PyYAML costs a third of --help
+
+    yield from yaml_documents.load_all(text, path)
+
+
+def _json(text: str, path: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise UsageFault(f"cannot read {path}: {where}: broken JSON: {error.msg}") from error
+    except ValueError as error:
+        raise UsageFault(f"cannot read {path}: {error}") from error
+    except RecursionError as error:
+        raise UsageFault(f"cannot read {path}: it is nested too deeply") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return found

@@ -1,0 +1,155 @@
+"""Documents of jobs as a command line and a file say them, to be sent to a server.
+
+Nothing is judged here: the server is the only judge.  Flags win over the file, field by field.
+Where gcloud lets a flag that was not given win as well (``packageUris``, ``enableWebAccess`` and
+``region`` of the file, contracts/gcloud.md 3.2), the file stands here.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault
+from trainshed.service import flag_values
+from trainshed.service.merging import Merged, merge, put, spelled, unchanged, with_args
+from trainshed.workbench.documents import read_one
+from trainshed.workbench.pool_flags import (
+    FLAG,
+    LOCAL_KEYS,
+    camel_keys,
+    parse_pools,
+    spread,
+    wire_pool,
+    worder,
+)
+
+Json = dict[str, Any]
+
+#: Flags that set a field of the same meaning in every dialect, below the spec of the job.
+SPEC_WORDS: Final[Mapping[str, str]] = {
+    "service-account": "serviceAccount",
+    "network": "network",
+    "persistent-resource-id": "persistentResourceId",
+}
+#: Flags without a value; as with gcloud they only ever switch on.
+SPEC_SWITCHES: Final[Mapping[str, str]] = {
+    "enable-web-access": "enableWebAccess",
+    "enable-dashboard-access": "enableDashboardAccess",
+}
+_TRIALS: Final[Mapping[str, str]] = {
+    "max-trial-count": "maxTrialCount",
+    "parallel-trial-count": "parallelTrialCount",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What the command line says about a job, in whichever dialect.
+
+    ``words`` are the flags of one value that were given, by name; ``spec`` are fields below the
+    spec of the job.
+    """
+
+    config: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    kms_key: str | None = None
+
+    def content(self) -> Json:
+        """The file's document, or an empty one.  Raises UsageFault."""
+        return copy.deepcopy(read_one(self.config).content) if self.config else {}
+
+
+def training_job(job_id: str, said: Said, user_args: Sequence[str] | None) -> Merged:
+    """A Job of ``ml/v1``; ``said.words`` are submit flags.  Raises UsageFault."""
+    merged = merge(said.content(), said.words, has_file=said.config is not None)
+    merged = with_args(merged, user_args)
+    document = merged.content
+    put(document, ("jobId",), job_id)
+    for name, value in said.spec.items():
+        put(document, ("trainingInput", name), value)
+    if said.kms_key:
+        put(document, ("trainingInput", "encryptionConfig", "kmsKeyName"), said.kms_key)
+    return merged
+
+
+def custom_job(pool_specs: Sequence[str], said: Said) -> Merged:
+    """A CustomJob, from a CustomJobSpec as gcloud wants it or a whole CustomJob.
+
+    Raises UsageFault.
+    """
+    document = said.content()
+    if spelled(document, "jobSpec") not in document:
+        document = {"jobSpec": document}
+    spec = document[spelled(document, "jobSpec")]
+    if not isinstance(spec, dict):
+        raise UsageFault(f"{said.config}: jobSpec is a mapping of fields")
+    flagged = _flagged(pool_specs)
+    key = spelled(spec, "workerPoolSpecs")
+    if flagged:
+        uris = flag_values.words(said.words.get("python-package-uris", ""))
+        spec[key] = [wire_pool(pool, uris) for pool in flagged]
+    elif not spec.get(key):
+        raise UsageFault(f"a custom job has worker pools: give {FLAG}, or a --config with them")
+    spec[key] = _told(spec[key], said.words)
+    spec.update({spelled(spec, name): value for name, value in said.spec.items()})
+    _put_envelope(document, said)
+    return Merged(content=document, words=worder(pools_by_flag=bool(flagged)))
+
+
+def tuning_job(said: Said) -> Merged:
+    """A HyperparameterTuningJob.  Raises UsageFault."""
+    document = said.content()
+    for flag, name in _TRIALS.items():
+        if flag in said.words:
+            put(document, (name,), flag_values.whole(f"--{flag}", said.words[flag]))
+        else:
+            document.setdefault(spelled(document, name), 1)
+    if "algorithm" in said.words:
+        put(document, ("studySpec", "algorithm"), flag_values.choice(said.words["algorithm"]))
+    for name, value in said.spec.items():
+        put(document, ("trialJobSpec", name), value)
+    _put_envelope(document, said)
+    return Merged(content=document, words=unchanged)
+
+
+def _flagged(pool_specs: Sequence[str]) -> list[dict[str, str]]:
+    pools = parse_pools(pool_specs)
+    local = next((key for pool in pools for key in LOCAL_KEYS if key in pool), None)
+    if local:
+        raise UsageFault(
+            f"{FLAG}: {local} packs code into a container image, which needs docker and gcloud; "
+            "here, put the code into a package: --python-package-uris with executor-image-uri and "
+            "python-module, or run it on this machine with trainshed ai custom-jobs local-run"
+        )
+    return pools
+
+
+def _told(written: Any, words: Mapping[str, str]) -> Any:
+    """The pools with args, command and packages of the command line; malformed ones as they are."""
+    if not isinstance(written, list) or not all(isinstance(pool, dict) for pool in written):
+        return written
+    given = {
+        name: flag_values.words(words[name])
+        for name in ("args", "command", "python-package-uris")
+        if name in words
+    }
+    pools = [camel_keys(pool) for pool in written] if given else written
+    if "args" in given:
+        pools = spread(pools, "args", given["args"], "containerSpec", "pythonPackageSpec")
+    if "command" in given:
+        pools = spread(pools, "command", given["command"], "containerSpec")
+    if "python-package-uris" in given:
+        pools = spread(pools, "packageUris", given["python-package-uris"], "pythonPackageSpec")
+    return pools
+
+
+def _put_envelope(document: Json, said: Said) -> None:
+    """What stands around the spec of a Vertex job."""
+    if "display-name" in said.words:
+        put(document, ("displayName",), said.words["display-name"])
+    if "labels" in said.words:
+        put(document, ("labels",), flag_values.pairs("--labels", said.words["labels"]))
+    if said.kms_key:
+        put(document, ("encryptionSpec", "kmsKeyName"), said.kms_key)

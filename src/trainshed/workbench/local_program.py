@@ -1,0 +1,129 @@
+"""A program that lies on this machine, for a Vertex job: gcloud packs it into an image instead.
+
+``--script`` and ``--python-module`` take the place of the program of every pool, as gcloud's
+autopackaged image does (contracts/gcloud.md 5.2); the Reduction Server's pool keeps its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainshed.catalog.software import is_reduction_server
+from trainshed.model.faults import UsageFault
+from trainshed.service import flag_values
+from trainshed.service.programs import Source
+from trainshed.workbench.pool_flags import Pool
+
+#: The pool that may be a Reduction Server (R16).
+REDUCER_POOL = 2
+
+#: What an image is called where nobody named one; nothing ever pulls it.
+NO_IMAGE = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalProgram:
+    """What the flags say; paths are relative to ``folder``."""
+
+    folder: Path
+    script: str | None = None
+    module: str | None = None
+    image: str | None = None
+    requirements: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How the program starts; empty where none was named."""
+        if self.module:
+            return ("python", "-m", self.module)
+        if self.script:
+            return ("python" if self.script.endswith(".py") else "bash", self.script)
+        return ()
+
+    def source(self) -> Source:
+        """The folder and what is installed: the flags' requirements, else requirements.txt."""
+        written = self.folder / "requirements.txt"
+        listed = _requirements(written) if written.is_file() and self.command else ()
+        return Source(
+            folder=self.folder,
+            packages=tuple(str(self.folder / package) for package in self.packages),
+            requirements=(*listed, *self.requirements),
+        )
+
+
+def program_of(flags: Mapping[str, str | None], first_pool: Mapping[str, str]) -> LocalProgram:
+    """The program of the flags and, where they are silent, of the first pool's own keys.
+
+    Raises UsageFault for a folder or a script that does not exist, or two programs at once.
+    """
+
+    def text(name: str) -> str | None:
+        return flags.get(name) or first_pool.get(name)
+
+    is_local = "local-package-path" in first_pool or "script" in first_pool
+    module = flags.get("python-module") or (first_pool.get("python-module") if is_local else None)
+    found = LocalProgram(
+        folder=Path(text("local-package-path") or ".").expanduser().absolute(),
+        script=text("script"),
+        module=module,
+        image=text("executor-image-uri"),
+        requirements=_both(flags, first_pool, "requirements"),
+        packages=_both(flags, first_pool, "extra-packages"),
+    )
+    _check(found)
+    return found
+
+
+def installed_in(pools: Sequence[Pool], program: LocalProgram) -> list[Pool]:
+    """The pools with the program in the place of their own."""
+    if not program.command:
+        return list(pools)
+    return [
+        pool if not pool or is_reducer(index, pool) else _with(pool, program)
+        for index, pool in enumerate(pools)
+    ]
+
+
+def _with(pool: Pool, program: LocalProgram) -> Pool:
+    container = pool.get("containerSpec") or {}
+    package = pool.get("pythonPackageSpec") or {}
+    image = container.get("imageUri") or package.get("executorImageUri") or program.image
+    kept = {key: value for key, value in pool.items() if key != "pythonPackageSpec"}
+    own = {key: package[key] for key in ("args", "env") if key in package}
+    started = {"imageUri": image or NO_IMAGE, "command": list(program.command)}
+    return {**kept, "containerSpec": {**own, **container, **started}}
+
+
+def is_reducer(index: int, pool: Pool) -> bool:
+    """Whether a pool runs our own program, which takes nothing from the command line (R16)."""
+    image: Any = (pool.get("containerSpec") or {}).get("imageUri")
+    return index == REDUCER_POOL and isinstance(image, str) and is_reduction_server(image)
+
+
+def _both(
+    flags: Mapping[str, str | None], first_pool: Mapping[str, str], name: str
+) -> tuple[str, ...]:
+    """A list that separates with commas in its flag and with semicolons in a pool's key."""
+    listed = flag_values.words(flags.get(name) or "")
+    return tuple(listed or flag_values.words(first_pool.get(name, ""), ";"))
+
+
+def _requirements(path: Path) -> tuple[str, ...]:
+    lines = (line.split(" #")[0].strip() for line in path.read_text("utf-8").splitlines())
+    found = tuple(line for line in lines if line and not line.startswith("#"))
+    if option := next((line for line in found if line.startswith("-")), None):
+        raise UsageFault(
+            f"{path}: {option!r} is an option of pip; only requirements are taken here"
+        )
+    return found
+
+
+def _check(program: LocalProgram) -> None:
+    if not program.folder.is_dir():
+        raise UsageFault(f"--local-package-path {program.folder} is not a folder")
+    if program.script and program.module:
+        raise UsageFault("at most one of --script and --python-module can be given")
+    if program.script and not (program.folder / program.script).is_file():
+        raise UsageFault(f"there is no script {program.script} in {program.folder}")

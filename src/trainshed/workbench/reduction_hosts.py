@@ -1,0 +1,191 @@
+"""The hosts of an exchange as a command line names them: a job file, machine types or bare rates.
+
+Flags win over the file, and rates over machine types: whoever owns the machines knows their links
+better than any catalog.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from trainshed.admission.question import Question
+from trainshed.admission.rules.reduction import WorkerLinks, worker_links
+from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.prices import Price, price_of
+from trainshed.catalog.rows import table
+from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.job import ReplicaGroup
+from trainshed.model.roles import Dialect, Role
+from trainshed.planning.sizing import Hosts
+from trainshed.service import flag_values
+from trainshed.service.catalogs import catalog_for
+from trainshed.service.judging import Rulebook, Verdict, judge
+from trainshed.service.merging import merge_any
+from trainshed.workbench.documents import read_one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the command line says; counts and rates are positive."""
+
+    config: str | None = None
+    region: str | None = None
+    worker_machine: str | None = None
+    worker_count: int | None = None
+    worker_accelerator: str | None = None
+    """``count=8,type=nvidia-tesla-v100``"""
+    worker_gbps: float | None = None
+    reducer_machine: str | None = None
+    reducer_count: int | None = None
+    reducer_gbps: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The hosts, and what both sides are called."""
+
+    hosts: Hosts
+    workers: str
+    reducer_type: str
+    """Empty where only their links are known."""
+    asked: int
+    """How many reducers; 0 where nobody has said it."""
+    price: Price | None
+
+
+def hosts_of(given: Given, rulebook: Rulebook) -> Found:
+    """The hosts of an exchange.
+
+    Raises UsageFault for what is missing or not in the catalog, and Fault for a file that is no
+    job.
+    """
+    verdict = _verdict(given, rulebook)
+    question = verdict.question if verdict else None
+    catalog = question.catalog if question else _catalog(rulebook)
+    workers, words = _workers(given, verdict, catalog)
+    pool = question.spec.group(Role.REDUCER) if question else None
+    machine = given.reducer_machine or (pool and pool.machine_type) or recommended()
+    region = given.region or (question.spec.region if question else None)
+    price = None if given.reducer_gbps else price_of(machine, region)
+    return Found(
+        hosts=Hosts(
+            workers=workers.hosts,
+            worker_gbps=workers.slowest_gbps,
+            total_gbps=workers.total_gbps,
+            reducer_gbps=given.reducer_gbps
+            or _gbps(catalog, "--reducer-machine-type", machine, None),
+            reducer_usd_hour=price.usd_hour if price else None,
+        ),
+        workers=words,
+        reducer_type="" if given.reducer_gbps else machine,
+        asked=given.reducer_count or (pool.count if pool else 0),
+        price=price,
+    )
+
+
+def recommended() -> str:
+    """The machine type that Google advises for reducers (reduction_server.toml)."""
+    return str(table("reduction_server")["reduction_server"]["recommended_machine"])
+
+
+def _verdict(given: Given, rulebook: Rulebook) -> Verdict | None:
+    if given.config is None:
+        return None
+    flags = {"region": given.region} if given.region else {}
+    merged = merge_any(read_one(given.config).content, flags, source=given.config)
+    verdict = judge(merged, rulebook)
+    if verdict.question is None:
+        raise Fault(verdict.violations)
+    return verdict
+
+
+def _catalog(rulebook: Rulebook) -> Catalog:
+    return catalog_for(
+        Dialect.AIPLATFORM_V1, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot
+    )
+
+
+def _workers(given: Given, verdict: Verdict | None, catalog: Catalog) -> tuple[WorkerLinks, str]:
+    if given.worker_gbps is not None:
+        count = _count(given)
+        hosts = "1 host" if count == 1 else f"{count} hosts"
+        return _alike(count, given.worker_gbps), hosts
+    if given.worker_machine is None:
+        return _workers_of(given, verdict)
+    count, accelerator = _count(given), given.worker_accelerator
+    gbps = _gbps(catalog, "--worker-machine-type", given.worker_machine, accelerator)
+    return _alike(count, gbps), f"{count} x {_words(given.worker_machine, accelerator)}"
+
+
+def _count(given: Given) -> int:
+    if given.worker_count is None:
+        raise UsageFault("--worker-count is missing: all worker hosts, the chief included")
+    return given.worker_count
+
+
+def _workers_of(given: Given, verdict: Verdict | None) -> tuple[WorkerLinks, str]:
+    """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
+    question = verdict.question if verdict else None
+    if not (verdict and question):
+        raise UsageFault(
+            "no workers: give --config, or --worker-count with --worker-machine-type or "
+            "--worker-gbps"
+        )
+    if given.worker_count or given.worker_accelerator:
+        raise UsageFault(
+            "--worker-count and --worker-accelerator go with --worker-machine-type or "
+            "--worker-gbps: together they stand in the place of the file's workers"
+        )
+    groups = [question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER)]
+    counts: Counter[str] = Counter()
+    for group in filter(None, groups):
+        if not group.machine_type:
+            raise Fault(verdict.violations)
+        counts[_named(question, group)] += group.count
+    links = worker_links(question)
+    if not counts:
+        raise Fault(verdict.violations)
+    if links is None:
+        raise UsageFault(
+            f"the catalog does not know the bandwidth of {' and '.join(counts)}; give "
+            "--worker-count and --worker-gbps"
+        )
+    return links, ", ".join(f"{count} x {words}" for words, count in counts.items() if count)
+
+
+def _named(question: Question, group: ReplicaGroup) -> str:
+    device = question.device(group)
+    carried = f" with {device.count} {device.enum_name}" if device else ""
+    return f"{group.machine_type}{carried}"
+
+
+def _alike(count: int, gbps: float) -> WorkerLinks:
+    return WorkerLinks(hosts=count, slowest_gbps=gbps, total_gbps=count * gbps)
+
+
+def _words(machine: str, accelerator: str | None) -> str:
+    if accelerator is None:
+        return machine
+    found = flag_values.accelerator("--worker-accelerator", accelerator)
+    return f"{machine} with {found['count']} {found['type']}"
+
+
+def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) -> float:
+    """What a machine type sends.  Raises UsageFault."""
+    known = catalog.known_machines.get(machine)
+    if known is None:
+        raise UsageFault(f"{flag}: edition {catalog.edition.id} knows no machine type {machine}")
+    name, count = None, 0
+    if accelerator is not None:
+        found = flag_values.accelerator("--worker-accelerator", accelerator)
+        name, count = found["type"], found["count"]
+        if count < 1:
+            raise UsageFault("--worker-accelerator: the count is 1 or more; leave the flag out")
+        if catalog.accelerator(name) is None:
+            accepted = ", ".join(catalog.enum_names())
+            raise UsageFault(f"--worker-accelerator: there is no {name}; there are {accepted}")
+    elif known.bundled:
+        name, count = known.bundled.type, known.bundled.count
+    if gbps := catalog.egress_gbps(known, name, count):
+        return gbps
+    rate = flag.replace("machine-type", "gbps")
+    raise UsageFault(f"{flag}: the catalog does not know the bandwidth of {machine}; give {rate}")

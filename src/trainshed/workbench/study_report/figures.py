@@ -1,0 +1,183 @@
+"""Optuna's plots of a study, each with a sentence on what it shows.
+
+A study of no trial, of one, or of trials with different parameters has fewer plots, and never an
+error: each plot says what it needs.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go  # type: ignore[import-untyped]  # it has no stubs
+from optuna import Study, create_study, create_trial, visualization
+from optuna.importance import get_param_importances
+from optuna.storages import InMemoryStorage
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState as OptunaState
+
+from trainshed.model.study import Metric
+from trainshed.workbench.study_report.optuna_trials import Axes, axes_of, optuna_study, shown
+from trainshed.workbench.study_report.slices import slices
+from trainshed.workbench.study_view import StudyView
+
+#: How few trials say anything about importances: PED-ANOVA looks at the best tenth.
+_IMPORTANCE_TRIALS_MIN: Final = 5
+#: How many objectives one plot can show.
+_FRONT_MAX: Final = 3
+#: How many diagrams of parallel coordinates there are beside that of the common parameters.
+_BRANCHES_MAX: Final = 4
+#: How many learning curves a reader can tell apart; and a browser can draw.
+_CURVES_MAX: Final = 100
+
+_HEIGHT_PX: Final = 460
+_MARGIN_PX: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One plot: plotly's JSON, or none where ``about`` says why there is nothing to see."""
+
+    title: str
+    about: str
+    figure: str | None = None
+
+
+def plots(view: StudyView) -> Iterator[Plot]:
+    """All plots of a study, in the order in which they are read."""
+    axes, objectives = axes_of(view), view.objectives
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna's remarks on small studies; we make our own
+        if len(objectives) > 1:
+            yield _front(view, axes)
+        for metric in objectives:
+            yield from _of_metric(optuna_study(view, axes, [metric]), axes, metric, objectives)
+
+
+def _of_metric(
+    study: Study, axes: Axes, metric: Metric, objectives: Sequence[Metric]
+) -> Iterator[Plot]:
+    """The plots of one objective; with several each title says which."""
+    name = shown(metric.metric_id)
+    of = f" of {metric.metric_id}" if len(objectives) > 1 else ""
+    goal = f"{metric.metric_id} is to become {'larger' if _is_up(study) else 'smaller'}"
+    done = _done(study)
+    if not done:
+        about = "No trial has finished with a value yet."
+        yield Plot(title=f"Plots{of}", about=about)
+    else:
+        if not of:
+            yield _history(study, name, goal)
+        yield from _parallels(study, name, of, done)
+        yield _importances(study, name, of, len(done))
+        if any(trial.params for trial in done):
+            yield _slices(study, axes, name, of)
+    if any(trial.intermediate_values for trial in _all(study)):
+        yield _curves(study, name, of)
+
+
+def _history(study: Study, name: str, goal: str) -> Plot:
+    figure = visualization.plot_optimization_history(study, target_name=name)
+    about = f"The final value of each trial, and the best so far; {goal}."
+    return _plot("Optimisation history", about, figure)
+
+
+def _front(view: StudyView, axes: Axes) -> Plot:
+    title, metrics = "Pareto front", view.objectives
+    study = optuna_study(view, axes, metrics)
+    if len(metrics) > _FRONT_MAX:
+        return Plot(title=title, about=f"{len(metrics)} objectives are too many for one plot.")
+    if not _done(study):
+        return Plot(title=title, about="No trial has finished with all values yet.")
+    names = [shown(metric.metric_id) for metric in metrics]
+    figure = visualization.plot_pareto_front(study, target_names=names)
+    about = "The trials that no other one beats in one objective without being worse in another."
+    return _plot(title, about, figure)
+
+
+def _parallels(study: Study, name: str, of: str, done: Sequence[FrozenTrial]) -> Iterator[Plot]:
+    """One diagram of the parameters that all trials have, and one for each larger branch.
+
+    Conditional parameters are lacked often, and Optuna would draw those who lack one as None.
+    """
+    title = f"Parallel coordinates{of}"
+    branches = Counter(frozenset(trial.params) for trial in done)
+    common = frozenset.intersection(*branches)
+    if common:
+        yield _parallel(study, name, common, title, f"A line for each of {len(done)} trials.")
+    for labels, count in branches.most_common(_BRANCHES_MAX):
+        if labels != common and count > 1:
+            own = ", ".join(sorted(labels - common))
+            having = [trial for trial in done if labels <= trial.params.keys()]
+            about = f"A line for each of the {len(having)} trials that have {own}."
+            yield _parallel(_with(study, having), name, labels, f"{title} with {own}", about)
+
+
+def _parallel(study: Study, name: str, labels: frozenset[str], title: str, about: str) -> Plot:
+    figure = visualization.plot_parallel_coordinate(study, sorted(labels), target_name=name)
+    return _plot(title, f"{about} Point at a line to see its values.", figure)
+
+
+def _importances(study: Study, name: str, of: str, done: int) -> Plot:
+    title = f"Parameter importances{of}"
+    if done < _IMPORTANCE_TRIALS_MIN:
+        about = f"They need {_IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
+        return Plot(title=title, about=about)
+    if not get_param_importances(study):
+        return Plot(title=title, about="No trial has a parameter.")
+    figure = visualization.plot_param_importances(study, target_name=name)
+    about = (
+        "How much a parameter decides whether a trial is among the best tenth (PED-ANOVA), of "
+        f"{done} finished trials; below 50 it is a rough guess."
+    )
+    return _plot(title, about, figure)
+
+
+def _slices(study: Study, axes: Axes, name: str, of: str) -> Plot:
+    figure = slices(study, axes, name)
+    height = figure.layout.height + 3 * _MARGIN_PX
+    about = "The value over each parameter; newer trials are darker."
+    return _plot(f"Slices{of}", about, figure, height)
+
+
+def _curves(study: Study, name: str, of: str) -> Plot:
+    """The curves of the newest trials: each is a trace, and plotly is slow to make them."""
+    trials = [trial for trial in _all(study) if trial.intermediate_values]
+    about = "What trials reported on their way."
+    if len(trials) > _CURVES_MAX:
+        about += f" Of {len(trials)} trials the newest {_CURVES_MAX} are shown."
+        study = _with(study, trials[-_CURVES_MAX:])
+    figure = visualization.plot_intermediate_values(study)
+    figure.update_layout(yaxis_title=name)
+    return _plot(f"Intermediate values{of}", about, figure)
+
+
+def _with(study: Study, trials: Sequence[FrozenTrial]) -> Study:
+    """A study of some of the trials, under their numbers."""
+    found = create_study(direction=study.direction, storage=InMemoryStorage())
+    chosen = {trial.number: trial for trial in trials}
+    for number in range(max(chosen) + 1):
+        found.add_trial(chosen.get(number, create_trial(state=OptunaState.WAITING)))
+    return found
+
+
+def _plot(title: str, about: str, figure: go.Figure, height: int = _HEIGHT_PX) -> Plot:
+    """The page has the title; plotly would show it twice."""
+    margin = {"l": 2 * _MARGIN_PX, "r": _MARGIN_PX, "t": _MARGIN_PX, "b": 2 * _MARGIN_PX}
+    figure.update_layout(
+        title=None, template="plotly_white", height=height, margin=margin, autosize=True
+    )
+    return Plot(title=title, about=about, figure=figure.to_json())
+
+
+def _done(study: Study) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(OptunaState.COMPLETE,))
+
+
+def _all(study: Study) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False)
+
+
+def _is_up(study: Study) -> bool:
+    return study.direction.name == "MAXIMIZE"

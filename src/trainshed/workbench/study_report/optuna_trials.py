@@ -1,0 +1,183 @@
+"""A study as Optuna knows it, so that Optuna's own plots can be drawn of it.
+
+Optuna counts trials from 0 and we from 1, so a trial that never begins takes every number that is
+not ours.  Names and words lose the signs that plotly would read as markup.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
+from typing import Final
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState as OptunaState
+
+from trainshed.model.study import (
+    Goal,
+    Metric,
+    ParameterKind,
+    ParameterSpec,
+    Scale,
+    parameters_of,
+)
+from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
+from trainshed.tuning.ranking import is_safe
+from trainshed.workbench.study_view import StudyView, final_value
+
+_STATES: Final[Mapping[TrialState, OptunaState]] = {
+    TrialState.REQUESTED: OptunaState.WAITING,
+    TrialState.ACTIVE: OptunaState.RUNNING,
+    TrialState.STOPPING: OptunaState.RUNNING,
+    TrialState.SUCCEEDED: OptunaState.COMPLETE,
+    TrialState.INFEASIBLE: OptunaState.FAIL,
+}
+_DIRECTIONS: Final = {
+    Goal.MAXIMIZE: StudyDirection.MAXIMIZE,
+    Goal.MINIMIZE: StudyDirection.MINIMIZE,
+}
+
+#: What plotly takes for markup, and what stands for it; longer words are cut.
+_SIGNS: Final = str.maketrans({"<": "\u2039", ">": "\u203a", "&": "\uff06"})
+_WORD_MAX: Final = 60
+#: Above this a server's numbers do not count its trials, and their places do.
+_NUMBER_MAX: Final = 10_000
+
+
+def shown(text: str) -> str:
+    """A text of somebody else's as plotly may show it."""
+    plain = "".join(sign if sign.isprintable() else "\ufffd" for sign in text).translate(_SIGNS)
+    return plain if len(plain) <= _WORD_MAX else f"{plain[: _WORD_MAX - 1]}…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What the parameters of a study are called in plots, and which values they take."""
+
+    labels: Mapping[str, str]
+    """By parameter id; different ids have different labels."""
+    distributions: Mapping[str, BaseDistribution]
+    """By parameter id."""
+    listed: Mapping[str, Sequence[float]]
+    """The values of parameters that have only some numbers, ascending, by label."""
+
+    def point(self, trial: TrialRecord) -> dict[str, Value]:
+        """A trial's values by label."""
+        return {self.labels[name]: self._value(name, value) for name, value in trial.values}
+
+    def of(self, trial: TrialRecord) -> dict[str, BaseDistribution]:
+        """The distributions of a trial's values by label."""
+        return {self.labels[name]: self.distributions[name] for name, _ in trial.values}
+
+    def _value(self, name: str, value: Value) -> Value:
+        found = self.distributions[name]
+        if isinstance(found, CategoricalDistribution):
+            return shown(text_of(value))
+        return float(value) if isinstance(found, FloatDistribution) else int(value)
+
+
+def axes_of(view: StudyView) -> Axes:
+    """The parameters of a study and of its trials: a server's values need not be in the bounds."""
+    seen: dict[str, list[Value]] = {p.parameter_id: [] for p in parameters_of(view.study)}
+    for trial in view.trials:
+        for name, value in trial.values:
+            seen.setdefault(name, []).append(value)
+    specs: dict[str, list[ParameterSpec]] = {name: [] for name in seen}
+    for parameter in parameters_of(view.study):
+        specs[parameter.parameter_id].append(parameter)
+    found = {name: _distribution(specs[name], values) for name, values in seen.items()}
+    known = {name: each for name, each in found.items() if each is not None}
+    labels = dict(_labels(known))
+    listed = {label: _listed(specs[name]) for name, label in labels.items()}
+    return Axes(labels=labels, distributions=known, listed=listed)
+
+
+def optuna_study(view: StudyView, axes: Axes, metrics: Sequence[Metric]) -> optuna.Study:
+    """The study with some of its metrics as objectives; a trial without one of them has failed."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(
+        study_name=shown(view.title),
+        directions=[_DIRECTIONS[metric.goal] for metric in metrics],
+        storage=optuna.storages.InMemoryStorage(),
+    )
+    numbered = dict(_numbered(view.trials))
+    for number in range(max(numbered, default=-1) + 1):
+        trial = numbered.get(number)
+        study.add_trial(_trial(view, axes, metrics, trial) if trial else _absent())
+    return study
+
+
+def _numbered(trials: Sequence[TrialRecord]) -> Iterator[tuple[int, TrialRecord]]:
+    if trials and trials[-1].number > _NUMBER_MAX:
+        return zip(count(1), trials, strict=False)
+    return ((trial.number, trial) for trial in trials)
+
+
+def _absent() -> FrozenTrial:
+    return optuna.create_trial(state=OptunaState.WAITING)
+
+
+def _trial(
+    view: StudyView, axes: Axes, metrics: Sequence[Metric], trial: TrialRecord
+) -> FrozenTrial:
+    found = [final_value(trial, metric) for metric in metrics]
+    values = [value for value in found if value is not None]
+    state = _STATES[trial.state]
+    if state is OptunaState.COMPLETE and len(values) < len(metrics):
+        state = OptunaState.FAIL
+    limited = any(metric.safety for metric in view.study.metrics)
+    return optuna.create_trial(
+        state=state,
+        values=values if state is OptunaState.COMPLETE else None,
+        params=axes.point(trial),
+        distributions=axes.of(trial),
+        intermediate_values=_curve(trial, metrics[0]),
+        constraints={"safe": 0.0 if is_safe(view.study, trial) else 1.0} if limited else None,
+    )
+
+
+def _curve(trial: TrialRecord, metric: Metric) -> dict[int, float]:
+    """The values of a metric by step; by their order where steps do not ascend."""
+    measured = [(each.step, each.value(metric.metric_id)) for each in trial.measurements]
+    points = [(step, value) for step, value in measured if value is not None]
+    ascend = all(one < other for (one, _), (other, _) in pairwise(points))
+    return dict(points) if ascend else {at: value for at, (_, value) in enumerate(points, 1)}
+
+
+def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Value]) -> BaseDistribution | None:
+    """What holds all values of a parameter; None where none is known."""
+    listed = [value for spec in specs for value in (*spec.values, *(spec.bounds or ()))]
+    values: list[Value] = [*listed, *seen]
+    if not values:
+        return None
+    numbers = [value for value in values if not isinstance(value, str)]
+    if len(numbers) < len(values):
+        return CategoricalDistribution(list(dict.fromkeys(shown(text_of(v)) for v in values)))
+    low, high = min(numbers), max(numbers)
+    log = low > 0 and all(spec.scale is Scale.LOG for spec in specs) and bool(specs)
+    whole = all(float(number).is_integer() for number in numbers)
+    if whole and specs and all(spec.kind is ParameterKind.INTEGER for spec in specs):
+        return IntDistribution(int(low), int(high), log=log)
+    return FloatDistribution(float(low), float(high), log=log)
+
+
+def _listed(specs: Sequence[ParameterSpec]) -> list[float]:
+    discrete = (spec.values for spec in specs if spec.kind is ParameterKind.DISCRETE)
+    return sorted({float(value) for values in discrete for value in values})
+
+
+def _labels(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    taken: set[str] = set()
+    for name in names:
+        label = shown(name)
+        while label in taken:
+            label += "'"
+        taken.add(label)
+        yield name, label

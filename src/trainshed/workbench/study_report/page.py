@@ -1,0 +1,144 @@
+"""A study as one HTML page that needs nothing else: no server, no network, no other file.
+
+Everything that a server said is escaped, and the page's own policy forbids it to load anything.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from html import escape
+from typing import Final
+
+from trainshed.model.study import Goal, Metric
+from trainshed.model.trials import TrialRecord, text_of
+from trainshed.workbench.study_report.csv_file import parameter_names
+from trainshed.workbench.study_report.figures import Plot
+from trainshed.workbench.study_report.page_parts import POLICY, SCRIPT, STYLE
+from trainshed.workbench.study_view import StudyView, arguments, counts, short
+
+#: How many trials of a Pareto front are told with their arguments.
+_LEADERS_MAX: Final = 20
+_NONE: Final = "<td></td>"
+
+
+def page(view: StudyView, plots: Iterable[Plot], plotly_js: str, now: datetime) -> str:
+    """The page; ``plotly_js`` is plotly's own program, as it stands."""
+    title = escape(view.title)
+    return "\n".join(
+        (
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{title}</title><style>{STYLE}</style></head><body>",
+            f"<h1>{title}</h1>",
+            *_head(view, now),
+            *_leaders(view),
+            *(part for number, plot in enumerate(plots) for part in _plot(plot, number)),
+            *_table(view),
+            f"<script>{plotly_js}</script>",
+            f"<script>{SCRIPT}</script>",
+            "</body></html>",
+            "",
+        )
+    )
+
+
+def _head(view: StudyView, now: datetime) -> Iterator[str]:
+    goals = ", ".join(f"{each.metric_id} ({each.goal.value.lower()})" for each in view.objectives)
+    limits = ", ".join(
+        _limit(each, each.safety.threshold) for each in view.study.metrics if each.safety
+    )
+    rows = (
+        ("Name", view.name),
+        ("State", view.state),
+        ("Trials", counts(view)),
+        ("Objective", goals),
+        ("Limit", limits),
+        ("Algorithm", view.algorithm),
+        ("Time", _time(view, now)),
+        ("As of", f"{now:%Y-%m-%d %H:%M:%S %Z}"),
+        ("Error", view.error),
+    )
+    yield "<table class=head>"
+    yield from (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows if text)
+    yield "</table>"
+
+
+def _limit(metric: Metric, threshold: float) -> str:
+    side = "at least" if metric.goal is Goal.MAXIMIZE else "at most"
+    return f"{metric.metric_id} {side} {text_of(threshold)}"
+
+
+def _time(view: StudyView, now: datetime) -> str:
+    since = view.start_time or view.create_time
+    if since is None:
+        return ""
+    spent = timedelta(seconds=int(((view.end_time or now) - since).total_seconds()))
+    return f"{spent}, since {since.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def _leaders(view: StudyView) -> Iterator[str]:
+    """The best trials, with what makes their programs do the same again."""
+    found = view.leaders
+    several = len(view.objectives) > 1
+    yield f"<h2>{'Pareto front' if several else 'Best trial'}</h2>"
+    if not found:
+        yield "<p>No trial has succeeded yet.</p>"
+    for trial in found[:_LEADERS_MAX]:
+        final = trial.final.metrics if trial.final else ()
+        values = ", ".join(f"{name} {short(value)}" for name, value in final)
+        at = f" at step {trial.final.step}" if trial.final and trial.final.step else ""
+        yield f"<p>Trial {trial.number}: {escape(values)}{at}. Its arguments:</p>"
+        yield f"<pre>{escape(shlex.join(arguments(trial)))}</pre>"
+    if len(found) > _LEADERS_MAX:
+        yield f"<p>And {len(found) - _LEADERS_MAX} more, which the table marks.</p>"
+
+
+def _plot(plot: Plot, number: int) -> Iterator[str]:
+    yield f"<h2>{escape(plot.title)}</h2><p>{escape(plot.about)}</p>"
+    if plot.figure:
+        data = plot.figure.replace("<", "\\u003c")  # no text of it ends the element
+        yield f'<div class=drawn><div class=plot id="plot{number}"></div></div>'
+        yield f'<script type="application/json" data-plot="plot{number}">{data}</script>'
+
+
+def _table(view: StudyView) -> Iterator[str]:
+    parameters = parameter_names(view)
+    metrics = [metric.metric_id for metric in view.study.metrics]
+    leaders = {trial.number for trial in view.leaders}
+    heads = ("trial", "state", *metrics, "step", *parameters, "seconds", "remarks")
+    yield "<h2>Trials</h2><p>A click on a heading sorts.</p>"
+    yield "<div class=wide><table class=trials><thead><tr>"
+    yield "".join(f"<th>{escape(name)}</th>" for name in heads)
+    yield "</tr></thead><tbody>"
+    for trial in view.trials:
+        kind = " class=best" if trial.number in leaders else ""
+        yield f"<tr{kind}>{''.join(_cells(trial, metrics, parameters))}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _cells(trial: TrialRecord, metrics: Sequence[str], parameters: Sequence[str]) -> Iterator[str]:
+    values = dict(trial.values)
+    yield _cell(trial.number)
+    yield _cell(trial.state.value)
+    yield from (_cell(trial.final.value(name) if trial.final else None) for name in metrics)
+    yield _cell(trial.final.step if trial.final else None)
+    yield from (_cell(values.get(name)) for name in parameters)
+    yield _cell(_seconds(trial))
+    early = "stopped early. " if trial.stopped_early else ""
+    yield _cell(f"{early}{trial.infeasible_reason or ''}".strip() or None)
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    return f"<td class=n>{short(value)}</td>"
+
+
+def _seconds(trial: TrialRecord) -> float | None:
+    if trial.start_time is None or trial.end_time is None:
+        return None
+    return round((trial.end_time - trial.start_time).total_seconds(), 3)

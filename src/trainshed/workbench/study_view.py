@@ -1,0 +1,190 @@
+"""A study as a server tells it, in either dialect, in the model's words.
+
+The command line watches and reports from it.  It is read from the public documents, so that any
+server of these APIs can be asked (contracts/vertex-sdk.md 7.1 and 8); what a native route says
+beside them is added where the server has it.  What a server leaves out is absent here, and what is
+no finite number is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.study import Goal, Metric, StudySpec
+from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
+from trainshed.service.native_trials import completed, latest
+from trainshed.tuning.ranking import best, is_safe, objectives, pareto
+from trainshed.wire.aiplatform_v1 import study as vertex
+from trainshed.wire.ml_v1 import study as ml
+from trainshed.workbench.study_trials import ml_trials, time_of, vertex_trials
+
+Json = Mapping[str, Any]
+
+_PREFIX: Final = "JOB_STATE_"
+#: What of a Vertex study is read: the rest is how it goes on, which another server may say in
+#: words that are not known here.
+_SEARCH: Final = frozenset({"metrics", "parameters"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyView:
+    """A tuning job: how it stands, what it searches, and its trials in the order of their numbers.
+
+    ``name`` is what it is asked for by, ``title`` what a person calls it; ``state`` is without the
+    prefix of its dialect.
+    """
+
+    name: str
+    title: str
+    state: str
+    error: str
+    algorithm: str
+    """As the document has it; empty where it says none."""
+    study: StudySpec
+    """What is searched; how it is searched and ended is not read."""
+    trials: tuple[TrialRecord, ...]
+    create_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+
+    @property
+    def objectives(self) -> tuple[Metric, ...]:
+        """The metrics that are to become better."""
+        return tuple(objectives(self.study))
+
+    @property
+    def leaders(self) -> tuple[TrialRecord, ...]:
+        """The best trial; with several objectives those that no other one beats in all of them."""
+        if len(self.objectives) > 1:
+            return tuple(pareto(self.study, self.trials))
+        leader = best(self.study, self.trials)
+        return (leader,) if leader else ()
+
+    def count(self, *states: TrialState) -> int:
+        """How many trials are in one of the states."""
+        return sum(trial.state in states for trial in self.trials)
+
+
+def is_study(document: Json) -> bool:
+    """Whether a job's document is that of a tuning job."""
+    return "studySpec" in document or "hyperparameters" in document.get("trainingInput", {})
+
+
+def view_of(document: Json) -> StudyView:
+    """Read a tuning job.  Raises UsageFault for a document that is none."""
+    if not is_study(document):
+        name = document.get("jobId") or document.get("name", "this")
+        raise UsageFault(f"{name} is no tuning job: it has neither a study nor hyperparameters")
+    read = _vertex if "studySpec" in document else _ml
+    try:
+        study, trials = read(document)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageFault(
+            f"the server's answer is no tuning job that can be read: {error!r}"
+        ) from error
+    return StudyView(
+        name=str(document.get("jobId") or document.get("name", "")),
+        title=str(document.get("displayName") or document.get("jobId") or document.get("name", "")),
+        state=str(document.get("state", "")).removeprefix(_PREFIX),
+        error=str(document.get("errorMessage") or document.get("error", {}).get("message", "")),
+        algorithm=str(_said(document).get("algorithm", "")),
+        study=study,
+        trials=tuple(sorted(trials, key=lambda trial: trial.number)),
+        create_time=time_of(document.get("createTime")),
+        start_time=time_of(document.get("startTime")),
+        end_time=time_of(document.get("endTime")),
+    )
+
+
+def with_told(view: StudyView, told: Json) -> StudyView:
+    """The study with what the native API says of its trials.  Raises UsageFault as ``view_of``."""
+    try:
+        found = {int(trial["number"]): trial for trial in told.get("trials", ())}
+        trials = tuple(completed(trial, found.get(trial.number, {})) for trial in view.trials)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageFault(f"the server's answer on trials cannot be read: {error!r}") from error
+    return replace(view, trials=trials)
+
+
+def _said(document: Json) -> Json:
+    found: Json = document.get("studySpec") or document["trainingInput"]["hyperparameters"]
+    return found
+
+
+def ranked(view: StudyView) -> list[TrialRecord]:
+    """The finished trials, best first: those that are safe before the others.
+
+    With several objectives, where "better" is no order, these are the leaders alone.
+    """
+    if len(view.objectives) != 1:
+        return list(view.leaders)
+    metric = view.objectives[0]
+    sign = 1 if metric.goal is Goal.MINIMIZE else -1
+    known = ((final_value(trial, metric), trial) for trial in view.trials)
+    valued = [(value, trial) for value, trial in known if value is not None]
+    valued.sort(key=lambda each: (not is_safe(view.study, each[1]), sign * each[0]))
+    return [trial for _, trial in valued]
+
+
+def counts(view: StudyView) -> str:
+    """How many trials there are, by what became of them."""
+    going = [trial for trial in view.trials if not trial.state.is_final]
+    running = sum(trial.start_time is not None for trial in going)
+    parts = (
+        (view.count(TrialState.SUCCEEDED), "succeeded"),
+        (view.count(TrialState.INFEASIBLE), "infeasible"),
+        (running, "running"),
+        (len(going) - running, "waiting"),
+    )
+    told = ", ".join(f"{count} {word}" for count, word in parts if count)
+    made = f"{len(view.trials)} of {view.study.trial_count_max}"
+    return f"{made}: {told}" if told else made
+
+
+def final_value(trial: TrialRecord, metric: Metric) -> float | None:
+    """What a trial that has succeeded ended with."""
+    if trial.state is not TrialState.SUCCEEDED or trial.final is None:
+        return None
+    return trial.final.value(metric.metric_id)
+
+
+def measured(trial: TrialRecord) -> str:
+    """What a trial ended with, or measured last, in words."""
+    last = latest(trial)
+    if last is None:
+        return "nothing measured"
+    values = ", ".join(f"{name} {short(value)}" for name, value in last.metrics)
+    return f"{values} at step {last.step}" if last.step else values
+
+
+def parameters_text(trial: TrialRecord) -> str:
+    """A trial's values in one line, to be read: ``arguments`` has all digits."""
+    return " ".join(f"{name}={short(value)}" for name, value in trial.values)
+
+
+def short(value: Value) -> str:
+    """A value to be read: six digits, and whole numbers as they are."""
+    is_broken = isinstance(value, float) and not value.is_integer()
+    return f"{value:.6g}" if is_broken else text_of(value)
+
+
+def arguments(trial: TrialRecord) -> tuple[str, ...]:
+    """The words that the service appends to the program's command line (vertex-sdk.md 10)."""
+    pairs = ((f"--{name}", text_of(value)) for name, value in trial.values)
+    return tuple(word for pair in pairs for word in pair)
+
+
+def _vertex(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
+    said = job["studySpec"]
+    study = vertex.study_of({**job, "studySpec": {key: said[key] for key in _SEARCH & said.keys()}})
+    return study, list(vertex_trials(study, job.get("trials", ())))
+
+
+def _ml(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
+    said = job["trainingInput"]["hyperparameters"]
+    study = ml.study_of({key: value for key, value in said.items() if key != "algorithm"})
+    if study is None:
+        raise TypeError("hyperparameters: null")
+    return study, list(ml_trials(study, job.get("trainingOutput", {}).get("trials", ())))
