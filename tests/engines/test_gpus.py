@@ -21,7 +21,8 @@ ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
 HOLDER = """
 import sys
 from pathlib import Path
-from trainshed.engines.local import fake_devices, gpus
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import gpus
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 directory, machine, count = sys.argv[1:]
