@@ -99,12 +99,12 @@ def test_a_real_time_signal_has_a_name_too():
 
 def test_replicas_beside_servers_are_not_waited_for():
     servers = plan_of([*cluster("", ""), python_replica(Role.PARAMETER_SERVER, 0, "")])
-    assert verdict.may_end_together(r.role.value for r in PLAN.replicas)
-    assert not verdict.may_end_together(r.role.value for r in servers.replicas)
+    assert verdict.may_end_together(r.role for r in PLAN.replicas)
+    assert not verdict.may_end_together(r.role for r in servers.replicas)
 
 
 def test_workers_beside_reducers_are_waited_for_and_reducers_are_not():
     beside = plan_of([*cluster("", ""), python_replica(Role.REDUCER, 0, "")])
-    assert verdict.may_end_together(r.role.value for r in beside.replicas)
-    awaited = [r.role for r in beside.replicas if verdict.ends_by_itself(r.role.value)]
+    assert verdict.may_end_together(r.role for r in beside.replicas)
+    awaited = [r.role for r in beside.replicas if verdict.ends_by_itself(r.role)]
     assert awaited == [Role.PRIMARY, Role.WORKER]

@@ -87,7 +87,7 @@ class _Conductor:
         self._attendant = attendant
         self._grace_s = grace_s
         self._settle_s = (
-            settle_s if verdict.may_end_together(r.role.value for r in plan.replicas) else 0.0
+            settle_s if verdict.may_end_together(r.role for r in plan.replicas) else 0.0
         )
         self._exits: dict[int, ReplicaExit] = {}
         self._verdict: Verdict | None = None
@@ -150,7 +150,7 @@ class _Conductor:
             settle_s = 0.0 if self._verdict is None or self._verdict.exit_code else self._settle_s
             self._stop_at = time.monotonic() + settle_s
         all_ended = all(
-            index in self._exits or not verdict.ends_by_itself(replica.role.value)
+            index in self._exits or not verdict.ends_by_itself(replica.role)
             for index, replica in enumerate(self._plan.replicas)
         )
         if self._verdict is not None and (all_ended or time.monotonic() >= self._stop_at):

@@ -8,55 +8,24 @@ done its part.
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from trainshed.engines.exit_status import SIGNAL_BASE
+from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
+from trainshed.model.roles import Role
 
 _LAST_WORDS_MAX: Final = 200
-
-#: Roles, as values of ``model.roles.Role``.
-_PARAMETER_SERVER: Final = "parameter_server"
-_REDUCER: Final = "reducer"
-
-
-class Exit(Protocol):
-    """What must be known of the end of a replica; ``engines.base.ReplicaExit`` has more."""
-
-    @property
-    def task_name(self) -> str:
-        """Which replica it was."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """How it ended by itself."""
-
-    @property
-    def signal(self) -> int | None:
-        """What it was killed by."""
-
-    @property
-    def seconds(self) -> float:
-        """How long it ran."""
-
-    @property
-    def stopped_by_us(self) -> bool:
-        """Whether it had been asked to end."""
-
-    @property
-    def status(self) -> int:
-        """The exit as one number."""
 
 
 class Verdict(NamedTuple):
     """What a job's exit code will be, and which replica or signal decided it."""
 
     exit_code: int
-    decider: Exit | None = None
+    decider: ReplicaExit | None = None
     signum: signal.Signals | None = None
     reason: str = ""
 
 
-def judge(primary: str, exits: Sequence[Exit]) -> Verdict | None:
+def judge(primary: str, exits: Sequence[ReplicaExit]) -> Verdict | None:
     """The verdict after these exits, in the order in which they were seen; None: go on.
 
     ``primary`` is the task name of the replica whose end decides.
@@ -82,18 +51,18 @@ def output_gone(error: OSError) -> Verdict:
     return Verdict(exit_code=SIGNAL_BASE + signal.SIGPIPE, reason=f"{cause}; the job was ended")
 
 
-def may_end_together(roles: Iterable[str]) -> bool:
+def may_end_together(roles: Iterable[Role]) -> bool:
     """Whether workers are expected to end when the primary does, rather than to be stopped.
 
     Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
-    servers themselves.  ``roles`` are those of all replicas, as values of ``model.roles.Role``.
+    servers themselves.  ``roles`` are those of all replicas.
     """
-    return _PARAMETER_SERVER not in roles
+    return Role.PARAMETER_SERVER not in roles
 
 
-def ends_by_itself(role: str) -> bool:
+def ends_by_itself(role: Role) -> bool:
     """Whether a replica is waited for when the primary has ended: a reducer serves until told."""
-    return role != _REDUCER
+    return role is not Role.REDUCER
 
 
 def message(verdict: Verdict, last_words: Mapping[str, str], how: str = "") -> str:
@@ -116,7 +85,7 @@ def words_of(verdict: Verdict, last_words: Mapping[str, str]) -> str:
     return last_words.get(verdict.decider.task_name, "")[:_LAST_WORDS_MAX]
 
 
-def _how(ended: Exit) -> str:
+def _how(ended: ReplicaExit) -> str:
     if ended.signal is None:
         return f"exited with code {ended.exit_code}"
     cause = " (out of memory?)" if ended.signal == signal.SIGKILL else ""

@@ -4,14 +4,15 @@ import signal
 from typing import Final
 
 from trainshed.engines.local import verdict
-from trainshed.engines.local.supervise.errand import Errand
 from trainshed.engines.local.supervise.output import Output
-from trainshed.engines.local.supervise.records import End, Ended
+from trainshed.engines.local.supervise.records import Ended
 from trainshed.engines.local.supervise.replicas import Replicas
+from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.verdict import Verdict
+from trainshed.model.attempt import Outcome
 
 #: What an attempt ends with that was to stop before it began.
-STOPPED_EARLY: Final = End(
+STOPPED_EARLY: Final = Outcome(
     exit_code=verdict.interrupted(signal.SIGTERM).exit_code,
     message="stopped before it was started",
     interrupted=True,
@@ -20,7 +21,7 @@ STOPPED_EARLY: Final = End(
 
 def failed(why: str) -> Ended:
     """The end of an attempt that could not be started at all."""
-    return Ended(End(exit_code=1, message=why), fault=why)
+    return Ended(Outcome(exit_code=1, message=why), fault=why)
 
 
 class Judge:
@@ -32,18 +33,18 @@ class Judge:
         self._output = output
         self._drained: set[int] = set()
 
-    def verdict(self, errand: Errand) -> Verdict | None:
+    def verdict(self, spec: AttemptSpec) -> Verdict | None:
         """The verdict if there is one, and what led to it could be read."""
         if not self._have_drained():
             return None
-        primary = errand.replicas[0].task_name
+        primary = spec.replicas[0].task_name
         return verdict.judge(primary, tuple(self._replicas.exits.values()))
 
-    def end(self, found: Verdict) -> End:
+    def end(self, found: Verdict) -> Outcome:
         """The end of the attempt in words."""
         words = self._output.last_words
         how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
-        return End(
+        return Outcome(
             exit_code=found.exit_code,
             message=verdict.message(found, words, how),
             last_words=verdict.words_of(found, words),
@@ -58,14 +59,14 @@ class Judge:
         return True
 
 
-def have_settled(errand: Errand, replicas: Replicas) -> bool:
+def have_settled(spec: AttemptSpec, replicas: Replicas) -> bool:
     """Whether nobody lives any more who ends by itself."""
-    living = (errand.replicas[index] for index in replicas.living)
+    living = (spec.replicas[index] for index in replicas.living)
     return not any(verdict.ends_by_itself(replica.role) for replica in living)
 
 
-def settle_s(errand: Errand, found: Verdict) -> float:
+def settle_s(spec: AttemptSpec, found: Verdict) -> float:
     """How long the others may take to end by themselves, in seconds."""
-    roles = (replica.role for replica in errand.replicas)
+    roles = (replica.role for replica in spec.replicas)
     settles = found.exit_code == 0 and verdict.may_end_together(roles)
-    return errand.settle_s if settles else 0.0
+    return spec.settle_s if settles else 0.0
