@@ -1,4 +1,4 @@
-"""How a replica ended, in words: the one place, for its log, its job's story and its job's error."""
+"""How a replica ended, in words: for its log, and for the story and the error of its job."""
 
 import signal
 from typing import Final
@@ -6,7 +6,10 @@ from typing import Final
 from trainshed.model.attempt import Outcome, ReplicaExit
 
 #: What is mostly behind a signal, if nobody has measured it.
-_HINTS: Final = {signal.SIGKILL: "out of memory?", signal.SIGBUS: "is /dev/shm full?"}
+_HINTS: Final[dict[int, str]] = {
+    signal.SIGKILL: "out of memory?",
+    signal.SIGBUS: "is /dev/shm full?",
+}
 _UNIT: Final = 1024
 
 

@@ -62,7 +62,7 @@ def may_end_together(roles: Iterable[Role]) -> bool:
 
 
 def ends_by_itself(role: Role) -> bool:
-    """Whether a replica is waited for when the primary has ended: a reducer serves until stopped."""
+    """Whether a replica is waited for when the primary has ended: a reducer is not."""
     return role is not Role.REDUCER
 
 

@@ -1,6 +1,6 @@
 """One attempt from its spec to its end, a step at a time.
 
-The steps: the preparer, all replicas at once or none, the verdict, the end of every process, the
+The steps: the preparer, all replicas at once or none, the job's end, the end of every process, the
 program that waits for devices, the last line on disk.  An order to stop may come at any step.
 """
 
@@ -9,7 +9,6 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.local import verdict
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.closing import Closing
@@ -30,7 +29,8 @@ from trainshed.engines.local.supervise.replicas import Replicas, exits_in_order,
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.watching import Watching
-from trainshed.engines.local.verdict import Verdict
+from trainshed.model import success
+from trainshed.model.success import JobEnd
 
 if TYPE_CHECKING:
     from trainshed.engines.local.supervise.preparer import Preparer
@@ -63,7 +63,7 @@ class Attempt:
         self._log = log
         self._descriptors = descriptors
         self._step: Callable[[], bool] = self._preparing
-        self._verdict: Verdict | None = None
+        self._job_end: JobEnd | None = None
         self._order: Order | None = None
         self._preparer: Preparer | None = None
         self._settled_s = 0.0
@@ -106,8 +106,8 @@ class Attempt:
         new = order.after(self._order)
         if new is None:
             return
-        if self._verdict is None and self._end is None:
-            self._verdict = verdict.interrupted(signal.SIGTERM, new.message)
+        if self._job_end is None and self._end is None:
+            self._job_end = success.interrupted(signal.SIGTERM, new.message)
             said = f"Stopping all replicas; they have {new.grace_s:g} s to end."
             self.output.note(words or said)
         self._order = new
@@ -178,10 +178,10 @@ class Attempt:
         return self._order is not None and self._go(self._deciding)
 
     def _running(self) -> bool:
-        self._verdict = self._verdict or self._judge.verdict(self.spec)
-        if self._verdict is None:
+        self._job_end = self._job_end or self._judge.job_end(self.spec)
+        if self._job_end is None:
             return False
-        self._settled_s = self._loop.now() + settle_s(self.spec, self._verdict)
+        self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
         self._loop.at(self._settled_s, _wake)
         return self._go(self._settling)
 
@@ -194,8 +194,8 @@ class Attempt:
 
         An order does not wait for a full disk: what it ends may be what fills it.
         """
-        if self._end is None and self._verdict is not None:
-            self._end = Ended(self._judge.end(self._verdict))
+        if self._end is None and self._job_end is not None:
+            self._end = Ended(self._judge.outcome(self._job_end))
             end = self._end.outcome
             decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
             self._facts.tell(decided, durably=True)

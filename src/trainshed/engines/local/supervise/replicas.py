@@ -9,9 +9,8 @@ from typing import Final
 
 from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.children import Children, Death
-from trainshed.engines.local.supervise.ends import describe_end
 from trainshed.engines.local.supervise.ladder import Cage
-from trainshed.engines.local.supervise.limits import Usage
+from trainshed.engines.local.supervise.limits import Limits, Usage
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.output import Output, Source
 from trainshed.engines.local.supervise.spawn import (
@@ -23,6 +22,7 @@ from trainshed.engines.local.supervise.spawn import (
 )
 from trainshed.engines.local.supervise.spec import ReplicaSpec
 from trainshed.engines.local.supervise.terminating import Terminator
+from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
 
 _FAULT_BYTES_MAX: Final = 1 << 16
@@ -180,8 +180,7 @@ class Replicas:
         self._cage.ended(index, death.cpu_s, death.max_rss_kib)
         usage = self._cage.usage(index)
         was_killed = death.signal == signal.SIGKILL
-        self._hows[replica.task_name] = describe_end(death.status, usage, replica.limits)
-        self.exits[index] = ReplicaExit(
+        ended = self.exits[index] = ReplicaExit(
             role=replica.role,
             index=replica.index,
             task_name=replica.task_name,
@@ -191,15 +190,27 @@ class Replicas:
             stopped_by_us=index in self._stopped,
             killed=was_killed and index in self._killed,
             notice_s=None if self._told_s is None else self._loop.now() - self._told_s,
-            oom=_ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
+            oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
             peak_memory_bytes=usage.peak_bytes,
         )
+        self._hows[replica.task_name] = end_words(ended, usage, replica.limits)
         if self._stopped and not self._looks_for_orphans:  # one look for all that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
 
 
-def _ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
+def end_words(ended: ReplicaExit, usage: Usage, limits: Limits) -> str:
+    """How it ended, with what only its supervisor knows."""
+    return exits.how(
+        ended,
+        limit_bytes=limits.memory_bytes,
+        children_killed=usage.oom_kills,
+        machine_oom=ended.oom and not usage.oom_kills,
+    )
+
+
+def ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
+    """Whether the kernel ended it, or a process of it, because memory ran out."""
     if usage.oom_kills:
         return True
     return was_killed and not by_us and usage.machine_oom_kills > 0
