@@ -8,8 +8,8 @@ from trainshed.cli.endings import ending_json, print_ending
 from trainshed.cli.plans import plan_json, print_plan
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json
+from trainshed.planning.achieved import achieved
 from trainshed.service.local_run import Host, LocalJob, prepare, start
-from trainshed.workbench.local_reduction_report import reporting
 from trainshed.workbench.results import metrics_of
 
 
@@ -41,9 +41,8 @@ def run_job(
     for note in remarks:
         sink.note(note)
     began = time.time()
-    with reporting(prepared) as asked:
-        outcome = start(asked.prepared, host, sink)
-        reduction = asked.achieved()
+    outcome, report = start(prepared, host, sink)
+    reduction = achieved(report) if report else None
     metrics = metrics_of(prepared.output, since=began)
     if as_json:
         out_json(ending_json(prepared.plan, outcome, metrics, prepared.output, reduction))

@@ -11,6 +11,7 @@ cannot be prepared.  The last line on stderr says why.
 
 import json
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -57,7 +58,9 @@ def main() -> int:
 def _prepare(folder: AttemptFolder) -> None:
     errand = plan_file.read(folder.plan)
     key = _key(folder)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
     home = prepared(errand.plan.environment, _path(errand.cache_dir), _note)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(errand, key, Path(folder.path).parents[1])
     site = Site(key=key, folder=folder, runtime=errand.runtime)
     replicas = errands.replicas_of(site, errand.plan, home, lease.shares)
@@ -77,12 +80,20 @@ def _leased(errand: Errand, key: AttemptKey, root: Path) -> Lease:
         lessor = Lessor(
             look=look,
             # the supervisor has started this process, and holds the devices from now on
-            holder=Holder(os.getppid(), f"attempt {key}", str(root)),
+            holder=_holder(errand, key, root),
             note=_note,
             aliases=errand.gpu_alias,
             lock_dir=device_locks.shared_directory(),
         )
+        if errand.takes_free:
+            return lessor.lease_free(replicas)
         return lessor.lease(replicas, errand.gpu_wait_s)
+
+
+def _holder(errand: Errand, key: AttemptKey, root: Path) -> Holder:
+    if errand.takes_free:
+        return Holder(os.getppid(), "a local run")
+    return Holder(os.getppid(), f"attempt {key}", str(root))
 
 
 def _send(answer: dict[str, Any], lease: Lease) -> None:

@@ -4,6 +4,7 @@ Most attempts need nothing that takes time, and their errand is complete.  Packa
 and devices are leased by a child of the supervisor (``preparing``), which completes it.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,32 +34,37 @@ class Beginning(NamedTuple):
     grace_s: float = errands.GRACE_S
     """What those get that live on when the job is over."""
 
-    def begin(self, key: AttemptKey, folder: AttemptFolder, preparation: Preparation) -> int:
+    def begin(
+        self,
+        key: AttemptKey,
+        folder: AttemptFolder,
+        preparation: Preparation,
+        tether: int | None = None,
+    ) -> int:
         """Start a supervisor; its pid.  Raises OSError or EngineFault.
 
-        The errand is written last: an attempt that has one is to begin.
+        The errand is written last: an attempt that has one is to begin.  ``tether`` is set for one
+        that ends with the command that starts it; its programs get the whole of our environment.
         """
-        env = replica_base_env()
+        env = replica_base_env() if tether is None else dict(os.environ)
         site = Site(key=key, folder=folder, env=env, runtime=preparation.runtime)
         folder.make()
         plan_file.write(folder.plan, preparation)
-        written = self._errand(site, preparation.plan)
+        written = self._errand(site, preparation)
         write_json(folder.errand, errand.encode(written))
-        return spawn(supervisor_argv(folder), env, folder.words)
+        return spawn(supervisor_argv(folder), env, folder.words, tether)
 
-    def _errand(self, site: Site, plan: LaunchPlan) -> Errand:
-        if needs_preparer(plan):
+    def _errand(self, site: Site, preparation: Preparation) -> Errand:
+        plan = preparation.plan
+        if preparation.takes_free or needs_preparer(plan):
             outlines = errands.outlines_of(site, plan)
             prepare = (sys.executable, "-P", "-m", PREPARING, site.folder.path)
             return errands.errand_of(
                 site, plan, outlines, prepare=prepare, hang=self.hang, grace_s=self.grace_s
             )
-        notes: list[str] = []
-        with gpus.assigned(
-            plan.replicas, self.devices, notes.append, lone_takes_all=False
-        ) as shares:
-            home = Prepared(python=plan.environment.python)
-            replicas = errands.replicas_of(site, plan, home, shares)
+        shares, notes = gpus.hidden(plan.replicas, self.devices)
+        home = Prepared(python=plan.environment.python)
+        replicas = errands.replicas_of(site, plan, home, shares)
         return errands.errand_of(
             site, plan, replicas, notes=notes, hang=self.hang, grace_s=self.grace_s
         )

@@ -24,6 +24,7 @@ from trainshed.engines.local.supervise.spawn import (
     read_fault,
 )
 from trainshed.engines.local.supervise.terminating import Terminator
+from trainshed.engines.local.supervise.tether import is_tethered
 
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
@@ -55,6 +56,7 @@ class Replicas:
         self._stopped: set[int] = set()
         self._terminator = Terminator()
         self._looks_for_orphans = False
+        self._is_watched = is_tethered()  # its message is for who looks on, and has one line
         self._is_over = False
         self._told_s: float | None = None
         self._killed: set[int] = set()
@@ -180,7 +182,8 @@ class Replicas:
         self._cage.ended(index, death.cpu_s, death.max_rss_kib)
         usage = self._cage.usage(index)
         was_killed = death.signal == signal.SIGKILL
-        self._hows[replica.task_name] = describe_end(death.status, usage, replica.limits)
+        said = usage._replace(peak_bytes=None) if self._is_watched else usage
+        self._hows[replica.task_name] = describe_end(death.status, said, replica.limits)
         self.exits[index] = Exit(
             role=replica.role,
             index=replica.index,
