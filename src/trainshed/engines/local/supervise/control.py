@@ -94,4 +94,3 @@ def short_path(path: str) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)
-
