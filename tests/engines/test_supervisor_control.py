@@ -17,7 +17,7 @@ from engines.attempts import (
     supervisor,
     until,
 )
-from engines.support import FOREVER
+from engines.support import FOREVER, open_files, wait_until
 from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import ask as asking
 from trainshed.engines.local.attempts.folder import AttemptFolder
@@ -44,10 +44,15 @@ def engine(root, mark):
     ended(engine)
 
 
+def sockets_of(pid):
+    return sum(str(file).startswith("socket:") for file in open_files(pid))
+
+
 def assert_obeys(root, engine):
     """It still runs, and hears an order that no disk has."""
     assert engine.observe([KEY])[0].phase is Phase.READY
-    assert asking.tell(AttemptFolder(folder(root)), {"do": "stop", "order": AT_ONCE})
+    stop = {"do": "stop", "order": AT_ONCE}
+    wait_until(lambda: asking.tell(AttemptFolder(folder(root)), stop), "it hears somebody new")
     assert ended(engine).outcome.interrupted
     assert not (folder(root) / "stop").exists()
 
@@ -80,6 +85,7 @@ def test_one_who_sends_as_it_is_cut_off_harms_nobody(root, engine):
     clients = [connected(root) for _ in range(16)]
     pid = supervisor(root)
     try:
+        wait_until(lambda: sockets_of(pid) > len(clients), "all of them have been accepted")
         os.kill(pid, signal.SIGSTOP)
         clients.append(connected(root))
         clients[0].sendall(b'{"do": "dance"}\n')

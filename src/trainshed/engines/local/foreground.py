@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from trainshed.engines.base import AttemptKey, Outcome, OutputSink, Phase
+from trainshed.engines.base import AttemptKey, Outcome, OutputSink, Phase, Stream
 from trainshed.engines.exit_status import SIGNAL_BASE
 from trainshed.engines.local.attempts.attempt import Attempt
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
@@ -157,7 +157,7 @@ class _Run:
             if line.task_name == SERVICE_TASK:
                 self._sink.note(line.text)
             else:
-                stream = "stderr" if line.stream == "stderr" else "stdout"
+                stream: Stream = "stderr" if line.stream == "stderr" else "stdout"
                 self._sink.line(self._replicas[line.task_name], line.text, stream)
         except OSError as error:
             self._broken = error
