@@ -14,16 +14,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.base import AttemptKey, Outcome, OutputSink, Phase, Stream
 from trainshed.engines.exit_status import SIGNAL_BASE
-from trainshed.engines.local.attempts.attempt import Attempt
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.log_tail import LogTail
 from trainshed.engines.local.attempts.plan_file import Errand as Preparation
 from trainshed.engines.local.attempts.start import Beginning
-from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices import gpus
@@ -33,6 +31,9 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK, LogLine
 from trainshed.model.reduction_report import ReductionReport
+
+if TYPE_CHECKING:
+    from trainshed.engines.local.attempts.attempt import Attempt
 
 GRACE_S: Final = 10.0
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -88,42 +89,40 @@ class _Run:
 
     def __init__(self, plan: LaunchPlan, sink: OutputSink, signals: int, grace_s: float) -> None:
         uid = int.from_bytes(os.urandom(_UID_BYTES))
-        key = AttemptKey(uid, 1)
-        folder = AttemptFolder(f"{os.environ.get('TMPDIR') or '/tmp'}/trainshed-{uid}/{key}")  # noqa: S108 - of a name that nobody can guess, and private
-        self._attempt = Attempt(key, folder)
+        self._key = AttemptKey(uid, 1)
+        self._folder = AttemptFolder(f"{_temporary_folder()}/trainshed-{uid}/{self._key}")
         self._replicas = {replica.task_name: replica for replica in plan.replicas}
         self._sink = sink
         self._signals = signals
         self._grace_s = grace_s
-        self._tail = LogTail(folder.log)
+        self._tail = LogTail(self._folder.log)
         self._tether, self._theirs = socket.socketpair()
+        self._pid: int | None = None
         self._stop: _Stop | None = None
         self._broken: OSError | None = None
 
     def follow(self, start: Beginning, preparation: Preparation) -> Ran:
         """Start it, pass on what it writes, and see to its end."""
-        attempt = self._attempt
         try:
             with self._tether:
                 with self._theirs:
-                    attempt.child = self._started(start, preparation)
-                attempt.was_ours = True
-                self._pass_on()
-            return self._ended(preparation)
+                    self._pid = self._started(start, preparation)
+                attempt = _attempt(self._key, self._folder)
+                self._pass_on(attempt)
+            self._collect()
+            return self._ended(attempt, preparation)
         finally:
-            self._tether.close()
             self._tail.close()
             self._collect()
-            remove_folder(attempt.folder)
+            remove_folder(self._folder)
 
     def _started(self, start: Beginning, preparation: Preparation) -> int:
-        key, folder = self._attempt.key, self._attempt.folder
         try:
-            return start.begin(key, folder, preparation, self._theirs.fileno())
+            return start.begin(self._key, self._folder, preparation, self._theirs.fileno())
         except OSError as error:
             raise EngineFault(f"the job cannot be started: {error}") from error
 
-    def _pass_on(self) -> None:
+    def _pass_on(self, attempt: "Attempt") -> None:
         """Until the supervisor is gone and all that it has written was read."""
         poll = select.poll()
         poll.register(self._tether, select.POLLIN)
@@ -133,7 +132,7 @@ class _Run:
         while has_more or not is_over:
             for descriptor, _ in poll.poll(0 if has_more or is_over else None):
                 if descriptor == self._signals:
-                    self._on_signals()
+                    self._on_signals(attempt)
                 elif not is_over:
                     is_over = self._is_over()
             has_more = self._deliver()
@@ -163,12 +162,12 @@ class _Run:
             self._broken = error
             self._order(self._grace_s, _output_gone(error))
 
-    def _on_signals(self) -> None:
+    def _on_signals(self, attempt: "Attempt") -> None:
         for number in os.read(self._signals, _READ_BYTES):
             if number not in _ENDING:
                 continue
-            self._attempt.known.read(self._attempt.folder.records)
-            if self._stop is not None or self._attempt.known.decided is not None:
+            attempt.known.read(self._folder.records)
+            if self._stop is not None or attempt.known.decided is not None:
                 self._order(0.0, self._stop)
                 continue
             name = signal.Signals(number).name
@@ -182,10 +181,10 @@ class _Run:
         with suppress(OSError):  # it is gone, which is all that is wanted
             self._tether.sendall(json.dumps(asked).encode() + b"\n")
 
-    def _ended(self, preparation: Preparation) -> Ran:
+    def _ended(self, attempt: "Attempt", preparation: Preparation) -> Ran:
         """What is proven of the end.  Raises EngineFault where the job could not be run."""
-        attempt = self._attempt
-        self._collect()
+        from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - as above
+
         sweeper = Sweeper(preparation.runtime, os.environ)
         while (seen := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
             time.sleep(_PAUSE_S)
@@ -200,10 +199,22 @@ class _Run:
 
     def _collect(self) -> None:
         """Wait until the supervisor is gone: nothing of the attempt lives then, unless killed."""
-        pid, self._attempt.child = self._attempt.child, None
+        pid, self._pid = self._pid, None
         if pid is not None:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+
+
+def _attempt(key: AttemptKey, folder: AttemptFolder) -> "Attempt":
+    """Imported while the supervisor starts, which need not wait for it."""
+    from trainshed.engines.local.attempts.attempt import Attempt  # noqa: PLC0415 - see above
+
+    return Attempt(key, folder, was_ours=True)
+
+
+def _temporary_folder() -> str:
+    """Without the module for it, which takes longer to import than to start a job."""
+    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names there are private and random
 
 
 def _asks(plan: LaunchPlan) -> bool:
