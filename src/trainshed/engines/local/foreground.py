@@ -14,13 +14,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from trainshed.engines.base import AttemptKey, Outcome, OutputSink, Phase, Stream
+from trainshed.engines.base import AttemptKey, Observation, Outcome, OutputSink, Phase, Stream
 from trainshed.engines.exit_status import SIGNAL_BASE
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.log_tail import LogTail
+from trainshed.engines.local.attempts.observe import told
 from trainshed.engines.local.attempts.plan_file import Errand as Preparation
+from trainshed.engines.local.attempts.reduction import with_report
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
@@ -31,9 +34,6 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK, LogLine
 from trainshed.model.reduction_report import ReductionReport
-
-if TYPE_CHECKING:
-    from trainshed.engines.local.attempts.attempt import Attempt
 
 GRACE_S: Final = 10.0
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -97,6 +97,7 @@ class _Run:
         self._grace_s = grace_s
         self._tail = LogTail(self._folder.log)
         self._tether, self._theirs = socket.socketpair()
+        self._known = Known()
         self._pid: int | None = None
         self._stop: _Stop | None = None
         self._broken: OSError | None = None
@@ -107,10 +108,9 @@ class _Run:
             with self._tether:
                 with self._theirs:
                     self._pid = self._started(start, preparation)
-                attempt = _attempt(self._key, self._folder)
-                self._pass_on(attempt)
+                self._pass_on()
             self._collect()
-            return self._ended(attempt, preparation)
+            return self._ended(preparation)
         finally:
             self._tail.close()
             self._collect()
@@ -122,7 +122,7 @@ class _Run:
         except OSError as error:
             raise EngineFault(f"the job cannot be started: {error}") from error
 
-    def _pass_on(self, attempt: "Attempt") -> None:
+    def _pass_on(self) -> None:
         """Until the supervisor is gone and all that it has written was read."""
         poll = select.poll()
         poll.register(self._tether, select.POLLIN)
@@ -132,7 +132,7 @@ class _Run:
         while has_more or not is_over:
             for descriptor, _ in poll.poll(0 if has_more or is_over else None):
                 if descriptor == self._signals:
-                    self._on_signals(attempt)
+                    self._on_signals()
                 elif not is_over:
                     is_over = self._is_over()
             has_more = self._deliver()
@@ -162,12 +162,12 @@ class _Run:
             self._broken = error
             self._order(self._grace_s, _output_gone(error))
 
-    def _on_signals(self, attempt: "Attempt") -> None:
+    def _on_signals(self) -> None:
         for number in os.read(self._signals, _READ_BYTES):
             if number not in _ENDING:
                 continue
-            attempt.known.read(self._folder.records)
-            if self._stop is not None or attempt.known.decided is not None:
+            self._known.read(self._folder.records)
+            if self._stop is not None or self._known.decided is not None:
                 self._order(0.0, self._stop)
                 continue
             name = signal.Signals(number).name
@@ -181,14 +181,10 @@ class _Run:
         with suppress(OSError):  # it is gone, which is all that is wanted
             self._tether.sendall(json.dumps(asked).encode() + b"\n")
 
-    def _ended(self, attempt: "Attempt", preparation: Preparation) -> Ran:
+    def _ended(self, preparation: Preparation) -> Ran:
         """What is proven of the end.  Raises EngineFault where the job could not be run."""
-        from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - as above
-
-        sweeper = Sweeper(preparation.runtime, os.environ)
-        while (seen := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
-            time.sleep(_PAUSE_S)
-        if seen.phase is Phase.LOST and attempt.known.began and not attempt.known.ended:
+        seen = self._last_seen(preparation)
+        if seen.phase is Phase.LOST and self._known.began and not self._known.ended:
             raise EngineFault("the supervisor was killed; every replica was ended with it")
         if seen.fault is not None or seen.outcome is None:
             raise EngineFault(seen.fault or "the supervisor has not said how the job ended")
@@ -197,19 +193,27 @@ class _Run:
             outcome = replace(outcome, **self._stop._asdict())
         return Ran(outcome, seen.reduction)
 
+    def _last_seen(self, preparation: Preparation) -> Observation:
+        """By its records; of an attempt that says no end, after what it has left was ended."""
+        self._known.read(self._folder.records)
+        if self._known.ended is not None:
+            return with_report(told(self._key, self._known), self._folder)
+        # rarely needed, and slow to import
+        from trainshed.engines.local.attempts.attempt import Attempt  # noqa: PLC0415 - see above
+        from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - see above
+
+        attempt = Attempt(self._key, self._folder, self._known, was_ours=True)
+        sweeper = Sweeper(preparation.runtime, os.environ)
+        while (seen := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
+            time.sleep(_PAUSE_S)
+        return seen
+
     def _collect(self) -> None:
         """Wait until the supervisor is gone: nothing of the attempt lives then, unless killed."""
         pid, self._pid = self._pid, None
         if pid is not None:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-
-
-def _attempt(key: AttemptKey, folder: AttemptFolder) -> "Attempt":
-    """Imported while the supervisor starts, which need not wait for it."""
-    from trainshed.engines.local.attempts.attempt import Attempt  # noqa: PLC0415 - see above
-
-    return Attempt(key, folder, was_ours=True)
 
 
 def _temporary_folder() -> str:

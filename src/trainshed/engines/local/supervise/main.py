@@ -131,12 +131,13 @@ class _Supervisor:
         if is_tethered():
             self._tether = Tether(self._loop, attempt.obey)
         self._advance(attempt)
-        control = self._control(attempt)
+        control = None if self._tether else self._control(attempt)
         self._look_again()
         while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
             self._loop.turn()
             self._advance(attempt)
-        control.close()
+        if control is not None:
+            control.close()
         log.close()
         return attempt.ended
 
