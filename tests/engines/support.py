@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from trainshed.engines.base import Outcome, Stream
+from trainshed.engines.base import Stream
 from trainshed.engines.local import foreground
-from trainshed.engines.local.attempts import errands, spawn
+from trainshed.engines.local.attempts import plan_file, spawn
 from trainshed.engines.local.devices import fake as fake_devices
 from trainshed.engines.local.devices import find as finding
+from trainshed.model.attempt import Outcome
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -107,14 +108,14 @@ def run(
     sink: Any,
     *,
     fake_gpus: int = 0,
-    settle_s: float = errands.SETTLE_S,
+    settle_s: float = plan_file.SETTLE_S,
     grace_s: float = DEADLINE_S,
     **options: Any,
 ) -> Outcome:
     """A run in the foreground of this process, on a machine with so many fake GPUs and no other."""
     with (
         mock.patch.object(finding, "devices", fake_devices.devices),
-        mock.patch.object(errands, "SETTLE_S", settle_s),
+        mock.patch.object(plan_file, "SETTLE_S", settle_s),
     ):
         return foreground.run(plan, sink, fake_gpus=fake_gpus, grace_s=grace_s, **options).outcome
 

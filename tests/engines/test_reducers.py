@@ -6,11 +6,11 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, order, record, seen
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.processes.replica_env import commands
 from trainshed.engines.local.supervise.judging import have_settled
+from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
 
 HANG_S = 3.0
@@ -51,9 +51,9 @@ def test_one_that_dies_ends_the_job_and_is_named(root, mark):
 
 @pytest.mark.parametrize(("living", "settled"), [({0, 1, 2}, False), ({1, 2}, False), ({2}, True)])
 def test_only_those_that_end_by_themselves_are_waited_for(living, settled):
-    roles = ("primary", "worker", "reducer")
-    errand = SimpleNamespace(replicas=[SimpleNamespace(role=role) for role in roles])
-    assert have_settled(errand, SimpleNamespace(living=dict.fromkeys(living, 1))) is settled
+    roles = (Role.PRIMARY, Role.WORKER, Role.REDUCER)
+    spec = SimpleNamespace(replicas=[SimpleNamespace(role=role) for role in roles])
+    assert have_settled(spec, SimpleNamespace(living=dict.fromkeys(living, 1))) is settled
 
 
 def test_the_packages_of_the_job_are_not_a_reducer_s():

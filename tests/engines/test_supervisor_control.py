@@ -18,10 +18,10 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, open_files, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import ask as asking
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.control import short_path
+from trainshed.model.attempt import Phase
 
 ANSWER_S = 60.0
 AT_ONCE = {"grace_s": 0.0}

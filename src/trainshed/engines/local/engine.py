@@ -1,7 +1,7 @@
 """The local engine of a server: one supervisor an attempt, found again by its folder.
 
 Nothing that the server must not lose is in its memory: an attempt is its folder under ``jobs``
-(errand, lock, order to stop, records, log), so a restarted server, or a second one on the same
+(plan, lock, order to stop, records, log), so a restarted server, or a second one on the same
 folder, sees the same.
 """
 
@@ -14,14 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import AttemptKey, Measured, Observation, Phase
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import Attempt
-from trainshed.engines.local.attempts.errands import GRACE_S
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.measured import measured
-from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.spawn import replica_base_env
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.attempts.sweep import Sweeper
@@ -29,7 +27,8 @@ from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
-from trainshed.engines.local.supervise.errand import Hang
+from trainshed.engines.local.supervise.spec import HangRule
+from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.passing import passes
@@ -80,7 +79,7 @@ class LocalEngine:
         self._gpu_wait_s = gpu_wait_s
         self._inventory = Inventory(self._root, find_gpus or partial(finding.devices, fake_gpus))
         self._runtime = runtime
-        self._hang = Hang(after_s=hang_s, stacks=hang_stacks)
+        self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
@@ -169,7 +168,7 @@ class LocalEngine:
     def _begin(
         self, key: AttemptKey, attempt: Attempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
-        preparation = Errand(
+        preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,
             cache_dir=str(self._cache_dir) if self._cache_dir else None,
             uses_gpus=not emulates,

@@ -16,24 +16,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from trainshed.engines.base import AttemptKey, Observation, Outcome, OutputSink, Phase, Stream
-from trainshed.engines.exit_status import SIGNAL_BASE
+from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.log_tail import LogTail
 from trainshed.engines.local.attempts.observe import told
-from trainshed.engines.local.attempts.plan_file import Errand as Preparation
+from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.reduction import with_report
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices import gpus
-from trainshed.engines.local.supervise.errand import Hang
+from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.engines.local.supervise.tether import remove_folder
+from trainshed.model import success
+from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.log_line import SERVICE_TASK, LogLine
 from trainshed.model.reduction_report import ReductionReport
+from trainshed.model.success import JobEnd
 
 GRACE_S: Final = 10.0
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -65,7 +67,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
         fake_gpus=fake_gpus,
         takes_free=bool(devices) and (_asks(plan) or gpus.takes_all(plan.replicas)),
     )
-    start = Beginning(devices=devices, hang=Hang(), grace_s=grace_s)
+    start = Beginning(devices=devices, hang=HangRule(), grace_s=grace_s)
     with _hearing() as signals:
         return _Run(plan, sink, signals, grace_s).follow(start, preparation)
 
@@ -75,13 +77,6 @@ class Ran(NamedTuple):
 
     outcome: Outcome
     reduction: ReductionReport | None
-
-
-class _Stop(NamedTuple):
-    """Why the command has its attempt stopped."""
-
-    exit_code: int
-    message: str
 
 
 class _Run:
@@ -99,7 +94,7 @@ class _Run:
         self._tether, self._theirs = socket.socketpair()
         self._known = Known()
         self._pid: int | None = None
-        self._stop: _Stop | None = None
+        self._stop: JobEnd | None = None
         self._broken: OSError | None = None
 
     def follow(self, start: Beginning, preparation: Preparation) -> Ran:
@@ -160,7 +155,7 @@ class _Run:
                 self._sink.line(self._replicas[line.task_name], line.text, stream)
         except OSError as error:
             self._broken = error
-            self._order(self._grace_s, _output_gone(error))
+            self._order(self._grace_s, success.output_gone(error))
 
     def _on_signals(self) -> None:
         for number in os.read(self._signals, _READ_BYTES):
@@ -170,13 +165,13 @@ class _Run:
             if self._stop is not None or self._known.decided is not None:
                 self._order(0.0, self._stop)
                 continue
-            name = signal.Signals(number).name
-            words = f"{name}: stopping all replicas; again to kill them at once"
-            self._order(self._grace_s, _Stop(SIGNAL_BASE + number, f"stopped by {name}"), words)
+            signum = signal.Signals(number)
+            words = f"{signum.name}: stopping all replicas; again to kill them at once"
+            self._order(self._grace_s, success.interrupted(signum), words)
 
-    def _order(self, grace_s: float, stop: _Stop | None, words: str = "") -> None:
+    def _order(self, grace_s: float, stop: JobEnd | None, words: str = "") -> None:
         self._stop = self._stop or stop
-        order = Order(grace_s, message=stop.message if stop else "")
+        order = Order(grace_s, message=success.message(stop, {}) if stop else "")
         asked = {"do": "stop", "order": order._asdict(), "words": words}
         with suppress(OSError):  # it is gone, which is all that is wanted
             self._tether.sendall(json.dumps(asked).encode() + b"\n")
@@ -190,7 +185,8 @@ class _Run:
             raise EngineFault(seen.fault or "the supervisor has not said how the job ended")
         outcome = seen.outcome
         if self._stop is not None and outcome.interrupted:
-            outcome = replace(outcome, **self._stop._asdict())
+            said = success.message(self._stop, {})
+            outcome = outcome._replace(exit_code=self._stop.exit_code, message=said)
         return Ran(outcome, seen.reduction)
 
     def _last_seen(self, preparation: Preparation) -> Observation:
@@ -233,13 +229,6 @@ def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
     said = gpus.shortage(plan.replicas, none, machine=0, free=0)
     replicas = tuple(replace(replica, gpu_count=0) for replica in plan.replicas)
     return replace(plan, replicas=replicas, notes=(*plan.notes, said))
-
-
-def _output_gone(error: OSError) -> _Stop:
-    cause = "the output was closed by its reader"
-    if not isinstance(error, BrokenPipeError):
-        cause = f"the output cannot be written: {error.strerror or error}"
-    return _Stop(SIGNAL_BASE + signal.SIGPIPE, f"{cause}; the job was ended")
 
 
 @contextmanager

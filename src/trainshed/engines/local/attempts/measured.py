@@ -4,10 +4,9 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from trainshed.engines.base import Measured
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.reports import decode
-from trainshed.model.trials import Report
+from trainshed.model.attempt import Measured, Report
 
 
 def measured(folder: AttemptFolder, after: int) -> Measured:
@@ -36,8 +35,8 @@ def _read_on(path: str, after: int) -> bytes:
 def _reports(data: bytes) -> list[Report]:
     found = []
     for line in filter(None, data.split(b"\n")):
-        with suppress(ValueError, KeyError, TypeError):
-            found.append(Report(**decode(line)._asdict()))
+        with suppress(ValueError):
+            found.append(decode(line))
     return found
 
 

@@ -9,7 +9,6 @@ import subprocess
 import threading
 from collections.abc import Mapping
 
-from trainshed.engines.base import AttemptKey
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.containers.leaving import end_containers
@@ -17,6 +16,7 @@ from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.leftovers import end_leftovers
 from trainshed.engines.local.supervise.records import Began
+from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,11 +91,11 @@ class Sweeper:
     def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
         """What ran the attempt's containers, if it had any; also one that the server has no more.
 
-        The plan tells, not the errand: that has outlines only, where there is a preparer.
+        The launch plan tells: where there is a preparer, the supervisor's part has only outlines.
         """
         try:
             begun = plan_file.read(folder.plan)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             return self._runtime
         if all(replica.container is None for replica in begun.plan.replicas):
             return None
