@@ -1,17 +1,16 @@
-"""A launcher to be killed: runs the trainers whose code it is given, as the command line would.
+"""A command to be killed: runs the trainers whose code it is given, as a local run does.
 
 Arguments: the grace in seconds, ``leaf`` or ``sweep`` (with or without a cgroup), then one
 program a replica.  Prints each line of each replica, the notes, and the outcome's message.
 """
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from engines.support import cluster, plan_of
-from trainshed.engines.local import gang
-from trainshed.engines.local.run import run
+from engines.support import cluster, plan_of, run, without_cgroups
 
 
 class Printing:
@@ -29,10 +28,8 @@ def say(text):
 
 def main():
     grace_s, means, *codes = sys.argv[1:]
-    if means == "sweep":
-        gang.make_leaf = lambda: None
-    plan = plan_of(cluster(*codes))
-    outcome = run(plan, sink=Printing(), grace_s=float(grace_s), find_gpus=tuple)
+    with without_cgroups() if means == "sweep" else nullcontext():
+        outcome = run(plan_of(cluster(*codes)), Printing(), grace_s=float(grace_s))
     say(outcome.message)
     return outcome.exit_code
 

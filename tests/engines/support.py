@@ -14,9 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from trainshed.engines.base import Stream
-from trainshed.engines.local.run import run
+from trainshed.engines.local import foreground
+from trainshed.engines.local.attempts import plan_file, spawn
+from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import find as finding
 from trainshed.model.attempt import Outcome
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -95,12 +99,35 @@ def run_replicas(
     replicas: Sequence[ReplicaPlan], mark: str = "", sink: Any = None, **options: Any
 ) -> tuple[Outcome, Recorder]:
     recorder = Recorder()
-    outcome = run(
-        plan_of(replicas, mark),
-        sink=sink or recorder,
-        **{"grace_s": DEADLINE_S, "find_gpus": tuple, **options},
-    )
+    outcome = run(plan_of(replicas, mark), sink or recorder, **options)
     return outcome, recorder
+
+
+def run(
+    plan: LaunchPlan,
+    sink: Any,
+    *,
+    fake_gpus: int = 0,
+    settle_s: float = plan_file.SETTLE_S,
+    grace_s: float = DEADLINE_S,
+    **options: Any,
+) -> Outcome:
+    """A run in the foreground of this process, on a machine with so many fake GPUs and no other."""
+    with (
+        mock.patch.object(finding, "devices", fake_devices.devices),
+        mock.patch.object(plan_file, "SETTLE_S", settle_s),
+    ):
+        return foreground.run(plan, sink, fake_gpus=fake_gpus, grace_s=grace_s, **options).outcome
+
+
+def without_cgroups() -> Any:
+    """Supervisors that are started meanwhile make no boxes: only the sweep ends processes."""
+    blind = (
+        "from trainshed.engines.local.processes import cgroup\n"
+        "cgroup.own_directory = lambda *_: None\n"
+    )
+    first, rest = spawn._CODE.split("\n", 1)
+    return mock.patch.object(spawn, "_CODE", f"{first}\n{blind}{rest}")
 
 
 def marked_processes(mark: str) -> list[int]:

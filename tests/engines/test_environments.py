@@ -21,6 +21,7 @@ from engines.support import (
     assert_no_survivor,
     cluster,
     plan_of,
+    run,
     touching,
     wait_until,
 )
@@ -28,7 +29,6 @@ from trainshed.engines.local.environments import cache as environments
 from trainshed.engines.local.environments import content, uv
 from trainshed.engines.local.environments import install as installing
 from trainshed.engines.local.environments.cache import prepare
-from trainshed.engines.local.run import run
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -267,12 +267,11 @@ def test_a_signal_while_a_package_builds_ends_the_builder_too(signum, tree, cach
     (tree / "setup.py").write_text(touching(building) + FOREVER)
     code = (
         "import sys\nfrom pathlib import Path\nfrom dataclasses import replace\n"
-        "from engines.support import Recorder, cluster, plan_of\n"
-        "from trainshed.engines.local.run import run\n"
+        "from engines.support import Recorder, cluster, plan_of, run\n"
         "from trainshed.model.launch_plan import Environment\n"
         f"e = Environment(python=sys.executable, packages=({str(tree)!r},))\n"
         "plan = replace(plan_of(cluster('')), environment=e)\n"
-        f"sys.exit(run(plan, sink=Recorder(), cache_dir=Path({str(cache)!r})).exit_code)\n"
+        f"sys.exit(run(plan, Recorder(), cache_dir={str(cache)!r}).exit_code)\n"
     )
     env = {**os.environ, MARK: mark, "PYTHONPATH": str(Path(__file__).parent.parent)}
     launcher = subprocess.Popen([sys.executable, "-c", code], env=env)
@@ -309,7 +308,7 @@ def test_a_job_runs_its_package(tree, cache):
 
     (replica,) = cluster("import trainer.task")
     plan = replace(plan_of([replica]), environment=environment(tree))
-    outcome = run(plan, sink=Sink(), cache_dir=cache, find_gpus=tuple)
+    outcome = run(plan, Sink(), cache_dir=str(cache))
     assert outcome.exit_code == 0
     assert lines == ["installing source (kept for the next time)", "trained"]
 

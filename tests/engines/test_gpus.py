@@ -1,10 +1,12 @@
 """Devices belong to one replica at a time; nobody is told of a device that another holds."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from engines.support import DEADLINE_S, Recorder, cluster, python_replica, run_replicas
 from trainshed.engines.local.devices import fake as fake_devices
 from trainshed.engines.local.devices import gpus
+from trainshed.engines.local.devices.leases import Lessor
+from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.roles import Role
 
 ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
@@ -21,17 +25,27 @@ ROLES = [Role.PRIMARY, Role.WORKER, Role.PARAMETER_SERVER, Role.EVALUATOR]
 HOLDER = """
 import sys
 from pathlib import Path
+from engines.test_gpus import leased
 from trainshed.engines.local.devices import fake as fake_devices
-from trainshed.engines.local.devices import gpus
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 directory, machine, count = sys.argv[1:]
 replica = ReplicaPlan(role=Role.PRIMARY, index=0, task_name="p-0", argv=(), gpu_count=int(count))
 devices = fake_devices.devices(int(machine))
-with gpus.assigned([replica], devices, lambda text: None, Path(directory)) as shares:
+with leased([replica], devices, lambda text: None, Path(directory)) as shares:
     print(",".join(shares[0].uuids), flush=True)
     sys.stdin.read()
 """
+
+
+@contextmanager
+def leased(replicas, devices, note, directory):
+    """What a local run takes of these devices; yields one share a replica."""
+    holder = Holder(os.getpid(), "a local run")
+    lessor = Lessor(look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory)
+    with closing(lessor.lease_free(replicas)) as lease:
+        yield lease.shares
+
 
 asking = st.lists(
     st.builds(
@@ -65,7 +79,7 @@ def test_replicas_that_train_together_and_ask_alike_get_alike(each, count, free)
 def test_no_device_is_in_two_shares(tmp_path_factory, replicas, machine):
     directory = tmp_path_factory.mktemp("locks")
     devices = fake_devices.devices(machine)
-    with gpus.assigned(replicas, devices, str, directory) as shares:
+    with leased(replicas, devices, str, directory) as shares:
         used = Counter(uuid for share in shares for uuid in share.uuids)
         assert set(used) <= {device.uuid for device in devices}
         assert set(used.values()) <= {1}
@@ -117,7 +131,7 @@ def test_each_replica_sees_its_own_devices_by_uuid_and_one_that_asks_for_none_se
         python_replica(Role.WORKER, 0, SHOW, gpu_count=2),
         python_replica(Role.WORKER, 1, SHOW),
     ]
-    _, seen = run_replicas(replicas, find_gpus=lambda: fake_devices.devices(4), settle_s=DEADLINE_S)
+    _, seen = run_replicas(replicas, fake_gpus=4, settle_s=DEADLINE_S)
     assert seen.of("master-replica-0") == ["GPU-fake-0000 GPU-fake-0000"]
     two = "GPU-fake-0001,GPU-fake-0002"
     assert seen.of("worker-replica-0") == [f"{two} {two}"]
@@ -143,6 +157,7 @@ def test_two_jobs_on_one_machine_never_share_and_a_killed_one_gives_back(tmp_pat
     def holder(count):
         return subprocess.Popen(
             [sys.executable, "-c", HOLDER, str(tmp_path), "4", str(count)],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -170,17 +185,17 @@ def test_two_jobs_on_one_machine_never_share_and_a_killed_one_gives_back(tmp_pat
 def test_devices_that_an_incomplete_round_leaves_over_are_free_for_the_next_job(tmp_path):
     replicas = [replace(r, gpu_count=4) for r in cluster("", "")]
     note = Recorder().note
-    with gpus.assigned(replicas, fake_devices.devices(5), note, tmp_path) as first:
+    with leased(replicas, fake_devices.devices(5), note, tmp_path) as first:
         assert [len(share.uuids) for share in first] == [2, 2]
         one = [replace(replicas[0], gpu_count=1)]
-        with gpus.assigned(one, fake_devices.devices(5), note, tmp_path) as second:
+        with leased(one, fake_devices.devices(5), note, tmp_path) as second:
             assert len(second[0].uuids) == 1
 
 
 def shares_of(replicas, devices, directory):
     """What each replica gets while nobody else asks, and what is said about it."""
     seen = Recorder()
-    with gpus.assigned(replicas, devices, seen.note, directory) as shares:
+    with leased(replicas, devices, seen.note, directory) as shares:
         return [len(share.uuids) for share in shares], seen.notes
 
 
@@ -189,7 +204,7 @@ def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(t
     devices = fake_devices.devices(3)
     alone = cluster("")
     one = [replace(alone[0], gpu_count=1)]
-    with gpus.assigned(alone, devices, pytest.fail, tmp_path) as (share,):
+    with leased(alone, devices, pytest.fail, tmp_path) as (share,):
         assert share.uuids == tuple(device.uuid for device in devices)
         assert share.env["CUDA_VISIBLE_DEVICES"] == ",".join(share.uuids)
         assert shares_of(one, devices, tmp_path)[0] == [0]
@@ -197,7 +212,7 @@ def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(t
             [0],
             ["this machine has 3 GPUs, none of them free: the job runs on the CPU"],
         )
-    with gpus.assigned(one, devices, pytest.fail, tmp_path):
+    with leased(one, devices, pytest.fail, tmp_path):
         assert shares_of(alone, devices, tmp_path) == (
             [2],
             ["this machine has 3 GPUs, 2 of them free: the job gets 2"],
@@ -205,8 +220,7 @@ def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(t
 
 
 def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
-    find_gpus = partial(fake_devices.devices, 2)
-    _, seen = run_replicas([python_replica(Role.PRIMARY, 0, SHOW)], find_gpus=find_gpus)
+    _, seen = run_replicas([python_replica(Role.PRIMARY, 0, SHOW)], fake_gpus=2)
     names = "GPU-fake-0000,GPU-fake-0001"
     assert seen.of("master-replica-0") == [f"{names} {names}"]
     assert seen.notes == []
@@ -222,10 +236,14 @@ def test_a_trainer_that_asks_for_no_gpu_is_told_of_all_of_them(lock_dir):
     ],
 )
 def test_several_replicas_that_ask_for_no_gpu_get_none_and_one_line_says_so(
-    machine, notes, tmp_path
+    machine, notes, lock_dir
 ):
-    devices = fake_devices.devices(machine)
-    assert shares_of(cluster("", "", ""), devices, tmp_path) == ([0, 0, 0], notes)
+    replicas = [replace(each, argv=("python", "-c", SHOW)) for each in cluster("", "", "")]
+    _, seen = run_replicas(replicas, fake_gpus=machine, settle_s=DEADLINE_S)
+    assert seen.notes == notes
+    if machine:
+        assert {text for _, text, _ in seen.lines} == {" void"}
+    assert not lock_dir.exists()
 
 
 def busy(device, *pids):
@@ -258,5 +276,5 @@ def test_a_busy_device_is_not_spoken_of_when_there_are_enough_others(tmp_path):
 def test_a_device_that_was_busy_is_not_kept_locked(tmp_path):
     (device,) = fake_devices.devices(1)
     one = [replace(cluster("")[0], gpu_count=1)]
-    with gpus.assigned(one, [busy(device, 41)], str, tmp_path):
+    with leased(one, [busy(device, 41)], str, tmp_path):
         assert shares_of(one, [device], tmp_path) == ([1], [])

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,10 @@ from engines.support import (
     marked_processes,
     run_replicas,
     wait_until,
+    without_cgroups,
 )
-from trainshed.engines.local import gang
 from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.supervise.enclosure import writable
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 
@@ -155,11 +156,13 @@ def test_ctrl_c_at_a_terminal_reaches_trainers_as_sigterm_only(mark):
         assert "master-replica-0 SIGTERM\n" in launcher.stdout.read()
 
 
-def test_the_supervisor_leaves_ending_signals_to_the_launcher_and_has_a_name_of_its_own(mark):
+def test_the_supervisor_leaves_ending_signals_to_the_command_and_has_a_name_of_its_own(mark):
     with launched(mark, SLEEPER) as launcher:
         (supervisor,) = tree.children(launcher.pid)
-        command = Path(f"/proc/{supervisor}/cmdline").read_bytes().rstrip(b"\0")
-        assert command == b"supervisor of job job"
+        words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (launcher.pid, supervisor)]
+        assert b"launcher.py" in words[0]
+        assert b"launcher.py" not in words[1]
+        assert b"supervise.main" in words[1]
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(supervisor, signum)
         launcher.send_signal(signal.SIGTERM)
@@ -168,11 +171,10 @@ def test_the_supervisor_leaves_ending_signals_to_the_launcher_and_has_a_name_of_
 
 @every_means
 @pytest.mark.parametrize("code", ["", "raise SystemExit(5)"], ids=["success", "failure"])
-def test_a_job_that_ends_by_itself_takes_its_daemons_with_it(code, means, mark, monkeypatch):
-    if means == "sweep":
-        monkeypatch.setattr(gang, "make_leaf", lambda: None)
+def test_a_job_that_ends_by_itself_takes_its_daemons_with_it(code, means, mark):
     replicas = cluster(DAEMON + code, FOREVER)
-    outcome, seen = run_replicas(replicas, mark, grace_s=0.2, settle_s=0.0)
+    with without_cgroups() if means == "sweep" else nullcontext():
+        outcome, seen = run_replicas(replicas, mark, grace_s=0.2, settle_s=0.0)
     assert outcome.exit_code == (5 if code else 0)
     assert seen.of("master-replica-0") == ["ready"]
     assert not marked_processes(mark)
@@ -188,10 +190,8 @@ def test_a_daemon_of_a_worker_that_ended_early_does_not_outlive_the_job(mark, tm
 
 
 def has_leaves():
-    leaf = cgroup.make_leaf()
-    if leaf is not None:
-        leaf.remove()
-    return leaf is not None
+    home = cgroup.own_directory()
+    return home is not None and writable(home)
 
 
 @pytest.mark.skipif(not has_leaves(), reason="no writable cgroup2 directory here")
@@ -218,10 +218,9 @@ def test_a_leaf_that_cannot_be_locked_leaves_neither_a_descriptor_nor_a_director
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     (tmp_path / "cgroup.procs").touch()
-    monkeypatch.setattr(cgroup, "own_directory", lambda: str(tmp_path))
     monkeypatch.setattr(fcntl, "flock", refuse)
     before = held_by_this_process()
-    assert cgroup.make_leaf() is None
+    assert cgroup.make_box(str(tmp_path), "job") is None
     assert held_by_this_process() == before
     assert [path.name for path in tmp_path.iterdir()] == ["cgroup.procs"]
 
@@ -260,6 +259,6 @@ def test_descriptors_and_children_of_the_launcher_are_as_before(mark):
 
 def test_signal_handlers_are_as_before(mark):
     before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    with suppress(ZeroDivisionError):
-        run_replicas(cluster("print('x')"), mark, find_gpus=lambda: 1 // 0)
+    with pytest.raises(AttributeError):
+        run_replicas(cluster("print('x')"), mark, sink=object())
     assert before == [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from engines.attempts import KEY, ended, engine_at, folder, marked, texts
-from engines.support import cluster, plan_of, python_replica
+from engines.support import Recorder, cluster, plan_of, python_replica
 from planning.test_achieved import DOCUMENT, REPORT
+from trainshed.engines.local import foreground
 from trainshed.engines.local.attempts.reduction import report_at
 from trainshed.launch.variables import UNSET
 from trainshed.model.roles import Role
 from trainshed.model.trainer_contract import REDUCTION_REPORT
-from trainshed.service.local_run import Prepared
-from trainshed.workbench.local_reduction_report import reporting
 
 TELL = f"import os; print(os.environ.get({REDUCTION_REPORT!r}, 'none'), flush=True)\n"
 WRITE = f"""
@@ -65,27 +64,18 @@ def test_what_lies_in_a_report_s_place_makes_nobody_wait(tmp_path, kind):
     assert report_at(str(path)) is None
 
 
-def local(replicas):
-    return Prepared(plan=plan_of(replicas), output=None, folders=())
-
-
 def test_a_local_run_asks_its_workers_and_leaves_nothing_behind():
-    with reporting(local(with_reducer("pass"))) as asked:
-        primary, worker, reducer = asked.prepared.plan.replicas
-        path = Path(primary.env[REDUCTION_REPORT])
-        assert worker.env[REDUCTION_REPORT] == str(path)
-        assert REDUCTION_REPORT not in reducer.env
-        assert asked.achieved() is None
-        path.write_text(json.dumps(DOCUMENT))
-        assert asked.achieved().gain == pytest.approx(1.43, abs=0.01)
-    assert not path.parent.exists()
+    seen = Recorder()
+    found = foreground.run(plan_of(with_reducer(TELL + WRITE, TELL)), seen)
+    assert found.reduction == REPORT
+    (path,) = {text for name, text, _ in seen.lines if name != "reducer-replica-0"}
+    assert not Path(path).parent.parent.exists()
 
 
-def test_a_local_run_without_reducers_is_as_it_was():
-    prepared = local(cluster("pass", "pass"))
-    with reporting(prepared) as asked:
-        assert asked.prepared is prepared
-        assert asked.achieved() is None
+def test_a_local_run_without_reducers_is_not_asked():
+    seen = Recorder()
+    assert foreground.run(plan_of(cluster(TELL)), seen).reduction is None
+    assert seen.of("master-replica-0") == ["none"]
 
 
 def test_a_launcher_s_own_report_is_nobody_else_s():

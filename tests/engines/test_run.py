@@ -13,11 +13,11 @@ from engines.support import (
     cluster,
     plan_of,
     python_replica,
+    run,
     run_replicas,
     touching,
     wait_until,
 )
-from trainshed.engines.local.run import run
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 from trainshed.model.roles import Role
@@ -177,7 +177,7 @@ def test_a_working_directory_that_does_not_exist_is_named():
     with pytest.raises(
         EngineFault, match=r"master-replica-0 cannot be started: /no/folder: No such"
     ):
-        run(plan_of(cluster(""), cwd="/no/folder"), sink=None, find_gpus=tuple)
+        run(plan_of(cluster(""), cwd="/no/folder"), None)
 
 
 def test_a_python_that_cannot_be_executed_is_named(tmp_path):
@@ -185,7 +185,7 @@ def test_a_python_that_cannot_be_executed_is_named(tmp_path):
     python.write_text("not a program")
     plan = replace(plan_of(cluster("")), environment=Environment(python=str(python)))
     with pytest.raises(EngineFault, match=f"cannot be started: {python}: Permission denied"):
-        run(plan, sink=None, find_gpus=tuple)
+        run(plan, None)
 
 
 def test_a_module_that_does_not_import_tells_its_own_error_on_the_stream():
@@ -266,5 +266,5 @@ def test_what_the_plan_could_not_grant_is_said_before_anything_runs():
         def note(self, text):
             seen.notes.append(text)
 
-    run(plan_of(cluster("print('ran')"), notes=("no TPU",)), sink=Ordered(), find_gpus=tuple)
+    run(plan_of(cluster("print('ran')"), notes=("no TPU",)), Ordered())
     assert seen.notes == ["no TPU", "ran"]

@@ -7,11 +7,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from trainshed.engines.local.run import run
 
 from engines.support import Recorder
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
-from trainshed.engines.local.run import run
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat

@@ -3,21 +3,23 @@
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainshed.cli.terminal import out, table
 from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
-from trainshed.planning.achieved import Achieved
 from trainshed.workbench.results import headline
+
+if TYPE_CHECKING:
+    from trainshed.planning.achieved import Achieved
 
 
 def print_ending(
     outcome: Outcome,
     metrics: Mapping[str, float],
     output: Path | None,
-    reduction: Achieved | None = None,
+    reduction: "Achieved | None" = None,
 ) -> None:
     """Print a line a replica, with the primary's metric where there is one.
 
@@ -46,7 +48,7 @@ def ending_json(
     outcome: Outcome,
     metrics: Mapping[str, float],
     output: Path | None,
-    reduction: Achieved | None = None,
+    reduction: "Achieved | None" = None,
 ) -> dict[str, Any]:
     """The outcome as one object."""
     return {

@@ -3,14 +3,18 @@
 import argparse
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from trainshed.cli.endings import ending_json, print_ending
 from trainshed.cli.plans import plan_json, print_plan
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json
+from trainshed.model.reduction_report import ReductionReport
 from trainshed.service.local_run import Host, LocalJob, prepare, start
-from trainshed.workbench.local_reduction_report import reporting
 from trainshed.workbench.results import metrics_of
+
+if TYPE_CHECKING:
+    from trainshed.planning.achieved import Achieved
 
 
 def run_job(
@@ -41,12 +45,17 @@ def run_job(
     for note in remarks:
         sink.note(note)
     began = time.time()
-    with reporting(prepared) as asked:
-        outcome = start(asked.prepared, host, sink)
-        reduction = asked.achieved()
+    outcome, report = start(prepared, host, sink)
+    reduction = _achieved(report) if report else None
     metrics = metrics_of(prepared.output, since=began)
     if as_json:
         out_json(ending_json(prepared.plan, outcome, metrics, prepared.output, reduction))
     else:
         print_ending(outcome, metrics, prepared.output, reduction)
     return outcome.exit_code
+
+
+def _achieved(report: ReductionReport) -> "Achieved":
+    from trainshed.planning.achieved import achieved  # noqa: PLC0415  # few jobs have reducers
+
+    return achieved(report)

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainshed.engines.base import OutputSink
+from trainshed.engines.local import foreground
 from trainshed.engines.local.processes.ports import free_runs
-from trainshed.engines.local.run import run
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
 from trainshed.launch.reduction_env import has_reducers, procs_of
-from trainshed.model.attempt import Outcome
 from trainshed.model.faults import Fault
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
@@ -146,11 +145,12 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
     return replace(found, ignored=tuple(str(folder) for folder in written if folder))
 
 
-def start(prepared: Prepared, host: Host, sink: OutputSink) -> Outcome:
+def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:
     """Make the folders and run the plan to its end.  Raises EngineFault."""
     make_all(prepared.folders)
+    cache_dir = str(host.cache_dir) if host.cache_dir else None
     with _reducing(prepared.plan, host) as plan:
-        return run(plan, sink=sink, cache_dir=host.cache_dir)
+        return foreground.run(plan, sink, cache_dir=cache_dir)
 
 
 def _reducing(plan: LaunchPlan, host: Host) -> AbstractContextManager[LaunchPlan]:

@@ -6,7 +6,6 @@ it is made under another name with O_EXCL and its mode set whatever the umask is
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,7 +35,7 @@ def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
 @contextmanager
 def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
     """The complete file under another name, which is gone whatever happens."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     try:
         with open(handle, "wb") as file:  # noqa: PTH123  # a descriptor, not a path

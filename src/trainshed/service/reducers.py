@@ -5,7 +5,7 @@ in no container.  The secret is made for one attempt and kept in a file: argumen
 stored documents never have it.
 """
 
-import secrets
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -43,5 +43,5 @@ def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:
     path = folder / _TOKEN_FILE
     # containers run as other users; nobody else gets into the folders of attempts
     mode = PUBLIC if any(replica.container for replica in plan.replicas) else PRIVATE
-    write_first(path, secrets.token_hex(_TOKEN_BYTES).encode(), mode)
+    write_first(path, os.urandom(_TOKEN_BYTES).hex().encode(), mode)
     return with_token_file(plan, str(path))

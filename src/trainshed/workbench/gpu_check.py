@@ -83,7 +83,7 @@ def _seconds(check: Check, host: Host, sink_of: SinkOf, *, device: str) -> float
     job = _job(check, device)
     prepared = prepare(job, host)
     listener = Listener(sink_of(prepared.plan.replicas))
-    outcome = start(prepared, host, listener)
+    outcome = start(prepared, host, listener).outcome
     if outcome.exit_code:
         raise EngineFault(f"the run with --device {device} failed: {outcome.message}")
     return _measured(listener, outcome, device)

@@ -47,6 +47,8 @@ class Preparation(NamedTuple):
     """Which accelerators stand in for others (``model.resources.Node``)."""
     gpu_wait_s: float = 60.0
     """How long devices that others hold are waited for."""
+    takes_free: bool = False
+    """Whether it takes the devices that are free instead of waiting for all (a local run)."""
     fake_gpus: int = 0
     """So many devices that exist in name only, in the place of the machine's."""
 

@@ -11,6 +11,7 @@ cannot be prepared.  The last line on stderr says why.
 
 import json
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -57,7 +58,9 @@ def main() -> int:
 def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
     home = prepared(preparation.plan.environment, _path(preparation.cache_dir), _note)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
     site = Site(key=key, folder=folder, runtime=preparation.runtime)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
@@ -73,12 +76,20 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
         lessor = Lessor(
             look=look,
             # the supervisor has started this process, and holds the devices from now on
-            holder=Holder(os.getppid(), f"attempt {key}", str(root)),
+            holder=_holder(preparation, key, root),
             note=_note,
             aliases=preparation.gpu_alias,
             lock_dir=device_locks.shared_directory(),
         )
+        if preparation.takes_free:
+            return lessor.lease_free(replicas)
         return lessor.lease(replicas, preparation.gpu_wait_s)
+
+
+def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:
+    if preparation.takes_free:
+        return Holder(os.getppid(), "a local run")
+    return Holder(os.getppid(), f"attempt {key}", str(root))
 
 
 def _send(answer: Prepared, lease: Lease) -> None:

@@ -12,7 +12,15 @@ from typing import Final
 
 import trainshed
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.interrupts import ENDING
+
+#: Signals that a supervisor is to hear, whatever its parent ignores.
+_DEFAULT: Final = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGPIPE,
+    signal.SIGCHLD,
+)
 
 #: What the server knows and programs of users must not.
 _SECRET_VARIABLES: Final = frozenset(
@@ -45,19 +53,25 @@ def supervisor_argv(folder: AttemptFolder) -> tuple[str, ...]:
     return (sys.executable, *_FLAGS, _CODE, source, folder.path)
 
 
-def spawn(argv: tuple[str, ...], env: Mapping[str, str], words: str) -> int:
-    """Start a process in a session of its own; its pid.  Raises OSError."""
+def spawn(
+    argv: tuple[str, ...], env: Mapping[str, str], words: str, tether: int | None = None
+) -> int:
+    """Start a process in a session of its own; its pid.  Raises OSError.
+
+    ``tether`` is the descriptor of a command that it is to end with (``supervise.tether``).
+    """
+    nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     return os.posix_spawn(
         argv[0],
         argv,
         env,
         file_actions=(
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            nothing if tether is None else (os.POSIX_SPAWN_DUP2, tether, 0),
             (os.POSIX_SPAWN_OPEN, 1, words, append, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ),
         setsid=True,
         setsigmask=(),
-        setsigdef=(*ENDING, signal.SIGPIPE, signal.SIGCHLD),
+        setsigdef=_DEFAULT,
     )

@@ -4,6 +4,7 @@ Most attempts need nothing that takes time, and their spec is complete.  Package
 and devices are leased by a child of the supervisor (``preparing``), which completes it.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -31,27 +32,35 @@ class Beginning(NamedTuple):
     grace_s: float = plan_file.GRACE_S
     """What those get that live on when the job is over."""
 
-    def begin(self, key: AttemptKey, folder: AttemptFolder, preparation: Preparation) -> int:
-        """Start a supervisor; its pid.  Raises OSError or EngineFault."""
-        env = replica_base_env()
+    def begin(
+        self,
+        key: AttemptKey,
+        folder: AttemptFolder,
+        preparation: Preparation,
+        tether: int | None = None,
+    ) -> int:
+        """Start a supervisor; its pid.  Raises OSError or EngineFault.
+
+        ``tether`` is set for one that ends with the command that starts it; its programs get the
+        whole of our environment.
+        """
+        env = replica_base_env() if tether is None else dict(os.environ)
         site = Site(key=key, folder=folder, env=env, runtime=preparation.runtime)
         folder.make()
-        plan_file.write(folder.plan, self._spec(site, preparation.plan), preparation)
-        return spawn(supervisor_argv(folder), env, folder.words)
+        plan_file.write(folder.plan, self._spec(site, preparation), preparation)
+        return spawn(supervisor_argv(folder), env, folder.words, tether)
 
-    def _spec(self, site: Site, plan: LaunchPlan) -> AttemptSpec:
-        if needs_preparer(plan):
+    def _spec(self, site: Site, preparation: Preparation) -> AttemptSpec:
+        plan = preparation.plan
+        if preparation.takes_free or needs_preparer(plan):
             outlines = plan_file.outlines_of(site, plan)
             prepare = (sys.executable, "-P", "-m", PREPARING, site.folder.path)
             return plan_file.spec_of(
                 site, plan, outlines, prepare=prepare, hang=self.hang, grace_s=self.grace_s
             )
-        notes: list[str] = []
-        with gpus.assigned(
-            plan.replicas, self.devices, notes.append, lone_takes_all=False
-        ) as shares:
-            home = Prepared(python=plan.environment.python)
-            replicas = plan_file.replicas_of(site, plan, home, shares)
+        shares, notes = gpus.hidden(plan.replicas, self.devices)
+        home = Prepared(python=plan.environment.python)
+        replicas = plan_file.replicas_of(site, plan, home, shares)
         return plan_file.spec_of(
             site, plan, replicas, notes=notes, hang=self.hang, grace_s=self.grace_s
         )

@@ -1,25 +1,19 @@
-"""Gives each replica GPUs of its own, and never one that anybody else on this machine uses (R10).
-
-A device is free when no other job holds its lock (``device_locks``: all jobs of all users) and no
-process of anybody else computes on it, as NVML told just before.
+"""GPUs, and how those that are free are dealt to the replicas of a local run (R10).
 
 When there are too few, devices are dealt in rounds, one to every replica that still wants one, and
 a round that cannot be completed is not dealt: replicas of one training cluster that see different
-hardware choose different collectives and hang.
+hardware choose different collectives and hang.  ``leases`` takes them.
 
 A job that asks for none is not a job that must have none: gcloud's own local train runs the trainer
 in the caller's environment, where it sees every GPU.  So a single replica that asks for none gets
 all that are free.  Several get none, since each would take hold of the same ones.
 """
 
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import islice
 
-from trainshed.engines.local.devices import locks as device_locks
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -57,36 +51,18 @@ class Share:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-@contextmanager
-def assigned(
-    replicas: Sequence[ReplicaPlan],
-    devices: Sequence[Device],
-    note: Callable[[str], None],
-    lock_dir: Path | None = None,
-    *,
-    lone_takes_all: bool = True,
-) -> Iterator[tuple[Share, ...]]:
-    """Hold the devices of a job while it runs; yields one share a replica.
+def takes_all(replicas: Sequence[ReplicaPlan]) -> bool:
+    """Whether a local run gets every device that is free: a lone replica that asks for none."""
+    return len(replicas) == 1 and not replicas[0].gpu_count
 
-    Says in one line what the job asked for and did not get, and in another which processes are in
-    the way.  ``lock_dir`` is for tests; without it, it is the one that all users share.
-    ``lone_takes_all`` False: a single replica that asks for none gets none, as any other.
 
-    Raises EngineFault when the locks cannot be used.
-    """
-    wanted = [replica.gpu_count for replica in replicas]
-    takes_all = lone_takes_all and len(replicas) == 1 and not any(wanted)
-    limit = len(devices) if takes_all else sum(wanted)
-    with ExitStack() as locks:
-        held, busy = _lock_free(devices, limit, lock_dir, locks)
-        counts = (len(held),) if takes_all else deal(replicas, len(held))
-        for _, give_back in held[sum(counts) :]:
-            give_back()
-        for text in _remarks(replicas, counts, devices, len(held), takes_all=takes_all):
-            note(text)
-        if busy and len(held) < limit:
-            note(in_the_way(busy))
-        yield _shares(counts, [device for device, _ in held], machine_has_gpus=bool(devices))
+def hidden(
+    replicas: Sequence[ReplicaPlan], devices: Sequence[Device]
+) -> tuple[tuple[Share, ...], tuple[str, ...]]:
+    """The shares of replicas that ask for no device and get none, and a line that says so."""
+    none = share((), machine_has_gpus=bool(devices))
+    said = f"this machine has {_gpus(len(devices))}; the job asks for none"
+    return (none,) * len(replicas), (said,) if devices else ()
 
 
 def deal(replicas: Sequence[ReplicaPlan], free: int) -> tuple[int, ...]:
@@ -120,21 +96,13 @@ def shortage(
 _HAS = {0: "has none"}
 
 
-def _remarks(
-    replicas: Sequence[ReplicaPlan],
-    counts: Sequence[int],
-    devices: Sequence[Device],
-    free: int,
-    *,
-    takes_all: bool,
+def remarks(
+    replicas: Sequence[ReplicaPlan], counts: Sequence[int], machine: int, free: int
 ) -> Iterator[str]:
-    """What the job should know of its devices: nothing, or one line."""
-    machine = len(devices)
+    """What a local run should know of its devices: nothing, or one line."""
     if any(replica.gpu_count for replica in replicas):
         if any(c != r.gpu_count for c, r in zip(counts, replicas, strict=True)):
             yield shortage(replicas, counts, machine=machine, free=free)
-    elif machine and not takes_all:
-        yield f"this machine has {_gpus(machine)}; the job asks for none"
     elif free < machine:
         result = f"gets {free}" if free else "runs on the CPU"
         yield f"this machine has {_gpus(machine)}, {free or 'none'} of them free: the job {result}"
@@ -170,39 +138,7 @@ def share(uuids: Sequence[str], *, machine_has_gpus: bool) -> Share:
     return Share(uuids=tuple(uuids), env=env if machine_has_gpus else {})
 
 
-def _shares(
-    counts: Sequence[int], held: Sequence[Device], *, machine_has_gpus: bool
-) -> tuple[Share, ...]:
-    shares = []
-    rest = [device.uuid for device in held]
-    for count in counts:
-        mine, rest = rest[:count], rest[count:]
-        shares.append(share(mine, machine_has_gpus=machine_has_gpus))
-    return tuple(shares)
-
-
-def _lock_free(
-    devices: Sequence[Device], count: int, lock_dir: Path | None, locks: ExitStack
-) -> tuple[list[tuple[Device, Callable[[], None]]], list[Device]]:
-    """Up to ``count`` free devices, each with the way to give it back early; and the busy ones.
-
-    A device that another job has locked is not among the busy: the processes are that job's.
-    """
-    held: list[tuple[Device, Callable[[], None]]] = []
-    busy: list[Device] = []
-    directory = lock_dir or device_locks.shared_directory()
-    holder = device_locks.Holder(os.getpid(), "a local run")
-    if devices and count:
-        device_locks.prepare(directory)
-    for device in devices:
-        lock = None
-        if len(held) < count:
-            lock = device_locks.try_lock(directory, device.uuid, holder)
-        if lock is None:
-            continue
-        if device.busy_pids:
-            lock.close()
-            busy.append(device)
-        else:
-            held.append((device, locks.enter_context(lock).close))
-    return held, busy
+def dealt(devices: Sequence[Device], counts: Sequence[int], *, some: bool) -> tuple[Share, ...]:
+    """The next so many devices for each replica; ``some``: whether the machine has any."""
+    rest = iter([device.uuid for device in devices])
+    return tuple(share(tuple(islice(rest, count)), machine_has_gpus=some) for count in counts)

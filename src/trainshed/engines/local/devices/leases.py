@@ -22,7 +22,7 @@ from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.choose import asked, choose, serves
 from trainshed.engines.local.devices.find import Look
-from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.devices.gpus import Device, Share
 from trainshed.engines.local.devices.holders import holder
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.machine import accelerator_of
@@ -89,6 +89,46 @@ class Lessor:
                 self.note(f"waiting for {asked(replicas)}: {why}")
                 told = why
             time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - two that wait part ways
+
+    def lease_free(self, replicas: Sequence[ReplicaPlan]) -> Lease:
+        """Take what is free now, in complete rounds; a lone replica that asks for none takes all.
+
+        Says in one line what was asked for and cannot be had, in another who is in the way.  Raises
+        EngineFault when locks cannot be used.
+        """
+        takes_all = gpus.takes_all(replicas)
+        devices = self.look()
+        limit = len(devices) if takes_all else sum(each.gpu_count for each in replicas)
+        held, busy = self._locked_free(devices, limit)
+        counts = (len(held),) if takes_all else gpus.deal(replicas, len(held))
+        for text in gpus.remarks(replicas, counts, len(devices), len(held)):
+            self.note(text)
+        if busy and len(held) < limit:
+            self.note(gpus.in_the_way(busy))
+        for _, lock in held[sum(counts) :]:
+            lock.close()
+        taken = held[: sum(counts)]
+        shares = gpus.dealt([device for device, _ in taken], counts, some=bool(devices))
+        return Lease(shares=shares, locks=tuple(lock for _, lock in taken))
+
+    def _locked_free(
+        self, devices: Sequence[Device], limit: int
+    ) -> tuple[list[tuple[Device, FileIO]], list[Device]]:
+        """Up to ``limit`` free devices with their locks; and those that strangers compute on."""
+        held: list[tuple[Device, FileIO]] = []
+        busy: list[Device] = []
+        if devices and limit:
+            device_locks.prepare(self.lock_dir)
+        for device in devices:
+            if len(held) == limit:
+                break
+            lock = device_locks.try_lock(self.lock_dir, device.uuid, self.holder)
+            if lock is not None and device.busy_pids:
+                lock.close()
+                busy.append(device)
+            elif lock is not None:
+                held.append((device, lock))
+        return held, busy
 
     def _taken(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
         """All devices, or none; those that are held are not even tried."""

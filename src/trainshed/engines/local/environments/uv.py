@@ -1,4 +1,4 @@
-"""Runs uv, the installer underneath, as a gang of one: whatever it starts ends with it.
+"""Runs uv, the installer underneath, in a process group of its own: what it starts ends with it.
 
 Its words on failure are turned into ours where we can say more, and passed on where the builder
 knows best.
@@ -6,14 +6,16 @@ knows best.
 
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from trainshed.engines.local.gang import Gang, Output, SupervisorLost
-from trainshed.engines.local.messages import Exited, Finished, StartFailed
-from trainshed.engines.local.supervisor import Command
+from trainshed.engines.local.processes.linux import die_with_parent
 from trainshed.model.faults import EngineFault
 
 _LAST_LINES = 8
@@ -52,24 +54,27 @@ def find_uv() -> str:
 
 def ask(arguments: Sequence[str]) -> Answer:
     """Run uv and wait for it."""
-    command = Command(argv=(find_uv(), *arguments), env={**os.environ, "NO_COLOR": "1"})
-    said: list[bytes] = []
-    code = 1
-    with Gang("supervisor of uv", [command]) as gang:
-        finished = False
-        while not finished:
-            for event in gang.poll():
-                match event:
-                    case Output():
-                        said.append(event.data)
-                    case Exited():
-                        code = os.waitstatus_to_exitcode(event.status)
-                        gang.kill()  # nothing of it may stay behind
-                    case StartFailed():
-                        raise EngineFault(f"cannot run uv: {event.reason}")
-                    case Finished() | SupervisorLost():
-                        finished = True
-    return Answer(code=code, text=b"".join(said).decode("utf-8", errors="replace"))
+    command = (find_uv(), *arguments)
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own installer
+                command,
+                env={**os.environ, "NO_COLOR": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - one thread
+            )
+        except OSError as error:
+            raise EngineFault(f"cannot run uv: {error.filename}: {error.strerror}") from error
+        try:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
+            code = process.wait()
+        said.seek(0)
+        return Answer(code=code, text=said.read().decode("utf-8", errors="replace"))
 
 
 def disk_full(cache_dir: Path) -> str:

@@ -37,18 +37,6 @@ class Box:
         self.path = path
         self.lock = lock
 
-    def enter(self) -> None:
-        """Move the calling process in; children are born inside from now on."""
-        write(self.path + "/cgroup.procs", "0")
-
-    def leave(self) -> None:
-        """Move the calling process back to where it came from."""
-        write(os.path.dirname(self.path) + "/cgroup.procs", "0")
-
-    def kill(self) -> None:
-        """SIGKILL every process inside."""
-        kill_inside(self.path)
-
     def remove(self) -> None:
         """Remove the empty directory; killed processes may need a moment to leave it."""
         remove(self.path)
@@ -56,20 +44,6 @@ class Box:
     def release(self) -> None:
         """Give up the lock in this process; once, and last."""
         os.close(self.lock)
-
-
-def make_leaf() -> Box | None:
-    """Make a box below our own cgroup2 directory, or None where that is not allowed."""
-    home = own_directory()
-    if home is None or not os.access(home + "/cgroup.procs", os.W_OK):
-        return None
-    end_abandoned(home)
-    box = make_box(home, "job")
-    if box is not None and not os.access(box.path + "/cgroup.kill", os.W_OK):
-        box.remove()
-        box.release()
-        return None
-    return box
 
 
 def own_directory(controller: str = "") -> str | None:

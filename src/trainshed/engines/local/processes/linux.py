@@ -9,14 +9,9 @@ import functools
 import os
 import signal
 
-from trainshed.engines.local.processes.tree import read
-
 # from linux/prctl.h
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
-
-# positions in /proc/PID/stat after the command's closing bracket, proc(5) fields 48 and 49
-_ARG_START, _ARG_END = 48 - 3, 49 - 3
 
 
 @functools.cache
@@ -29,11 +24,6 @@ def _prctl(option: int, value: int) -> bool:
         return int(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)) == 0
     except AttributeError:  # no prctl outside Linux
         return False
-
-
-def prepare_prctl() -> None:
-    """Load the C library now, so that a forked child need not."""
-    _libc()
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -51,19 +41,3 @@ SIGKILLED = 128 + signal.SIGKILL
 def adopt_orphans(on: bool) -> bool:  # noqa: FBT001 - the kernel's own switch
     """Become (or cease to be) the process that orphaned descendants are handed to."""
     return _prctl(_SET_CHILD_SUBREAPER, int(on))
-
-
-def show_as(title: str) -> None:
-    """Change the command line that ``ps`` shows for this process; harmless where impossible.
-
-    The supervisor is a fork of the launcher.  Under its own name it is recognised, and a signal
-    that somebody sends to every process with the launcher's command line does not find it.
-    """
-    try:
-        fields = read("/proc/self/stat").rpartition(")")[2].split()
-        start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
-    except (OSError, ValueError, IndexError):
-        return
-    room = end - start
-    if start and room > 1:
-        ctypes.memmove(start, title.encode()[: room - 1].ljust(room, b"\0"), room)

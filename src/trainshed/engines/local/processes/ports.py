@@ -7,7 +7,7 @@ kernel hands to outgoing connections: there, nobody takes one by accident betwee
 moment when the replica binds it.
 """
 
-import secrets
+import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -17,6 +17,7 @@ from trainshed.model.faults import EngineFault
 PORT_MAX = 65535
 _LOW, _HIGH = 15000, 32000  # Linux hands out 32768 and above (ip_local_port_range)
 _TRIES = 2000
+_SEED_BYTES = 4
 
 
 def free_ports(count: int, start: int | None = None) -> tuple[int, ...]:
@@ -71,7 +72,7 @@ def _search(widths: Sequence[int]) -> tuple[int, ...]:
 
 def _candidates() -> Iterator[int]:
     """Neighbours from a random place on, so that two launchers rarely meet."""
-    first = secrets.randbelow(_HIGH - _LOW)
+    first = int.from_bytes(os.urandom(_SEED_BYTES)) % (_HIGH - _LOW)
     for step in range(_TRIES):
         yield _LOW + (first + step) % (_HIGH - _LOW)
 

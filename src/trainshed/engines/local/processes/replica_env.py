@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
-from trainshed.engines.local.supervisor import Command
+from trainshed.engines.local.supervise.spawn import Command
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -29,7 +29,7 @@ def commands(
         Command(
             argv=_argv(replica, prepared),
             env=_env(replica, prepared, base, share),
-            cwd=plan.cwd,
+            cwd=plan.cwd or "",
         )
         for replica, share in zip(plan.replicas, shares, strict=True)
     )

@@ -81,19 +81,9 @@ class Attempt:
         """How it ended, once nothing of it lives and its log is on disk."""
 
     @property
-    def phase(self) -> str:
-        """The step that it is at, in one word for people."""
-        return self._step.__name__.strip("_")
-
-    @property
     def is_empty(self) -> bool:
         """Whether no process of it lives any more."""
         return self._ending.is_over
-
-    @property
-    def rungs(self) -> tuple[str, ...]:
-        """The means by which its processes are ended, best first."""
-        return self._cage.rungs
 
     def advance(self) -> None:
         """Take every step that can be taken now."""

@@ -24,9 +24,15 @@ from trainshed.engines.local.supervise.judging import STOPPED_EARLY, failed
 from trainshed.engines.local.supervise.ladder import Cage, open_cage
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.records import Began, Ended, Record, decode
-from trainshed.engines.local.supervise.segments import SegmentWriter, last_stamp
+from trainshed.engines.local.supervise.segments import (
+    FOREGROUND_TEXT_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    SegmentWriter,
+    last_stamp,
+)
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
 from trainshed.engines.local.supervise.spec import AttemptSpec
+from trainshed.engines.local.supervise.tether import Tether, is_tethered, remove_folder
 
 if TYPE_CHECKING:
     from trainshed.engines.local.supervise.control import Control
@@ -66,6 +72,7 @@ class _Supervisor:
         self._wake = wake
         self._cage: Cage | None = None
         self._attempt: Attempt | None = None
+        self._tether: Tether | None = None
         self._loop.on_readable(wake, self._hear)
 
     def run(self) -> None:
@@ -84,6 +91,8 @@ class _Supervisor:
             sync_folder(self._folder.path)
         if self._cage is not None:
             self._cage.remove()
+        if self._tether is not None and self._tether.is_cut:
+            remove_folder(self._folder)
 
     def _ended(self) -> Ended | None:
         spec, fault = _spec_of(self._folder)
@@ -102,7 +111,11 @@ class _Supervisor:
         return self._performed(spec, self._cage)
 
     def _performed(self, spec: AttemptSpec, cage: Cage) -> Ended | None:
-        log = SegmentWriter(self._folder.log, after_ns=last_stamp(self._folder.job))
+        log = SegmentWriter(
+            self._folder.log,
+            after_ns=last_stamp(self._folder.job),
+            text_length_max=FOREGROUND_TEXT_LENGTH_MAX if is_tethered() else TEXT_LENGTH_MAX,
+        )
         _make_folders(self._folder)
         attempt = self._attempt = Attempt(
             self._loop,
@@ -115,15 +128,23 @@ class _Supervisor:
         )
         for text in (*spec.notes, *cage.remarks):
             attempt.output.note(text)
-        attempt.advance()
-        control = self._control(attempt)
+        if is_tethered():
+            self._tether = Tether(self._loop, attempt.obey)
+        self._advance(attempt)
+        control = None if self._tether else self._control(attempt)
         self._look_again()
         while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
             self._loop.turn()
-            attempt.advance()
-        control.close()
+            self._advance(attempt)
+        if control is not None:
+            control.close()
         log.close()
         return attempt.ended
+
+    def _advance(self, attempt: Attempt) -> None:
+        attempt.advance()
+        if self._tether is not None:
+            self._tether.poke()
 
     def _control(self, attempt: Attempt) -> "Control":
         """Imported when the replicas have been started: they need not wait for it."""
@@ -153,7 +174,7 @@ class _Supervisor:
             order = None
         if order is not None:
             self._attempt.obey(order)
-        elif signum is not None:
+        elif signum is not None and self._tether is None:  # else it is the command's to hear
             order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
             self._attempt.obey(order, f"{signum.name}: stopping all replicas")
         elif self._is_removed():

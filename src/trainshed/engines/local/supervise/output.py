@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from trainshed.model.severity import SeverityReader
 
 _READ_BYTES: Final = 1 << 15
-#: An unfinished line of every stream is kept in memory.
-_LINE_BYTES_MAX: Final = 1 << 17
+_CHARACTER_BYTES_MAX: Final = 4
 #: More than a pipe holds: what a replica wrote before it ended is read, what others add is not.
 _DRAIN_READS: Final = 64
 _RETRY_S: Final = 1.0
@@ -37,11 +36,11 @@ class _Pipe:
 
     __slots__ = ("buffer", "reader", "severity", "source", "stream")
 
-    def __init__(self, reader: int, source: Source, stream: str) -> None:
+    def __init__(self, reader: int, source: Source, stream: str, line_bytes_max: int) -> None:
         self.reader = reader
         self.source = source
         self.stream = stream
-        self.buffer = LineBuffer(_LINE_BYTES_MAX)
+        self.buffer = LineBuffer(line_bytes_max)
         self.severity: SeverityReader | None = None
 
 
@@ -71,7 +70,9 @@ class Output:
         """Make a pipe; its end for the program, to be closed here once that has it."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        pipe = self._pipes[reader] = _Pipe(reader, source, stream)
+        pipe = self._pipes[reader] = _Pipe(
+            reader, source, stream, _CHARACTER_BYTES_MAX * self._log.text_length_max
+        )
         if not self.is_held_back:
             self._loop.on_readable(reader, partial(self._read, pipe))
         return writer

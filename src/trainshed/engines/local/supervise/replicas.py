@@ -22,6 +22,7 @@ from trainshed.engines.local.supervise.spawn import (
 )
 from trainshed.engines.local.supervise.spec import ReplicaSpec
 from trainshed.engines.local.supervise.terminating import Terminator
+from trainshed.engines.local.supervise.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
 
@@ -55,6 +56,7 @@ class Replicas:
         self._stopped: set[int] = set()
         self._terminator = Terminator()
         self._looks_for_orphans = False
+        self._is_watched = is_tethered()  # its message is for who looks on, and has one line
         self._is_over = False
         self._told_s: float | None = None
         self._killed: set[int] = set()
@@ -193,6 +195,8 @@ class Replicas:
             oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
             peak_memory_bytes=usage.peak_bytes,
         )
+        if self._is_watched and not ended.oom:
+            ended = ended._replace(peak_memory_bytes=None)
         self._hows[replica.task_name] = end_words(ended, usage, replica.limits)
         if self._stopped and not self._looks_for_orphans:  # one look for all that end together
             self._looks_for_orphans = True

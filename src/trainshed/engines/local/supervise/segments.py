@@ -28,6 +28,8 @@ SEGMENT_BYTES_MAX: Final = 4 << 20
 
 #: Longer texts become several lines: Cloud Logging takes 256 KiB an entry, escapes included.
 TEXT_LENGTH_MAX: Final = 1 << 15
+#: The same where a command reads the log.
+FOREGROUND_TEXT_LENGTH_MAX: Final = 1 << 20
 
 _GATHERED_BYTES_MAX: Final = 1 << 18
 _NEWLINE: Final = ord("\n")
@@ -46,12 +48,14 @@ class SegmentWriter:
         *,
         after_ns: int = 0,
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        text_length_max: int = TEXT_LENGTH_MAX,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Nothing is made before the first line; every stamp will be above ``after_ns``."""
         self._folder = os.fspath(folder)
         self._last_ns = after_ns
         self._segment_bytes_max = segment_bytes_max
+        self.text_length_max = text_length_max
         self._clock = clock
         self._gathered = bytearray()
         self._number = 0
@@ -70,12 +74,12 @@ class SegmentWriter:
         self, task_name: str, text: str, *, severity: str, stream: str, trial: str = ""
     ) -> None:
         """Take a line of a replica."""
-        for start in range(0, max(1, len(text)), TEXT_LENGTH_MAX):
+        for start in range(0, max(1, len(text)), self.text_length_max):
             self._gather(
                 LogLine(
                     stamp_ns=self._next_stamp(),
                     task_name=task_name,
-                    text=text[start : start + TEXT_LENGTH_MAX],
+                    text=text[start : start + self.text_length_max],
                     severity=severity,
                     stream=stream,
                     trial=trial,

@@ -47,7 +47,6 @@ class Watching:
         self._facts = facts
         self._note = note
         self._names = tuple(replica.task_name for replica in spec.replicas)
-        self._wrote_s = [loop.now()] * len(self._names)
         self._is_over = False
         self._files = tuple(folder.progress(name) for name in self._names)
         self._hangs: HangWatch | None = None
@@ -73,13 +72,8 @@ class Watching:
 
     def wrote(self, index: int) -> None:
         """A replica has written something."""
-        self._wrote_s[index] = self._loop.now()
         if self._hangs is not None:
-            self._hangs.wrote(index, self._wrote_s[index])
-
-    def silent_s(self, index: int) -> float:
-        """How long ago a replica wrote last."""
-        return self._loop.now() - self._wrote_s[index]
+            self._hangs.wrote(index, self._loop.now())
 
     def stop(self) -> None:
         """The replicas are being ended: nothing that they do is worth a word."""

@@ -1,0 +1,261 @@
+"""Runs one attempt in the foreground: for a command that waits, and that the attempt ends with.
+
+The supervisor is the one of a server's attempts.  Its folder is a temporary one, and the command
+reads the log there while it is written.  They are tied together (``supervise.tether``), so that
+nothing of the attempt lives on, however the command ends.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from trainshed.engines.base import OutputSink, Stream
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.log_tail import LogTail
+from trainshed.engines.local.attempts.observe import told
+from trainshed.engines.local.attempts.plan_file import Preparation
+from trainshed.engines.local.attempts.reduction import with_report
+from trainshed.engines.local.attempts.start import Beginning
+from trainshed.engines.local.containers.runtime import Runtime
+from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices import gpus
+from trainshed.engines.local.supervise.spec import HangRule
+from trainshed.engines.local.supervise.tether import remove_folder
+from trainshed.model import success
+from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.log_line import SERVICE_TASK, LogLine
+from trainshed.model.reduction_report import ReductionReport
+from trainshed.model.success import JobEnd
+
+GRACE_S: Final = 10.0
+_ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_UID_BYTES: Final = 7
+_READ_BYTES: Final = 1 << 12
+_PAUSE_S: Final = 0.01
+
+
+def run(  # noqa: PLR0913 - what differs between machines and tests, each with its default
+    plan: LaunchPlan,
+    sink: OutputSink,
+    *,
+    cache_dir: str | None = None,
+    runtime: Runtime | None = None,
+    fake_gpus: int = 0,
+    grace_s: float = GRACE_S,
+) -> "Ran":
+    """Run a job to its end and say how it ended (R11); its exit code is the deciding replica's.
+
+    ``grace_s`` is the time from SIGTERM to SIGKILL.  SIGINT, SIGTERM and SIGHUP stop the job (exit
+    code 128 + N), a second one kills it.  To be called in the main thread, or signals are left
+    alone.  Raises EngineFault when a replica cannot be started, or packages cannot be installed.
+    """
+    devices = finding.devices(fake_gpus)
+    preparation = Preparation(
+        plan=plan if devices else _without_gpus(plan),
+        cache_dir=cache_dir,
+        runtime=runtime,
+        fake_gpus=fake_gpus,
+        takes_free=bool(devices) and (_asks(plan) or gpus.takes_all(plan.replicas)),
+    )
+    start = Beginning(devices=devices, hang=HangRule(), grace_s=grace_s)
+    with _hearing() as signals:
+        return _Run(plan, sink, signals, grace_s).follow(start, preparation)
+
+
+class Ran(NamedTuple):
+    """How a job ended, and what its workers say of their exchanges through reducers."""
+
+    outcome: Outcome
+    reduction: ReductionReport | None
+
+
+class _Run:
+    """One attempt, from the command's side."""
+
+    def __init__(self, plan: LaunchPlan, sink: OutputSink, signals: int, grace_s: float) -> None:
+        uid = int.from_bytes(os.urandom(_UID_BYTES))
+        self._key = AttemptKey(uid, 1)
+        self._folder = AttemptFolder(f"{_temporary_folder()}/trainshed-{uid}/{self._key}")
+        self._replicas = {replica.task_name: replica for replica in plan.replicas}
+        self._sink = sink
+        self._signals = signals
+        self._grace_s = grace_s
+        self._tail = LogTail(self._folder.log)
+        self._tether, self._theirs = socket.socketpair()
+        self._known = Known()
+        self._pid: int | None = None
+        self._stop: JobEnd | None = None
+        self._broken: OSError | None = None
+
+    def follow(self, start: Beginning, preparation: Preparation) -> Ran:
+        """Start it, pass on what it writes, and see to its end."""
+        try:
+            with self._tether:
+                with self._theirs:
+                    self._pid = self._started(start, preparation)
+                self._pass_on()
+            self._collect()
+            return self._ended(preparation)
+        finally:
+            self._tail.close()
+            self._collect()
+            remove_folder(self._folder)
+
+    def _started(self, start: Beginning, preparation: Preparation) -> int:
+        try:
+            return start.begin(self._key, self._folder, preparation, self._theirs.fileno())
+        except OSError as error:
+            raise EngineFault(f"the job cannot be started: {error}") from error
+
+    def _pass_on(self) -> None:
+        """Until the supervisor is gone and all that it has written was read."""
+        poll = select.poll()
+        poll.register(self._tether, select.POLLIN)
+        if self._signals >= 0:
+            poll.register(self._signals, select.POLLIN)
+        is_over = has_more = False
+        while has_more or not is_over:
+            for descriptor, _ in poll.poll(0 if has_more or is_over else None):
+                if descriptor == self._signals:
+                    self._on_signals()
+                elif not is_over:
+                    is_over = self._is_over()
+            has_more = self._deliver()
+
+    def _is_over(self) -> bool:
+        with suppress(ConnectionError):
+            return not self._tether.recv(_READ_BYTES)
+        return True
+
+    def _deliver(self) -> bool:
+        """Whether there may be more."""
+        lines = self._tail.read()
+        for line in lines:
+            self._show(line)
+        return bool(lines)
+
+    def _show(self, line: LogLine) -> None:
+        if self._broken is not None:
+            return
+        try:
+            if line.task_name == SERVICE_TASK:
+                self._sink.note(line.text)
+            else:
+                stream: Stream = "stderr" if line.stream == "stderr" else "stdout"
+                self._sink.line(self._replicas[line.task_name], line.text, stream)
+        except OSError as error:
+            self._broken = error
+            self._order(self._grace_s, success.output_gone(error))
+
+    def _on_signals(self) -> None:
+        for number in os.read(self._signals, _READ_BYTES):
+            if number not in _ENDING:
+                continue
+            self._known.read(self._folder.records)
+            if self._stop is not None or self._known.decided is not None:
+                self._order(0.0, self._stop)
+                continue
+            signum = signal.Signals(number)
+            words = f"{signum.name}: stopping all replicas; again to kill them at once"
+            self._order(self._grace_s, success.interrupted(signum), words)
+
+    def _order(self, grace_s: float, stop: JobEnd | None, words: str = "") -> None:
+        self._stop = self._stop or stop
+        order = Order(grace_s, message=success.message(stop, {}) if stop else "")
+        asked = {"do": "stop", "order": order._asdict(), "words": words}
+        with suppress(OSError):  # it is gone, which is all that is wanted
+            self._tether.sendall(json.dumps(asked).encode() + b"\n")
+
+    def _ended(self, preparation: Preparation) -> Ran:
+        """What is proven of the end.  Raises EngineFault where the job could not be run."""
+        seen = self._last_seen(preparation)
+        if seen.phase is Phase.LOST and self._known.began and not self._known.ended:
+            raise EngineFault("the supervisor was killed; every replica was ended with it")
+        if seen.fault is not None or seen.outcome is None:
+            raise EngineFault(seen.fault or "the supervisor has not said how the job ended")
+        outcome = seen.outcome
+        if self._stop is not None and outcome.interrupted:
+            said = success.message(self._stop, {})
+            outcome = outcome._replace(exit_code=self._stop.exit_code, message=said)
+        return Ran(outcome, seen.reduction)
+
+    def _last_seen(self, preparation: Preparation) -> Observation:
+        """By its records; of an attempt that says no end, after what it has left was ended."""
+        self._known.read(self._folder.records)
+        if self._known.ended is not None:
+            return with_report(told(self._key, self._known), self._folder)
+        # rarely needed, and slow to import
+        from trainshed.engines.local.attempts.attempt import Attempt  # noqa: PLC0415 - see above
+        from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - see above
+
+        attempt = Attempt(self._key, self._folder, self._known, was_ours=True)
+        sweeper = Sweeper(preparation.runtime, os.environ)
+        while (seen := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
+            time.sleep(_PAUSE_S)
+        return seen
+
+    def _collect(self) -> None:
+        """Wait until the supervisor is gone: nothing of the attempt lives then, unless killed."""
+        pid, self._pid = self._pid, None
+        if pid is not None:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _temporary_folder() -> str:
+    """Without the module for it, which takes longer to import than to start a job."""
+    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - names there are private and random
+
+
+def _asks(plan: LaunchPlan) -> bool:
+    return any(replica.gpu_count for replica in plan.replicas)
+
+
+def _without_gpus(plan: LaunchPlan) -> LaunchPlan:
+    """The plan for a machine that has none, with a line on what it asked for."""
+    if not _asks(plan):
+        return plan
+    none = gpus.deal(plan.replicas, 0)
+    said = gpus.shortage(plan.replicas, none, machine=0, free=0)
+    replicas = tuple(replace(replica, gpu_count=0) for replica in plan.replicas)
+    return replace(plan, replicas=replicas, notes=(*plan.notes, said))
+
+
+@contextmanager
+def _hearing() -> Iterator[int]:
+    """A descriptor from which the numbers of ending signals can be read, instead of their effect.
+
+    One that the command was started to ignore (nohup, a background job of a script) stays ignored.
+    -1 in a thread that is not the main one: it hears none.
+    """
+    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    try:
+        wake = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    except ValueError:
+        os.close(heard)
+        os.close(told)
+        yield -1
+        return
+    try:
+        for number, handler in before.items():
+            if handler not in {signal.SIG_IGN, None}:
+                signal.signal(number, lambda *_: None)
+        yield heard
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+        signal.set_wakeup_fd(wake)
+        os.close(heard)
+        os.close(told)
