@@ -32,8 +32,8 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
 from trainshed.engines.base import Engine
+from trainshed.engines.container_runtime import Found
 from trainshed.engines.local.containers import detect
-from trainshed.engines.local.containers.runtime import Found
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.resources import ANY_GPU
 from trainshed.service.access import Access

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainshed.engines.local.containers.runtime import AUTO
+from trainshed.engines.container_runtime import AUTO
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.request import QuotaRule

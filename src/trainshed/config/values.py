@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trainshed.engines.local.containers.runtime import CHOICES, USER_OF_IMAGE
+from trainshed.engines.container_runtime import CHOICES, USER_OF_IMAGE
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
 

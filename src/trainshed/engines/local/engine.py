@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import AttemptKey, Measured, Observation, Phase
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import Attempt
 from trainshed.engines.local.attempts.errands import GRACE_S
@@ -25,7 +26,6 @@ from trainshed.engines.local.attempts.plan_file import Errand
 from trainshed.engines.local.attempts.spawn import replica_base_env
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.attempts.sweep import Sweeper
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts.folder import write_json
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.model.launch_plan import (
     ContainerPlan,
     Environment,
