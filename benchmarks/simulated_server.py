@@ -27,8 +27,8 @@ from starlette.routing import Route
 from trainshed.app import Application, build
 from trainshed.cli.serve import BACKLOG, END_S, tune_interpreter
 from trainshed.config import Settings
-from trainshed.engines.base import AttemptKey
 from trainshed.launch.names import task_name
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Dialect

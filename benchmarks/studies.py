@@ -22,12 +22,11 @@ from simulated_server import nodes
 from launch import Figure, at_most
 from trainshed.app import Application, build
 from trainshed.config import Settings
-from trainshed.engines.base import AttemptKey
 from trainshed.launch.names import task_name
+from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect
-from trainshed.model.trials import Report
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
 from trainshed.service.studies import trial_views

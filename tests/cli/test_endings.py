@@ -3,7 +3,7 @@ import signal
 import pytest
 
 from trainshed.cli.endings import print_ending, state_of
-from trainshed.engines.base import Outcome, ReplicaExit
+from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.roles import Role
 
 

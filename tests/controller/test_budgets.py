@@ -1,7 +1,7 @@
 """Programs that fail, attempts that are lost or stopped by others: who starts again, how often."""
 
 from controller.world import World, go, runs
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Restarts
 from trainshed.model.status import JobState

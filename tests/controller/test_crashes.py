@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.world import World, go, nodes, runs, work
-from trainshed.engines.base import Phase
+from trainshed.model.attempt import Phase
 from trainshed.model.status import FINAL, JobState
 
 SERVERS = ("server-a", "server-b")

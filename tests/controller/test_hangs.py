@@ -3,7 +3,7 @@
 import pytest
 
 from controller.world import World, go, nodes, runs
-from trainshed.engines.base import Hang
+from trainshed.model.attempt import Hang
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Restarts
 from trainshed.model.status import JobState

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 )
 
 from controller.world import World, go, nodes, runs
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import FINAL, JobState

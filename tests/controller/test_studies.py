@@ -17,7 +17,7 @@ from controller.tuning_world import (
     study,
 )
 from controller.world import nodes
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Dialect
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import (

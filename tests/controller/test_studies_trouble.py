@@ -7,9 +7,10 @@ import pytest
 
 from controller.tuning_world import SUCCEEDED, TuningWorld, run_to_end, script, step_all, study
 from controller.world import nodes
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
 from trainshed.model.study import Algorithm, MedianRule
-from trainshed.model.trials import Report, TrialState
+from trainshed.model.trials import TrialState
 from trainshed.testing.fake_engine import Script
 
 SUGGEST = "trainshed.tuning.advance.suggest"

@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.controller.ends import failure, how
-from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase, ReplicaExit
+from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase, ReplicaExit
 from trainshed.model.roles import Role
 
 SENTENCE = "The replica workerpool0-0 exited with a non-zero status of"

@@ -4,12 +4,12 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from controller.world import World, compose
+from trainshed.model.attempt import Report
 from trainshed.model.job import JobSpec, ReplicaGroup, Scheduling
 from trainshed.model.resources import Demand, GroupDemand, JobDemand
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import FINAL, JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec
-from trainshed.model.trials import Report
 from trainshed.service.studies import trial_views
 from trainshed.service.trial_jobs import TrialJobs
 from trainshed.store.records import Kind, NewJob

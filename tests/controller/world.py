@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from trainshed.controller import Controller, Pace
-from trainshed.engines.base import AttemptKey, Phase
 from trainshed.launch.names import task_name
 from trainshed.lifecycle.deadlines import limits_of
+from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup, Scheduling
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, NodeState

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from trainshed.engines.base import AttemptKey, Measured, Observation
+from trainshed.model.attempt import AttemptKey, Measured, Observation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Node, Seat

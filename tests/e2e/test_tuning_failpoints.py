@@ -13,7 +13,7 @@ from e2e.chaos import FULL
 from e2e.failpoints import FailingServer, uid_of
 from e2e.remote_engine import EngineHost
 from e2e.support import FINAL, IMAGE, PARENT, end_all, wait_until
-from trainshed.model.trials import Report
+from trainshed.model.attempt import Report
 from trainshed.testing.fake_engine import FakeEngine
 
 TRIALS, PARALLEL = 50, 4

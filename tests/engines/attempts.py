@@ -15,8 +15,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from engines.support import cluster, plan_of, wait_until
-from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.log_line import SEGMENT_PATTERN, decode
 from trainshed.model.stopping import StopOrder, StopReason
 

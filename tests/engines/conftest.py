@@ -7,8 +7,8 @@ import pytest
 
 from engines.attempts import engine_at, order, until
 from engines.support import DEADLINE_S, assert_no_survivor, marked_processes
-from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.attempts import fence as fencing
+from trainshed.model.attempt import AttemptKey, Phase
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trainshed.engines.base import Outcome, Stream
+from trainshed.engines.base import Stream
 from trainshed.engines.local.run import run
+from trainshed.model.attempt import Outcome
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 

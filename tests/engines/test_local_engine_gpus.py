@@ -20,10 +20,10 @@ from engines.attempts import (
     until,
 )
 from engines.support import awaiting, plan_of, python_replica, sleeping, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.devices import fake as fake_devices
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
+from trainshed.model.attempt import Phase
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 

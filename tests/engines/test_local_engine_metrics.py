@@ -22,13 +22,13 @@ from engines.attempts import (
 from engines.events import event, first, record, simple, tensor
 from engines.support import FOREVER, awaiting, touching, wait_until
 from engines.trials import HYPERTUNE, WRITERS, metric_file, steps, trial, whole
-from trainshed.engines.base import Measured
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import errands, plan_file
 from trainshed.engines.local.attempts.errands import Site
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.supervise.errand import Errand, Metrics, decode, encode
+from trainshed.model.attempt import Measured
 from trainshed.model.launch_plan import ContainerPlan
 
 COUNTS = {"hypertune": 1000, "ignite": 400, "trainer": 400}

@@ -23,7 +23,6 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import spawn as spawning
 from trainshed.engines.local.attempts import start as beginning
 from trainshed.engines.local.attempts import sweep as sweeping
@@ -33,6 +32,7 @@ from trainshed.engines.local.attempts.plan_file import Errand
 from trainshed.engines.local.attempts.spawn import supervisor_argv
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.supervise.errand import Hang
+from trainshed.model.attempt import Phase
 
 
 def test_an_attempt_outlives_its_server_and_the_next_one_sees_every_line_once(root, mark, tmp_path):

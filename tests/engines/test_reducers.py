@@ -6,11 +6,11 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, order, record, seen
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.processes.replica_env import commands
 from trainshed.engines.local.supervise.judging import have_settled
+from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
 
 HANG_S = 3.0

@@ -19,10 +19,10 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, awaiting, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import ask as asking
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.control import short_path
+from trainshed.model.attempt import Phase
 
 ANSWER_S = 60.0
 

@@ -4,8 +4,8 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, order, until
 from engines.support import FOREVER
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import start as beginning
+from trainshed.model.attempt import Phase
 
 ALLOWED = 96
 

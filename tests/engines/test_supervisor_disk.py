@@ -24,10 +24,10 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, awaiting, marked_processes, touching, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import ask as asking
 from trainshed.engines.local.attempts import start as beginning
 from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.model.attempt import Phase
 
 COUNT = 5000
 

@@ -22,8 +22,8 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, assert_no_survivor, wait_until
-from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.attempts import start as beginning
+from trainshed.model.attempt import AttemptKey, Phase
 
 #: A supervisor whose loop fails when its replicas run.
 FAILS = """\

@@ -21,7 +21,6 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, wait_until
-from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts import start as beginning
 from trainshed.engines.local.attempts.fence import OlderAttemptLives
@@ -30,6 +29,7 @@ from trainshed.engines.local.attempts.plan_file import Errand
 from trainshed.engines.local.attempts.spawn import supervisor_argv
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.supervise.errand import Hang
+from trainshed.model.attempt import AttemptKey, Phase
 
 SECOND = AttemptKey(KEY.uid, 2)
 COUNTS = "import itertools, time\nfor i in itertools.count():\n    print(i, flush=True)\n"

@@ -29,7 +29,6 @@ from engines.support import (
     touching,
     wait_until,
 )
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts import errands
 from trainshed.engines.local.attempts.errands import Site
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
@@ -42,6 +41,7 @@ from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.helper import Helper
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
+from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
 
 ANSWER = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 import trainshed
 from engines.attempts import KEY, ended, engine_at, folder, lines, marked, order, supervisor, until
 from engines.support import FOREVER, open_files, wait_until
-from trainshed.engines.base import Phase
+from trainshed.model.attempt import Phase
 
 RSS_BYTES_MAX = 15_000_000
 COUNT = 40_000

@@ -22,11 +22,11 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.local.attempts.folder import Order
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.processes import identity
+from trainshed.model.attempt import Phase
 from trainshed.model.stopping import StopReason
 
 #: A program that shows the notice that it is given when it is told to end, and goes on.

@@ -16,7 +16,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, wait_until
-from trainshed.engines.base import AttemptKey, Phase
+from trainshed.model.attempt import AttemptKey, Phase
 
 SECOND = AttemptKey(KEY.uid, 2)
 #: Longer than the machine may keep a program waiting that is to show progress all the time.

@@ -7,9 +7,9 @@ import pytest
 
 from engines.attempts import KEY, engine_at, seen, supervisor, until
 from engines.support import marked_processes, plan_of, python_replica, wait_until
-from trainshed.engines.base import Phase
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.devices import locks as device_locks
+from trainshed.model.attempt import Phase
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.roles import Role
 

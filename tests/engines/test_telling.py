@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from trainshed.engines.base import AttemptKey, Phase
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.observe import ran_s, told
 from trainshed.engines.local.supervise.records import Decided, End, Ended
+from trainshed.model.attempt import AttemptKey, Phase
 
 BEGAN_S = 1_800_000_000
 

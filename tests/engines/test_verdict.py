@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import cluster, plan_of, python_replica
-from trainshed.engines.base import ReplicaExit
 from trainshed.engines.local import verdict
+from trainshed.model.attempt import ReplicaExit
 from trainshed.model.roles import Role
 
 PLAN = plan_of(cluster("", "", ""))

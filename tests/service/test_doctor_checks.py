@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import FINAL, JobState
 from trainshed.workbench.doctor.examine import CHECKS, confirmed, examine, results_of

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
 from trainshed.service.running import RunningServer, write_running
 from trainshed.store.opening import open_store

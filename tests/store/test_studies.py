@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
-from trainshed.model.trials import Measurement, Report, TrialRecord, TrialState
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.store.codec import to_time
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind

@@ -4,12 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainshed.engines.base import AttemptKey, Phase
+from trainshed.model.attempt import AttemptKey, Phase, Report
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.model.trials import Report
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 KEY = AttemptKey(7, 1)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
 from trainshed.model.study import (
     EndingRules,
@@ -14,7 +15,7 @@ from trainshed.model.study import (
     ParameterSpec,
     StudySpec,
 )
-from trainshed.model.trials import Measurement, Report, TrialRecord, TrialState
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.tuning.advance import Moment, Standing, advance
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

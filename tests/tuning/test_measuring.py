@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainshed.model.attempt import Report
 from trainshed.model.study import Goal, Metric, Safety, Selection, StudySpec
-from trainshed.model.trials import Measurement, Report
+from trainshed.model.trials import Measurement
 from trainshed.tuning.measuring import final, measurements
 
 BOTH = ("acc", "loss")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.cli.terminal import out, table
-from trainshed.engines.base import Outcome, ReplicaExit
+from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
 from trainshed.planning.achieved import Achieved

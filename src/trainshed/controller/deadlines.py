@@ -9,8 +9,9 @@ from typing import Final
 
 from trainshed.controller.applying import apply_all
 from trainshed.controller.leases import Leases
-from trainshed.engines.base import AttemptKey, Engine, Phase
+from trainshed.engines.base import Engine
 from trainshed.lifecycle.deadlines import overdue
+from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase

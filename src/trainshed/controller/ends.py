@@ -3,7 +3,7 @@
 import signal
 from typing import Final
 
-from trainshed.engines.base import Observation, Outcome, ReplicaExit
+from trainshed.model.attempt import Observation, Outcome, ReplicaExit
 
 #: What is mostly behind a signal, where nobody has measured it.
 _HINTS: Final = {signal.SIGKILL: "out of memory?", signal.SIGBUS: "is /dev/shm full?"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from trainshed.controller import orders, words
 from trainshed.controller.applying import events_of_attempt
 from trainshed.controller.verdicts import Terms, Verdict
-from trainshed.engines.base import AttemptKey, Observation, Phase
+from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping
 
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.store.base import Work
 from trainshed.store.records import Holding
 

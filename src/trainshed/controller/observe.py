@@ -16,7 +16,8 @@ from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.verdicts import Terms, judge, matters, needs_terms, step_of
-from trainshed.engines.base import AttemptKey, Engine, Observation, Phase
+from trainshed.engines.base import Engine
+from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase, StoreFault

@@ -22,8 +22,9 @@ from trainshed.controller.verdicts import (
     Verdict,
     gave_up,
 )
-from trainshed.engines.base import AttemptKey, Engine
+from trainshed.engines.base import Engine
 from trainshed.lifecycle import decide
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault, Fault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.passing import passes

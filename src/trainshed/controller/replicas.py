@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from trainshed.engines.base import Outcome, ReplicaExit
 from trainshed.launch.names import task_name
+from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect
 from trainshed.store.records import Holding, Kind, ReplicaRow

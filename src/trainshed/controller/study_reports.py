@@ -5,9 +5,10 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from trainshed.engines.base import AttemptKey, Engine, Measured
+from trainshed.engines.base import Engine
+from trainshed.model.attempt import AttemptKey, Measured, Report
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import Measurement, Report, TrialRecord
+from trainshed.model.trials import Measurement, TrialRecord
 from trainshed.store.base import StoreBase
 from trainshed.store.records import NewEvent
 from trainshed.store.records_studies import StoredTrial, TrialReports

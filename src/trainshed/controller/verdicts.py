@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.controller import ends, replicas, words
-from trainshed.engines.base import Observation, Phase
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.events import (
     AllReady,
@@ -20,6 +19,7 @@ from trainshed.lifecycle.events import (
     RestartGranted,
 )
 from trainshed.lifecycle.restart import after_failure, after_loss, lost
+from trainshed.model.attempt import Observation, Phase
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trainshed.controller import ends
-from trainshed.engines.base import Hang, Outcome
+from trainshed.model.attempt import Hang, Outcome
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Seat

@@ -5,10 +5,8 @@ program has said that it cannot go on; above it a signal has ended it, which may
 """
 
 import enum
-from typing import Final
 
-#: What a shell adds to the number of a signal to say "died of it".
-SIGNAL_BASE: Final = 128
+from trainshed.model.attempt import SIGNAL_BASE
 
 
 class ExitClass(enum.Enum):

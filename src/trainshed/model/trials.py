@@ -37,19 +37,6 @@ class TrialState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """One value of one metric, as a program has reported it; NaN and infinity included.
-
-    ``elapsed_s`` are seconds since the trial's program began to run.
-    """
-
-    tag: str
-    value: float
-    step: int = 0
-    elapsed_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """The metrics of one step, only finite ones: (metric id, value)."""
 

@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainshed.engines.base import Outcome, OutputSink
+from trainshed.engines.base import OutputSink
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.run import run
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
 from trainshed.launch.reduction_env import has_reducers, procs_of
+from trainshed.model.attempt import Outcome
 from trainshed.model.faults import Fault
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan

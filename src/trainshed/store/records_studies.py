@@ -7,8 +7,9 @@ first trial runs.  A trial is a row of its own beside the job that does its work
 from dataclasses import dataclass
 from datetime import datetime
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
-from trainshed.model.trials import Report, TrialRecord
+from trainshed.model.trials import TrialRecord
 from trainshed.store.records import NewEvent, NewJob
 
 

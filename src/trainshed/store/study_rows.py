@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Integer, Row, Select, Text, bindparam, func, select, update
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
-from trainshed.model.trials import Report, TrialRecord, TrialState, Values
+from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.records import Kind

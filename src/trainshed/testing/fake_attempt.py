@@ -1,10 +1,10 @@
 """One attempt of the fake engine: what its script makes of it, as time goes by."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainshed.engines.base import (
+from trainshed.model.attempt import (
     SIGNAL_BASE,
     AttemptKey,
     Hang,
@@ -13,11 +13,11 @@ from trainshed.engines.base import (
     Outcome,
     Phase,
     ReplicaExit,
+    Report,
 )
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Seat
 from trainshed.model.stopping import StopOrder
-from trainshed.model.trials import Report
 
 _SIGKILL: Final = 9
 _SIGTERM: Final = 15
@@ -42,7 +42,7 @@ class Script:
     reduction: ReductionReport | None = None
     """What its workers say of their exchanges, once it is over."""
     found: str = ""
-    """What was found where reports are looked for (``engines.base.Measured``)."""
+    """What was found where reports are looked for (``model.attempt.Measured``)."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class FakeAttempt:
         """End of itself; ``how`` are fields of the primary's exit."""
         first, *others = self._exits(now)
         code = None if how.get("signal") else exit_code
-        exits = (replace(first, exit_code=code, **how), *others)
+        exits = (first._replace(exit_code=code, **how), *others)
         self._over_at = now
         return self._over(exit_code, exits)
 
@@ -147,7 +147,7 @@ class FakeAttempt:
             "killed": killed,
             "notice_s": self._ordered_end - since,
         }
-        exits = tuple(replace(found, **how) for found in self._exits(now))
+        exits = tuple(found._replace(**how) for found in self._exits(now))
         self._over_at = self._ordered_end
         return self._over(SIGNAL_BASE + signum, exits, interrupted=True)
 

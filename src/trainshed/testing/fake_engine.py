@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainshed.engines.base import AttemptKey, Hang, Measured, Observation, Phase
+from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Node, Seat

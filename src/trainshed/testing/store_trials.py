@@ -3,8 +3,9 @@
 
 import math
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
-from trainshed.model.trials import Measurement, Report, TrialState
+from trainshed.model.trials import Measurement, TrialState
 from trainshed.store.base import StoreBase
 from trainshed.store.records_studies import NewTrial, TrialReports
 from trainshed.testing.store_builders import HandClock, add, go, place

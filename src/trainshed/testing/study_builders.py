@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, Trial
-from trainshed.model.trials import Report, TrialRecord, TrialState
+from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, NewJob
 from trainshed.store.records_studies import NewTrial, StoredTrial, StudyStep, TrialReports

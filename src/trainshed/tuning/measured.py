@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from trainshed.model.attempt import Report
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import Measurement, Report, TrialRecord
+from trainshed.model.trials import Measurement, TrialRecord
 from trainshed.tuning.measuring import measurements
 
 

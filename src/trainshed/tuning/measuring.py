@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from trainshed.model.attempt import Report
 from trainshed.model.study import Metric, Selection, StudySpec
-from trainshed.model.trials import Measurement, Report
+from trainshed.model.trials import Measurement
 from trainshed.tuning.ranking import objectives, upward
 
 #: What keeps measurements of one step apart where the clock does not, in seconds.

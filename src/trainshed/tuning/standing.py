@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
-from trainshed.model.trials import Report, TrialRecord
+from trainshed.model.trials import TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainshed.engines.base import Outcome, OutputSink, Stream
+from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.local.devices.nvml import devices
+from trainshed.model.attempt import Outcome
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.service.local_run import Host, LocalJob, prepare, start

@@ -14,8 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+<<<<<<< HEAD
 from trainshed.engines.base import AttemptKey, Measured, Observation, Phase
 from trainshed.engines.container_runtime import Runtime
+=======
+>>>>>>> b
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import Attempt
 from trainshed.engines.local.attempts.errands import GRACE_S
@@ -30,6 +33,7 @@ from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.supervise.errand import Hang
+from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.passing import passes

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from trainshed.engines.base import Outcome, OutputSink, ReplicaExit
+from trainshed.engines.base import OutputSink
 from trainshed.engines.local import verdict
 from trainshed.engines.local.attendant import Attendant
 from trainshed.engines.local.delivery import Delivery
@@ -22,6 +22,7 @@ from trainshed.engines.local.messages import Exited, Finished, Started, StartFai
 from trainshed.engines.local.processes import replica_env
 from trainshed.engines.local.supervisor import Command
 from trainshed.engines.local.verdict import Verdict
+from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
 

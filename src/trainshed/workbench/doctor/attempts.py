@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
 from trainshed.service.resource_names import job_name, stamp_ns

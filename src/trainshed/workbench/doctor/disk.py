@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from trainshed.engines.base import AttemptKey
+from trainshed.model.attempt import AttemptKey
 from trainshed.workbench.doctor.snapshot import FolderSeen, LogSeen, RowsSeen, Snapshot
 from trainshed.workbench.doctor.values import Check, Finding, Part, check
 

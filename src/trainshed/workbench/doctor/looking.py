@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from trainshed.engines.base import AttemptKey
 from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 from trainshed.model.trainer_contract import JOB
 from trainshed.service.running import ADMIN_FILE, read_running

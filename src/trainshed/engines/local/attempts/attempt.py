@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import AttemptKey, Observation, Phase
 from trainshed.engines.local.attempts import ask as asking
 from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts import observe as telling
@@ -17,6 +16,7 @@ from trainshed.engines.local.attempts.known import Known, decided_outcome, outco
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
+from trainshed.model.attempt import AttemptKey, Observation, Phase
 
 #: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
 BEGIN_S_MAX: Final = 60.0

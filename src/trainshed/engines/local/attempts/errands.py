@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+<<<<<<< HEAD
 from trainshed.engines.base import AttemptKey
 from trainshed.engines.container_runtime import Runtime
+=======
+>>>>>>> b
 from trainshed.engines.local.attempts import reduction as reduced
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.containers.handing_over import hand_over
@@ -21,6 +24,7 @@ from trainshed.engines.local.processes import replica_env
 from trainshed.engines.local.supervise.errand import Errand, Hang, Metrics, Replica
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.model import trainer_contract
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 
 #: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.

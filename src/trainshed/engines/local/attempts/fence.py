@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines.base import AttemptKey
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.processes.identity import Identity
 from trainshed.engines.local.supervise.records import Began
+from trainshed.model.attempt import AttemptKey
 
 #: The killed are gone within milliseconds; more is left to the next try.
 _GONE_S_MAX: Final = 0.5

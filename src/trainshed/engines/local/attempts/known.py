@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainshed.engines.base import Hang, Outcome, ReplicaExit
 from trainshed.engines.local.supervise.records import (
     Began,
     Decided,
@@ -17,6 +16,7 @@ from trainshed.engines.local.supervise.records import (
     Recovered,
     decode,
 )
+from trainshed.model.attempt import Hang, Outcome, ReplicaExit
 from trainshed.model.roles import Role
 
 

@@ -4,10 +4,9 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from trainshed.engines.base import Measured
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.reports import decode
-from trainshed.model.trials import Report
+from trainshed.model.attempt import Measured, Report
 
 
 def measured(folder: AttemptFolder, after: int) -> Measured:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import AttemptKey, Observation, Outcome, Phase
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.known import Known, decided_outcome, hangs_of, outcome_of
+from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 
 _LAST_WORDS_LENGTH: Final = 2000

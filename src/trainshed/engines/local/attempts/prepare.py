@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.engines.base import AttemptKey
 from trainshed.engines.local.attempts import errands, plan_file
 from trainshed.engines.local.attempts.errands import Site
 from trainshed.engines.local.attempts.folder import AttemptFolder
@@ -29,6 +28,7 @@ from trainshed.engines.local.devices.leases import DevicesHeld, Lease, Lessor
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.prepared import prepared
 from trainshed.engines.local.supervise.errand import encode_replica
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 
 #: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".

@@ -1,12 +1,11 @@
 """Where a job's workers say what their exchanges through reducers came to, and what they said."""
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
-from trainshed.engines.base import Observation, Phase
 from trainshed.engines.local.attempts.folder import AttemptFolder, read_json
 from trainshed.model import trainer_contract
+from trainshed.model.attempt import Observation, Phase
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.reduction_report import ReductionReport, report_of
 from trainshed.model.roles import Role
@@ -30,7 +29,7 @@ def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
     if seen.phase not in _OVER:
         return seen
     found = report_at(folder.reduction)
-    return seen if found is None else replace(seen, reduction=found)
+    return seen if found is None else seen._replace(reduction=found)
 
 
 def report_at(path: str) -> ReductionReport | None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trainshed.engines.base import AttemptKey
 from trainshed.engines.local.attempts import errands, plan_file
 from trainshed.engines.local.attempts.errands import Site
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
@@ -19,6 +18,7 @@ from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.supervise import errand
 from trainshed.engines.local.supervise.errand import Errand, Hang
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 
 PREPARING = "trainshed.engines.local.attempts.prepare"

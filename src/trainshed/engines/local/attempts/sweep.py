@@ -9,14 +9,18 @@ import subprocess
 import threading
 from collections.abc import Mapping
 
+<<<<<<< HEAD
 from trainshed.engines.base import AttemptKey
 from trainshed.engines.container_runtime import Runtime
+=======
+>>>>>>> b
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.containers.leaving import end_containers
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.leftovers import end_leftovers
 from trainshed.engines.local.supervise.records import Began
+from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)
 

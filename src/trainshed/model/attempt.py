@@ -1,0 +1,158 @@
+"""One attempt of a job: how far it has come, what it has reported, how it ended, why it was lost.
+
+Engines, controller, store and supervisor share these values.  The supervisor keeps them in memory
+for days, so this module imports little: named tuples, where the rest of the model has dataclasses.
+"""
+
+import enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trainshed.model.roles import Role
+
+if TYPE_CHECKING:
+    from trainshed.model.explanation import Explanation
+    from trainshed.model.reduction_report import ReductionReport
+    from trainshed.model.resources import Seat
+
+#: What a shell adds to the number of a signal to say "died of it".
+SIGNAL_BASE: Final = 128
+
+
+class AttemptKey(NamedTuple):
+    """One launch of all replicas of a job: names derive from it, so effects are safe to repeat."""
+
+    uid: int
+    attempt: int
+
+    def __str__(self) -> str:
+        """``1234567890/2``, as messages and folders have it."""
+        return f"{self.uid}/{self.attempt}"
+
+
+class Phase(enum.Enum):
+    """How far an attempt has come, as an engine can prove it."""
+
+    STARTING = "STARTING"
+    """Asked for; packages are installed, replicas are started."""
+    READY = "READY"
+    """Every replica has been started."""
+    ENDED = "ENDED"
+    """There is an outcome, no process of the attempt lives, and its log is complete."""
+    LOST = "LOST"
+    """Proven gone without an outcome (DESIGN 5.6); no process of it lives."""
+    UNKNOWN = "UNKNOWN"
+    """The engine cannot say now; never a reason to do anything (DESIGN 5.6)."""
+
+    # asked thousands of times a second; an enum's own hash is that of its name, and slow
+    __hash__ = object.__hash__
+
+
+class Loss(enum.Enum):
+    """Why an attempt was lost; it decides which restart budget pays."""
+
+    MAINTENANCE = "MAINTENANCE"
+    """Preempted, evicted or drained."""
+    INFRA = "INFRA"
+    """Its node or its supervisor is gone."""
+    LIMIT = "LIMIT"
+    """The time limit of a cluster's own queue: the job does not start again."""
+
+
+class ReplicaExit(NamedTuple):
+    """How one replica ended: by itself with a code, or of a signal; never both."""
+
+    role: Role
+    index: int  # type: ignore[assignment] # tuples have a method of that name
+    task_name: str
+    exit_code: int | None
+    signal: int | None
+    seconds: float
+    """How long it ran."""
+    stopped_by_us: bool
+    """Whether the engine had asked it to end before it did."""
+    killed: bool = False
+    """Whether it had to be killed because it did not end in its time of grace."""
+    notice_s: float | None = None
+    """How long after its notice it ended; None if it got none, or nobody knows."""
+    oom: bool = False
+    """Whether the kernel killed a process of it because memory ran out."""
+    peak_memory_bytes: int | None = None
+
+    @property
+    def status(self) -> int:
+        """The exit as one number, as a shell counts: the code, or 128 + the signal."""
+        return self.exit_code or 0 if self.signal is None else SIGNAL_BASE + self.signal
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended."""
+
+    exit_code: int
+    message: str
+    """One line."""
+    replicas: tuple[ReplicaExit, ...] = ()
+    """In the order of the plan."""
+    last_words: str = ""
+    """What the deciding replica of a failed job wrote last; ``message`` ends with it."""
+    interrupted: bool = False
+    """Whether it ended because it was ordered to, and not of itself."""
+
+
+class Hang(NamedTuple):
+    """A replica without any sign of progress: no heartbeat, no line, no CPU time."""
+
+    task_name: str
+    seconds: float
+    """Since its last sign."""
+    stacks: str = ""
+    """What its threads were doing, one frame a line; empty if nobody could look."""
+
+
+class Observation(NamedTuple):
+    """What an engine knows of one attempt.  ``outcome`` is there iff the phase is ENDED."""
+
+    key: AttemptKey
+    phase: Phase
+    outcome: Outcome | None = None
+    fault: str | None = None
+    """Why it could not be started at all, for people; with phase ENDED or LOST."""
+    task_names: tuple[str, ...] = ()
+    """Replicas that have been started."""
+    hung: tuple[Hang, ...] = ()
+    """Replicas that hang now."""
+    ran_s: float | None = None
+    """How long its replicas ran at the most, if no exit of theirs says it: ENDED or LOST."""
+    reduction: "ReductionReport | None" = None
+    """What its workers say of their exchanges through reducers, if they do: ENDED or LOST."""
+    loss: Loss | None = None
+    """Why it was lost; with phase LOST, None is INFRA."""
+    waits: "Explanation | None" = None
+    """What it waits for at its engine; with phase STARTING."""
+    placed: "tuple[Seat, ...]" = ()
+    """Where its replicas are, if the engine chose their nodes."""
+    since_s: float | None = None
+    """When this was so, in seconds since 1970; None: now."""
+
+
+class Report(NamedTuple):
+    """One value of one metric, as a program has reported it; NaN and infinity included."""
+
+    tag: str
+    value: float
+    step: int = 0
+    elapsed_s: float = 0.0
+    """Since the trial's program began to run."""
+
+
+class Measured(NamedTuple):
+    """What the program of a trial has reported, behind a mark, in the order in which it came.
+
+    ``mark`` is what to ask behind the next time.  Once the attempt's phase is ENDED or LOST nothing
+    is added any more.
+    """
+
+    mark: int
+    reports: tuple[Report, ...] = ()
+    found: str = ""
+    """For people: where reports were looked for and what was there instead of them, such as
+    ``/x/output.metrics was never written; event files in /y have the tags loss, lr``."""
