@@ -63,6 +63,13 @@ def aliases(value: Any) -> dict[str, str]:
     return value
 
 
+def table(value: Any) -> dict[str, Any]:
+    """A table that somebody else reads."""
+    if not isinstance(value, dict):
+        raise WrongValue("a table")
+    return value
+
+
 def whole(least: int, most: int | None = None) -> Reader:
     """Reads whole numbers; true and false are none."""
 

@@ -9,11 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-<<<<<<< HEAD
-from trainshed.engines.base import AttemptKey
 from trainshed.engines.container_runtime import Runtime
-=======
->>>>>>> b
 from trainshed.engines.local.attempts import reduction as reduced
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.containers.handing_over import hand_over
