@@ -64,6 +64,8 @@ class FakeEngine:
         self._world = _World()
         self.launches: Counter[AttemptKey] = Counter()
         """Calls of ``launch``, also repeated ones."""
+        self.started: Counter[AttemptKey] = Counter()
+        """Replicas that have begun to run."""
         self.stops: Counter[AttemptKey] = Counter()
         self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
         """What ``stop`` was told, in order."""
@@ -227,6 +229,7 @@ class FakeEngine:
             self.violations.append(f"{key} was started while {before} ran")
         self._world.attempts[key] = attempt
         self._world.live[key.uid] = key
+        self.started[key] += len(attempt.replicas)
         for seat, _ in attempt.replicas:
             self._world.load[seat.node] += 1
             if self._world.load[seat.node] > self._slots.get(seat.node, 0):
