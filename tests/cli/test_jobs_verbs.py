@@ -275,7 +275,7 @@ def test_a_job_tells_its_story(client, created):
     name = created("raise SystemExit(5)", wait=FINAL)
     kinds = [e["kind"] for e in client("jobs", "events", name, "--format", "json").json]
     assert (kinds[0], kinds[-1]) == ("ACCEPTED", "FAILED")
-    assert "workerpool0-0 exited with status 5" in client("jobs", "events", name).out
+    assert "workerpool0-0 exited with code 5" in client("jobs", "events", name).out
     explained = client("jobs", "explain", name).out
     assert explained.startswith(f"{name}: FAILED\n")
     assert "non-zero status of 5" in explained

@@ -30,7 +30,7 @@ def test_a_job_goes_through_all_states_and_its_story_says_so(make_world):
     assert status.error is None
     assert START < status.start_time < status.end_time
     assert world.story(uid)[-5:] == ["PLACED", "PREPARING", "RUNNING", "REPLICA_ENDED", "SUCCEEDED"]
-    assert "Job has its place on node-" in world.told(uid)
+    assert "Scheduled on node-" in world.told(uid)
     assert "Job completed successfully." in world.told(uid)
 
 

@@ -60,7 +60,7 @@ LOCAL = (
     (AttemptFolder, "give_order"),
     (Fence, "close"),
     (plan_file, "write"),
-    (beginning, "write_json"),
+    (plan_file, "write_json"),
     (beginning, "spawn"),
 )
 

@@ -10,10 +10,11 @@ import os
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
+from engines.end_words import describe_end
 from trainshed.engines.local.processes import tree
-from trainshed.engines.local.supervise.ends import describe_end
 from trainshed.engines.local.supervise.ladder import open_cage
 from trainshed.engines.local.supervise.limits import Limits
 

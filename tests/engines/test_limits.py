@@ -5,12 +5,13 @@ import signal
 import pytest
 
 from engines.cages import SLEEPER, boxes_left, owned
+from engines.end_words import describe_end
 from engines.support import wait_until
 from trainshed.engines.local.processes import cgroup
 from trainshed.engines.local.supervise import enclosure, measuring
-from trainshed.engines.local.supervise.ends import describe_end, in_words
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, open_cage
 from trainshed.engines.local.supervise.limits import Limits, Usage, asked, settings_v1, settings_v2
+from trainshed.model import exits
 
 MIB = 1 << 20
 GREEDY = "held = []\nwhile True: held.append(b'x' * (8 << 20))"
@@ -205,7 +206,7 @@ NO_LIMIT = Limits()
         (0, Usage(peak_bytes=5 * MIB), NO_LIMIT, "exited with code 0"),
         (3, Usage(), NO_LIMIT, "exited with code 3"),
         (3, Usage(peak_bytes=310 * MIB), NO_LIMIT, "exited with code 3; peak memory 310 MiB"),
-        (SIGKILL, Usage(), NO_LIMIT, "was killed by SIGKILL"),
+        (SIGKILL, Usage(), NO_LIMIT, "was killed by SIGKILL (out of memory?)"),
         (
             SIGSEGV,
             Usage(peak_bytes=310 * MIB),
@@ -245,4 +246,4 @@ def test_an_end_in_words(status, usage, limits, words):
     [(0, "0 MiB"), (310 * MIB, "310 MiB"), (2048 * MIB, "2.0 GiB"), (2600 * MIB, "2.5 GiB")],
 )
 def test_a_size_in_words(size_bytes, words):
-    assert in_words(size_bytes) == words
+    assert exits.size(size_bytes) == words

@@ -1,6 +1,5 @@
 """What the engine and its supervisors write for each other: nothing is lost on the way."""
 
-import json
 import math
 import os
 
@@ -10,22 +9,19 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known, outcome_of
-from trainshed.engines.local.attempts.plan_file import Errand
-from trainshed.engines.local.supervise import errand as errands
-from trainshed.engines.local.supervise import records
-from trainshed.engines.local.supervise.errand import Hang, Replica
+from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.plan_file import Preparation
+from trainshed.engines.local.supervise import records, spec
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.records import (
     Began,
     Decided,
-    End,
     Ended,
-    Exit,
-    Hung,
     Ready,
     Recovered,
 )
+from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
+from trainshed.model.attempt import Hang, MetricsPlan, Outcome, ReplicaExit
 from trainshed.model.launch_plan import ContainerPlan, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -66,8 +62,8 @@ PLANS = st.builds(
     checkpoints=TEXTS,
 )
 RUNTIMES = st.builds(Runtime, name=WORDS, program=WORDS, version=WORDS, user=MAYBE)
-ERRANDS = st.builds(
-    errands.Errand,
+SPECS = st.builds(
+    AttemptSpec,
     uid=COUNTS,
     attempt=COUNTS,
     job_id=WORDS,
@@ -75,9 +71,9 @@ ERRANDS = st.builds(
     settle_s=st.floats(0, 1e6),
     replicas=st.lists(
         st.builds(
-            Replica,
+            ReplicaSpec,
             task_name=WORDS,
-            role=WORDS,
+            role=st.sampled_from(Role),
             index=COUNTS,
             argv=TEXTS,
             env=VARIABLES,
@@ -93,12 +89,13 @@ ERRANDS = st.builds(
     notes=TEXTS,
     prepare=st.none() | TEXTS,
     after=st.none() | TEXTS,
-    hang=st.builds(Hang, after_s=st.none() | st.floats(0, 1e6), stacks=st.booleans()),
+    hang=st.builds(HangRule, after_s=st.none() | st.floats(0, 1e6), stacks=st.booleans()),
     checkpoints=TEXTS,
+    metrics=st.none() | st.builds(MetricsPlan, files=TEXTS, tags=TEXTS, summaries=TEXTS),
 )
 EXITS = st.builds(
-    Exit,
-    role=st.sampled_from([role.value for role in Role]),
+    ReplicaExit,
+    role=st.sampled_from(Role),
     index=COUNTS,
     task_name=WORDS,
     exit_code=st.none() | COUNTS,
@@ -111,7 +108,7 @@ EXITS = st.builds(
     peak_memory_bytes=st.none() | COUNTS,
 )
 ENDS = st.builds(
-    End,
+    Outcome,
     exit_code=COUNTS,
     message=WORDS,
     replicas=st.lists(EXITS, max_size=3).map(tuple),
@@ -121,7 +118,7 @@ ENDS = st.builds(
 RECORDS = st.one_of(
     st.builds(Began, pid=COUNTS, start_ticks=COUNTS, boot_id=WORDS, places=VARIABLES),
     st.builds(Ready, task_names=TEXTS),
-    st.builds(Hung, task_name=WORDS, seconds=st.floats(0, 1e6), stacks=WORDS),
+    st.builds(Hang, task_name=WORDS, seconds=st.floats(0, 1e6), stacks=WORDS),
     st.builds(Recovered, task_name=WORDS),
     st.builds(Decided, exit_code=COUNTS, message=WORDS, interrupted=st.booleans()),
     st.builds(Ended, outcome=ENDS, fault=MAYBE, lost=st.booleans()),
@@ -129,33 +126,22 @@ RECORDS = st.one_of(
 
 
 @given(
+    SPECS,
     st.builds(
-        Errand,
+        Preparation,
         plan=PLANS,
         cache_dir=MAYBE,
         uses_gpus=st.booleans(),
         gpu_alias=VARIABLES,
         runtime=st.none() | RUNTIMES,
-    )
+    ),
 )
-def test_a_plan_comes_back_as_it_was(tmp_path_factory, errand):
+def test_both_parts_of_a_plan_file_come_back_as_they_were(tmp_path_factory, asked, preparation):
     path = tmp_path_factory.mktemp("plan") / "plan.json"
-    plan_file.write(str(path), errand)
-    assert plan_file.read(str(path)) == errand
+    plan_file.write(str(path), asked, preparation)
+    assert plan_file.read(str(path)) == preparation
+    assert spec.read(str(path)) == asked
     assert list(path.parent.iterdir()) == [path]
-
-
-@given(ERRANDS)
-def test_an_errand_comes_back_as_it_was(errand):
-    assert errands.decode(json.loads(json.dumps(errands.encode(errand)))) == errand
-
-
-@given(ENDS)
-def test_an_end_is_told_in_the_words_of_all_engines(end):
-    outcome = outcome_of(end)
-    assert [each.status for each in outcome.replicas] == [each.status for each in end.replicas]
-    assert [each.role.value for each in outcome.replicas] == [each.role for each in end.replicas]
-    assert outcome.interrupted == end.interrupted
 
 
 @given(st.lists(RECORDS, max_size=6), st.data())

@@ -1,6 +1,5 @@
 """What trials report reaches the engine: all of it, once, whatever happens to anybody meanwhile."""
 
-import json
 import math
 import os
 import sys
@@ -23,12 +22,12 @@ from engines.events import event, first, record, simple, tensor
 from engines.support import FOREVER, awaiting, touching, wait_until
 from engines.trials import HYPERTUNE, WRITERS, metric_file, steps, trial, whole
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.local.attempts import errands, plan_file
-from trainshed.engines.local.attempts.errands import Site
+from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.environments.prepared import Prepared
-from trainshed.engines.local.supervise.errand import Errand, Metrics, decode, encode
-from trainshed.model.attempt import Measured
+from trainshed.engines.local.supervise import spec as specs
+from trainshed.model.attempt import Measured, MetricsPlan
 from trainshed.model.launch_plan import ContainerPlan
 
 COUNTS = {"hypertune": 1000, "ignite": 400, "trainer": 400}
@@ -218,17 +217,15 @@ def test_a_job_that_is_no_trial_has_no_reports(root, mark):
     assert not (folder(root) / "reports.jsonl").exists()
 
 
-def test_a_plan_of_metrics_comes_through_both_files(root, mark):
+def test_a_plan_of_metrics_comes_through_both_parts_of_the_file(root, mark):
     plan = trial(root, mark, "pass", summaries=["/logs"])
     site = Site(key=KEY, folder=AttemptFolder(folder(root)))
-    errand = errands.errand_of(site, plan, ())
-    assert errand.metrics == Metrics(plan.metrics.files, ("loss",), ("/logs",))
-    assert decode(json.loads(json.dumps(encode(errand)))) == errand
-    plain = Errand(uid=1, attempt=1, job_id="j", grace_s=1.0, settle_s=1.0, replicas=())
-    assert decode(encode(plain)).metrics is None
+    spec = plan_file.spec_of(site, plan, ())
+    assert spec.metrics == MetricsPlan(plan.metrics.files, ("loss",), ("/logs",))
     site.folder.make()
-    plan_file.write(site.folder.plan, plan_file.Errand(plan=plan))
+    plan_file.write(site.folder.plan, spec, Preparation(plan=plan))
     assert plan_file.read(site.folder.plan).plan == plan
+    assert specs.read(site.folder.plan) == spec
 
 
 def test_containers_see_the_folder_of_the_metric_file_and_may_write_it(root, mark):
@@ -238,7 +235,9 @@ def test_containers_see_the_folder_of_the_metric_file_and_may_write_it(root, mar
     contained = replace(plan.primary, container=ContainerPlan(image="image"))
     plan = replace(plan, replicas=(contained,))
     site = Site(key=KEY, folder=AttemptFolder(folder(root)), runtime=runtime, env={})
-    (made,) = errands.replicas_of(site, plan, Prepared(python=sys.executable), (errands.Share(),))
+    (made,) = plan_file.replicas_of(
+        site, plan, Prepared(python=sys.executable), (plan_file.Share(),)
+    )
     place = metric_file(root).parent
     mounts = [word for word in made.argv if word.startswith("type=bind") and "hypertune" in word]
     assert len(mounts) == 1

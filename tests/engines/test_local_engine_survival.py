@@ -28,10 +28,10 @@ from trainshed.engines.local.attempts import start as beginning
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.spawn import supervisor_argv
 from trainshed.engines.local.attempts.start import Beginning
-from trainshed.engines.local.supervise.errand import Hang
+from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
 
@@ -114,15 +114,15 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
     root, mark, tmp_path, monkeypatch
 ):
     """A server was killed between the plan and the process."""
-    ran, begin = tmp_path / "ran", Beginning(devices=(), hang=Hang())
+    ran, begin = tmp_path / "ran", Beginning(devices=(), hang=HangRule())
     attempt = AttemptFolder(folder(root))
     with monkeypatch.context() as killed:
         killed.setattr(beginning, "spawn", lambda *_: 0)
-        begin.begin(KEY, attempt, Errand(plan=marked(mark, touching(ran))))
+        begin.begin(KEY, attempt, Preparation(plan=marked(mark, touching(ran))))
     engine = engine_at(root)
     assert seen(engine).phase is Phase.STARTING
     long_ago = time.time() - BEGIN_S_MAX - 1
-    os.utime(attempt.errand, (long_ago, long_ago))
+    os.utime(attempt.plan, (long_ago, long_ago))
     assert until(engine, Phase.LOST).fault == "its supervisor never began"
     assert subprocess.run(supervisor_argv(attempt), check=False).returncode == 0
     assert not ran.exists()
@@ -132,8 +132,10 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
 def test_a_server_that_was_killed_before_the_process_launches_again(root, mark, monkeypatch):
     with monkeypatch.context() as killed:
         killed.setattr(beginning, "spawn", lambda *_: 0)
-        begin = Beginning(devices=(), hang=Hang())
-        begin.begin(KEY, AttemptFolder(folder(root)), Errand(plan=marked(mark, "print('late')")))
+        begin = Beginning(devices=(), hang=HangRule())
+        begin.begin(
+            KEY, AttemptFolder(folder(root)), Preparation(plan=marked(mark, "print('late')"))
+        )
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, "print('now')"), ())
     assert ended(engine).outcome.exit_code == 0

@@ -2,7 +2,7 @@
 
 from engines.attempts import KEY, ended, engine_at, folder, marked
 from engines.support import assert_no_survivor
-from trainshed.engines.local.supervise import errand
+from trainshed.engines.local.supervise import spec
 
 LEAVES_A_DEAF_CHILD = """
 import os, signal, time
@@ -21,4 +21,4 @@ def test_the_grace_is_the_one_that_was_set(root, mark):
     engine.launch(KEY, marked(mark, LEAVES_A_DEAF_CHILD), ())
     assert ended(engine).outcome.exit_code == 0
     assert_no_survivor(mark)
-    assert errand.read(str(folder(root) / "errand.json")).grace_s == 0.25
+    assert spec.read(str(folder(root) / "plan.json")).grace_s == 0.25

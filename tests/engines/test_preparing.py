@@ -13,11 +13,12 @@ from engines.support import cluster, plan_of, python_replica, wait_until
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts import prepare as preparing
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.supervise.spawn import Command, Wiring, fork_exec
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit as descriptor_limit
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
 
 STRANGER = Holder(pid=12, what="attempt 9/3", root="/elsewhere/jobs")
@@ -37,13 +38,15 @@ def wanting(*counts):
     return [python_replica(roles[i], i, "", gpu_count=n) for i, n in enumerate(counts)]
 
 
-class Preparation:
+class Run:
     """A run of the preparer, as a supervisor makes it."""
 
     def __init__(self, path, replicas, **more):
         self.folder = AttemptFolder(str(path / "jobs/7/1"))
         self.folder.make()
-        plan_file.write(self.folder.plan, Errand(plan=plan_of(replicas), **more))
+        plan = plan_of(replicas)
+        spec = plan_file.spec_of(Site(AttemptKey(7, 1), self.folder), plan, ())
+        plan_file.write(self.folder.plan, spec, Preparation(plan=plan, **more))
         self.stdout, self.stderr = path / "stdout", path / "stderr"
         self.channel, theirs = socket.socketpair()
         with ExitStack() as files:
@@ -86,7 +89,7 @@ def prepare(tmp_path, locks):
     runs = []
 
     def begin(replicas, **more):
-        runs.append(Preparation(tmp_path, replicas, **more))
+        runs.append(Run(tmp_path, replicas, **more))
         return runs[-1]
 
     assert locks.is_dir()

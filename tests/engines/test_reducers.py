@@ -51,9 +51,9 @@ def test_one_that_dies_ends_the_job_and_is_named(root, mark):
 
 @pytest.mark.parametrize(("living", "settled"), [({0, 1, 2}, False), ({1, 2}, False), ({2}, True)])
 def test_only_those_that_end_by_themselves_are_waited_for(living, settled):
-    roles = ("primary", "worker", "reducer")
-    errand = SimpleNamespace(replicas=[SimpleNamespace(role=role) for role in roles])
-    assert have_settled(errand, SimpleNamespace(living=dict.fromkeys(living, 1))) is settled
+    roles = (Role.PRIMARY, Role.WORKER, Role.REDUCER)
+    spec = SimpleNamespace(replicas=[SimpleNamespace(role=role) for role in roles])
+    assert have_settled(spec, SimpleNamespace(living=dict.fromkeys(living, 1))) is settled
 
 
 def test_the_packages_of_the_job_are_not_a_reducer_s():

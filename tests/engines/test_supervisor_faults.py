@@ -88,8 +88,8 @@ def test_a_machine_without_room_for_its_processes_is_no_fault_of_the_job(root, m
     assert found.fault.startswith("cannot start 2 processes: Resource temporarily unavailable")
 
 
-def test_an_errand_that_cannot_be_read_is_a_fault(root, mark, monkeypatch):
-    monkeypatch.setattr(beginning.errand, "encode", lambda _: {"uid": "strange"})
+def test_a_plan_file_that_cannot_be_read_is_a_fault(root, mark, monkeypatch):
+    monkeypatch.setattr(beginning.plan_file, "encode", lambda _: {"uid": "strange"})
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, "print('x')"), ())
     assert until(engine, Phase.LOST, Phase.ENDED).fault.startswith("the local engine failed: ")

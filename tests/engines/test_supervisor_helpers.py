@@ -29,14 +29,13 @@ from engines.support import (
     touching,
     wait_until,
 )
-from trainshed.engines.local.attempts import errands
-from trainshed.engines.local.attempts.errands import Site
-from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
+from trainshed.engines.local.attempts import plan_file
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.attempts.spawn import spawn, supervisor_argv
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.processes import linux
-from trainshed.engines.local.supervise import errand
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.helper import Helper
 from trainshed.engines.local.supervise.loop import Loop
@@ -47,8 +46,7 @@ from trainshed.model.roles import Role
 ANSWER = """\
 import json, os, socket, sys
 def answer(**more):
-    errand = json.load(open({errand!r}))
-    replicas = errand["replicas"]
+    replicas = json.load(open({plan!r}))["replicas"]
     for replica in replicas:
         replica["argv"] = [sys.executable, "-c", {code!r}]
         replica["env"] = {{**replica["env"], {name!r}: {mark!r}}}
@@ -72,20 +70,20 @@ def python(code):
 
 
 def begin(site, mark, code="", *, prepare=None, count=1, **programs):
-    """A supervisor that runs an errand of so many replicas, each with this code."""
+    """A supervisor that runs so many replicas, each with this code."""
     codes = [python_replica(Role.PRIMARY, 0, code)]
     codes += [python_replica(Role.WORKER, i, code) for i in range(count - 1)]
     plan = plan_of(codes, mark)
     if prepare is None:
         shares = (Share(),) * count
-        replicas = errands.replicas_of(site, plan, Prepared(python=sys.executable), shares)
+        replicas = plan_file.replicas_of(site, plan, Prepared(python=sys.executable), shares)
         cleanup = programs.get("cleanup", ())
         replicas = [replica._replace(cleanup=cleanup) for replica in replicas]
     else:
-        replicas = errands.outlines_of(site, plan)
-    made = errands.errand_of(site, plan, replicas, prepare=prepare)
+        replicas = plan_file.outlines_of(site, plan)
+    made = plan_file.spec_of(site, plan, replicas, prepare=prepare)
     made = made._replace(after=programs.get("after"))
-    write_json(site.folder.errand, errand.encode(made))
+    plan_file.write(site.folder.plan, made, Preparation(plan=plan))
     spawn(supervisor_argv(site.folder), {**os.environ, MARK: mark}, site.folder.words)
 
 
@@ -96,7 +94,7 @@ def left_of(root, mark):
 
 def answering(site, mark, code, lock):
     lock.touch()
-    return ANSWER.format(errand=site.folder.errand, code=code, name=MARK, mark=mark, lock=str(lock))
+    return ANSWER.format(plan=site.folder.plan, code=code, name=MARK, mark=mark, lock=str(lock))
 
 
 def test_a_preparer_completes_the_replicas_and_hands_over_its_locks(root, mark, site, tmp_path):

@@ -6,8 +6,8 @@ from pathlib import Path
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.observe import ran_s, told
-from trainshed.engines.local.supervise.records import Decided, End, Ended
-from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.engines.local.supervise.records import Decided, Ended
+from trainshed.model.attempt import AttemptKey, Outcome, Phase
 
 BEGAN_S = 1_800_000_000
 
@@ -21,7 +21,7 @@ def written(path, after_s):
 
 def test_an_attempt_ran_until_its_last_sign_of_life_and_not_until_somebody_looked(tmp_path):
     folder = AttemptFolder(tmp_path)
-    written(folder.errand, 0)
+    written(folder.plan, 0)
     written(folder.records, 5)
     assert ran_s(folder) == 5
     written(tmp_path / "log" / "00000001.jsonl", 60)
@@ -31,12 +31,12 @@ def test_an_attempt_ran_until_its_last_sign_of_life_and_not_until_somebody_looke
     assert ran_s(folder) == 300
 
 
-def test_without_its_errand_nobody_can_say_it(tmp_path):
+def test_without_its_plan_nobody_can_say_it(tmp_path):
     assert ran_s(AttemptFolder(tmp_path)) is None
 
 
 def test_what_was_decided_stands_though_the_supervisor_failed_afterwards():
-    end = Ended(End(exit_code=1, message="ours"), fault="the local engine failed", lost=True)
+    end = Ended(Outcome(exit_code=1, message="ours"), fault="the local engine failed", lost=True)
     known = Known(decided=Decided(0, "all is done", "", False), ended=end)
     found = told(AttemptKey(1, 1), known)
     assert (found.phase, found.outcome.exit_code) == (Phase.ENDED, 0)

@@ -12,12 +12,12 @@ from engines.support import wait_until
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.measured import measured
 from trainshed.engines.local.supervise import folder_events, watch_metrics
-from trainshed.engines.local.supervise.errand import Metrics
 from trainshed.engines.local.supervise.folder_events import FolderEvents
 from trainshed.engines.local.supervise.hypertune_file import MetricFile
 from trainshed.engines.local.supervise.loop import Loop
-from trainshed.engines.local.supervise.reports import Report, Reported, ReportLog, decode
+from trainshed.engines.local.supervise.reports import Reported, ReportLog, decode
 from trainshed.engines.local.supervise.watch_metrics import Choice, MetricWatch, outermost
+from trainshed.model.attempt import MetricsPlan, Report
 
 # which of them count
 
@@ -105,7 +105,7 @@ def loop():
 def watched(loop, tmp_path, **metrics):
     attempt = AttemptFolder(tmp_path / "attempt")
     attempt.make()
-    return MetricWatch(loop, attempt, Metrics(tags=("loss",), **metrics)), attempt
+    return MetricWatch(loop, attempt, MetricsPlan(tags=("loss",), **metrics)), attempt
 
 
 def turn(loop):

@@ -1,7 +1,7 @@
 """What the tests of trials share: programs that report, in three ways, and their plans."""
 
 from engines.attempts import KEY, engine_at, folder, marked
-from trainshed.model.launch_plan import MetricsPlan
+from trainshed.model.attempt import MetricsPlan
 
 #: Google's own package, as it is installed; ``tune(value, step)`` reports.
 HYPERTUNE = """

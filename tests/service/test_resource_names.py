@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.controller.replicas import DIALECT_OF_KIND
+from trainshed.controller.steps import DIALECT_OF_KIND
 from trainshed.model.roles import Dialect
 from trainshed.service.resource_names import job_name
 from trainshed.service.story import resource_name

@@ -89,10 +89,10 @@ def test_a_file_that_only_its_owner_may_read_spoils_no_list(objects, tmp_path, m
     put(objects, "a", "closed", "z")
     plain = type(tmp_path).open
 
-    def guarded(self, *mode):
+    def guarded(self, *mode, **more):
         if self.name == "closed":
             raise PermissionError(13, "Permission denied")
-        return plain(self, *mode)
+        return plain(self, *mode, **more)
 
     monkeypatch.setattr(type(tmp_path), "open", guarded)
     assert listed(objects) == (["a", "z"], [])

@@ -8,6 +8,7 @@ import sys
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Node, NodeState
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
@@ -15,7 +16,6 @@ from trainshed.model.trials import TrialState
 from trainshed.store import audit
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records import CommandKind
 from trainshed.store.records_studies import NewTrial
 from trainshed.testing.store_builders import LEASE_S, NS_PER_S, SEATS, SERVER, add, go, place
 from trainshed.testing.study_builders import add_study, advance, trial, trial_job
@@ -41,7 +41,7 @@ def filled(store, clock):
         go(store, uid, JobState.RUNNING)
     clock.forward(5)
     order = StopOrder(grace_s=1.0, reason=StopReason.END)
-    go(store, uids[2], JobState.FAILED, commands=(CommandKind.STOP,), stop=order)
+    go(store, uids[2], JobState.FAILED, commands=(Command.STOP,), stop=order)
     store.delete_job(uids[2])
     return uids
 

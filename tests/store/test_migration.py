@@ -5,6 +5,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import MetaData, Table, create_engine, inspect, make_url, select
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Node, NodeState
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
@@ -12,7 +13,6 @@ from trainshed.store import audit, codec, migrate
 from trainshed.store.base import StoreFault
 from trainshed.store.database import write_engine
 from trainshed.store.opening import open_store
-from trainshed.store.records import CommandKind
 from trainshed.store.tables import METADATA
 from trainshed.testing.store_builders import LEASE_S, SERVER, add, go, new_job, place
 from trainshed.testing.study_builders import add_study, advance, new_trials, reported
@@ -64,7 +64,7 @@ def fill(url, tmp_path, clock):
         go(store, uids[name], JobState.RUNNING)
     clock.forward(10)
     go(store, uids["runs again"], JobState.QUEUED)
-    go(store, uids["ended"], JobState.SUCCEEDED, commands=(CommandKind.STOP,))
+    go(store, uids["ended"], JobState.SUCCEEDED, commands=(Command.STOP,))
     clock.forward(10)
     place(store, uids["runs again"])
     go(store, uids["runs again"], JobState.RUNNING)
@@ -107,7 +107,7 @@ def test_every_job_goes_on_as_it_was(first_url, old, clock):
     store.join(SERVER, LEASE_S)
     store.take_over(SERVER)
     commands = [(c.uid, c.kind, c.stop) for c in store.commands(SERVER)]
-    assert (old["ended"], CommandKind.STOP, None) in commands
+    assert (old["ended"], Command.STOP, None) in commands
     assert store.add_job(new_job(retry_key="waits")) == (found["waits"], False)
     [order] = store.node_orders()
     assert (order.name, order.state, order.notice_s) == ("n1", NodeState.DRAINED, None)

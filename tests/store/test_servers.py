@@ -4,12 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.opening import open_store
-from trainshed.store.records import CommandKind, Kind, NewEvent, Step
+from trainshed.store.records import Kind, NewEvent, Step
 from trainshed.testing.store_builders import LEASE_S, PROJECT, HandClock, add, new_job, place, read
 
 SEATS = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
@@ -43,7 +44,7 @@ def placing(uid, version):
         version=version,
         state=JobState.PREPARING,
         seats=SEATS,
-        commands=(CommandKind.LAUNCH,),
+        commands=(Command.LAUNCH,),
         events=(NewEvent(kind="PLACED", message=""),),
         owner="server-0",
     )

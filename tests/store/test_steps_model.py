@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.status import FINAL, JobState
-from trainshed.store.records import CommandKind, NewEvent, Step
+from trainshed.store.records import NewEvent, Step
 from trainshed.testing.store_builders import SEATS, SERVER, add, read
 
 JOBS = 3
@@ -44,7 +45,7 @@ class ModelJob:
         self.started |= step.state is JobState.RUNNING
         self.events += len(step.events)
         if step.state not in (JobState.PREPARING, JobState.RUNNING):
-            self.commands = tuple(c for c in self.commands if c[1] is not CommandKind.LAUNCH)
+            self.commands = tuple(c for c in self.commands if c[1] is not Command.LAUNCH)
         if self.attempt:
             self.commands += tuple((self.attempt, kind) for kind in step.commands)
         return True
@@ -68,7 +69,7 @@ STEPS = st.lists(
             st.sampled_from(JobState),
             st.booleans(),
             st.integers(0, 2),
-            st.lists(st.sampled_from(CommandKind), max_size=1),
+            st.lists(st.sampled_from(Command), max_size=1),
         ),
         min_size=1,
         max_size=4,

@@ -1,11 +1,11 @@
 """The launch plan, as ``--dry-run`` prints it: a table for people, all of it as JSON."""
 
 import shlex
-from dataclasses import asdict
 from typing import Any
 
 from trainshed.cli.terminal import out, table
 from trainshed.model import trainer_contract
+from trainshed.model.codec import encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 
 
@@ -25,8 +25,7 @@ def print_plan(plan: LaunchPlan) -> None:
 
 def plan_json(plan: LaunchPlan) -> dict[str, Any]:
     """The whole plan, environments included."""
-    found = asdict(plan)
-    found["replicas"] = [{**asdict(r), "role": r.role.value} for r in plan.replicas]
+    found: dict[str, Any] = encode(plan)
     return found
 
 

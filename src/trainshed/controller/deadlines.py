@@ -7,19 +7,17 @@ ended, and what it has done within its time must not be taken from it.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from trainshed.controller.applying import apply_all
 from trainshed.controller.leases import Leases
+from trainshed.controller.steps import apply_all
 from trainshed.engines.base import Engine
 from trainshed.lifecycle.deadlines import overdue
+from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase
 from trainshed.store.decisions import ending_step
 from trainshed.store.records import Due, JobRecord, NewEvent, Step
-
-#: google.rpc.Code.
-DEADLINE_EXCEEDED = 4
 
 _AT_ONCE = 500
 
@@ -77,7 +75,7 @@ class Deadlines:
             due.version,
             due.state,
             JobError(code=DEADLINE_EXCEEDED, message=message),
-            told=(NewEvent(kind="TIMEOUT", message=message, data={"severity": "WARNING"}),),
+            events=(NewEvent(kind="TIMEOUT", message=message, data={"severity": "WARNING"}),),
             stop=order,
             server=server,
         )

@@ -1,25 +1,24 @@
-"""Replicas that hang: told once in their job's story, and ended where that is wished (R11).
+"""Replicas that hang: reported once in their job's story, and ended if that is set (R11).
 
-A hang is told once for each replica of an attempt, whichever server sees it: the story itself says
-what was told.  By default nothing else is done, since a long evaluation may look like a hang.
+A hang is reported once for each replica of an attempt, whichever server sees it: the story itself
+says what was reported.  By default nothing else is done: a long evaluation may look like a hang.
 """
 
 from dataclasses import dataclass, field
 
-from trainshed.controller import orders, words
-from trainshed.controller.applying import events_of_attempt
-from trainshed.controller.verdicts import Terms, Verdict
+from trainshed.controller import story
+from trainshed.controller.steps import events_of_attempt
+from trainshed.lifecycle.outcome import AttemptFacts, Judgement, restart_ordered
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import Jobs
-from trainshed.store.records import Active
 
 
 @dataclass(slots=True)
 class _Known:
-    told: set[str]
+    reported: set[str]
     """Replicas whose hang stands in the story."""
     hung: set[str] = field(default_factory=set)
     denied: bool = False
@@ -37,18 +36,18 @@ class Hangs:
         self._known: dict[AttemptKey, _Known] = {}
 
     def look(self, seen: Observation) -> None:
-        """Tell what is new: who hangs, who goes on.  Cheap where nothing hangs or hung."""
+        """Report what is new: who hangs, who goes on.  Cheap if nothing hangs or hung."""
         known = self._known.get(seen.key)
         if known is None:
             if not seen.hung:
                 return
-            known = self._known[seen.key] = _Known(self._told(seen.key))
+            known = self._known[seen.key] = _Known(self._reported(seen.key))
         now = {hang.task_name: hang for hang in seen.hung}
-        for task_name in sorted(now.keys() - known.hung - known.told):
-            self._store.add_event(seen.key.uid, words.hung(now[task_name]))
-            known.told.add(task_name)
+        for task_name in sorted(now.keys() - known.hung - known.reported):
+            self._store.add_event(seen.key.uid, story.hung(now[task_name]))
+            known.reported.add(task_name)
         for task_name in sorted(known.hung - now.keys()):
-            self._store.add_event(seen.key.uid, words.recovered(task_name))
+            self._store.add_event(seen.key.uid, story.recovered(task_name))
         known.hung = set(now)
 
     def matters(self, state: JobState, seen: Observation) -> bool:
@@ -59,7 +58,7 @@ class Hangs:
         is_running = state is JobState.RUNNING and seen.phase is Phase.READY
         return is_running and not (known and known.denied)
 
-    def verdict(self, active: Active, seen: Observation, terms: Terms) -> Verdict | None:
+    def judge(self, seen: Observation, facts: AttemptFacts) -> Judgement | None:
         """The order to end a hung attempt; None where its budget has nothing left.
 
         It counts as a fault of the machines: a collective that never completes has mostly lost a
@@ -69,9 +68,9 @@ class Hangs:
         order = StopOrder(
             grace_s=self._grace_s,
             reason=StopReason.HANG,
-            message=words.hung(first).message,
+            message=story.hung(first).message,
         )
-        found = orders.restart(active, order, Cause.INFRA, terms)
+        found = restart_ordered(order, Cause.INFRA, facts)
         if found is None and seen.key in self._known:
             self._known[seen.key].denied = True
         return found
@@ -80,7 +79,7 @@ class Hangs:
         """The attempt is over."""
         self._known.pop(key, None)
 
-    def _told(self, key: AttemptKey) -> set[str]:
-        """The replicas of an attempt whose hang was told before, maybe by another server."""
-        told = events_of_attempt(self._store, key.uid, key.attempt)
-        return {str(event.data.get("task_name")) for event in told if event.kind == words.HUNG}
+    def _reported(self, key: AttemptKey) -> set[str]:
+        """The replicas of an attempt whose hang was reported before, maybe by another server."""
+        events = events_of_attempt(self._store, key.uid, key.attempt)
+        return {str(event.data.get("task_name")) for event in events if event.kind == story.HUNG}

@@ -11,11 +11,12 @@ that have had theirs.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from trainshed.controller import orders, words
-from trainshed.controller.applying import apply_all, events_of_attempt
+from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.verdicts import Terms, step_of
+from trainshed.controller.steps import apply_all, events_of_attempt, step_of
+from trainshed.lifecycle.events import Command
+from trainshed.lifecycle.outcome import AttemptFacts, last_stop, restart_ordered
 from trainshed.model.resources import NodeState
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
@@ -100,7 +101,7 @@ class Maintenance:
             self._settled[attempt] = self._given_s(record)
             if not self._had(attempt, node):
                 del self._settled[attempt]  # until the shorter one stands in its story
-                yield orders.sooner(record, self._order(node), server)
+                yield _sooner(record, self._order(node), server)
 
     def _had(self, attempt: _Attempt, node: NodeOrder) -> bool:
         """Whether an attempt is known to end, and no later than the node's order says."""
@@ -110,8 +111,8 @@ class Maintenance:
         """The shortest notice that the newest attempt was given; a cancel leaves less."""
         if record.job.status.state is not JobState.RESTARTING:
             return 0.0
-        told = events_of_attempt(self._store, record.uid, record.attempt)
-        given = (e.data.get("notice_s") for e in told if e.kind == words.RESTART_ORDERED)
+        events = events_of_attempt(self._store, record.uid, record.attempt)
+        given = (e.data.get("notice_s") for e in events if e.kind == story.RESTART_ORDERED)
         return min((s for s in given if isinstance(s, int | float)), default=_NEVER)
 
     def _order(self, node: NodeOrder) -> StopOrder:
@@ -122,7 +123,12 @@ class Maintenance:
         )
 
     def _step(self, record: JobRecord, order: StopOrder, server: str) -> Step:
-        terms = Terms(scheduling=record.job.spec.scheduling, budgets=self._budgets)
+        facts = AttemptFacts(
+            attempt=record.attempt,
+            used=record.restarts,
+            scheduling=record.job.spec.scheduling,
+            budgets=self._budgets,
+        )
         active = Active(
             uid=record.uid,
             state=record.job.status.state,
@@ -130,12 +136,30 @@ class Maintenance:
             attempt=record.attempt,
             restarts=record.restarts,
         )
-        verdict = orders.restart(active, order, Cause.MAINTENANCE, terms)
-        verdict = verdict or orders.last_stop(order, Cause.MAINTENANCE, terms)
-        return step_of(active, verdict, server)
+        found = restart_ordered(order, Cause.MAINTENANCE, facts)
+        found = found or last_stop(order, Cause.MAINTENANCE, facts)
+        return step_of(active, found, server)
 
     def _notice_s(self, node: NodeOrder) -> float:
         return self._grace_s if node.notice_s is None else node.notice_s
+
+
+def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
+    """A shorter notice for an attempt that was given one: it was counted and stays RESTARTING.
+
+    The job's pending error stands in its row, and is written again to stay there.
+    """
+    pending = record.job.status.error
+    return Step(
+        uid=record.uid,
+        version=record.version,
+        state=JobState.RESTARTING,
+        error=pending,
+        events=(story.stopping(order, pending),),
+        commands=(Command.STOP,),
+        stop=order,
+        server=server,
+    )
 
 
 def _orders_of(held: Holding, found: Mapping[str, NodeOrder]) -> Sequence[NodeOrder]:

@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainshed.controller.applying import apply_all, log_with_story, planned_gain
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.verdicts import Terms, judge, matters, needs_terms, step_of
+from trainshed.controller.steps import apply_all, log_with_story, planned_gain, step_of
 from trainshed.engines.base import Engine
+from trainshed.lifecycle.outcome import AttemptFacts, judge, matters, needs_facts
 from trainshed.model.attempt import AttemptKey, Observation, Phase
+from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase, StoreFault
@@ -27,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 #: Unconfirmed commands read at once; more than these are launched later, and observed later.
 COMMANDS_MAX = 100_000
+_NO_FACTS = AttemptFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +157,24 @@ class Observer:
         if active.state is JobState.RUNNING:
             self._hangs.look(seen)
         if matters(active.state, seen):
-            terms = self._terms(active.uid) if needs_terms(active.state, seen) else Terms()
-            if seen.reduction is not None:
-                terms = replace(terms, planned_gain=planned_gain(self._store, active.uid))
-            verdict = judge(active, seen, terms)
-            return step_of(active, verdict, server, seen=seen, held=self._holdings.of(seen.key))
+            facts = self._facts(active) if needs_facts(active.state, seen) else _NO_FACTS
+            gain = None if seen.reduction is None else planned_gain(self._store, active.uid)
+            found = judge(active.state, seen, facts)
+            held = self._holdings.of(seen.key)
+            return step_of(active, found, server, seen=seen, held=held, planned_gain=gain)
         if self._hangs.matters(active.state, seen):
-            order = self._hangs.verdict(active, seen, self._terms(active.uid))
+            order = self._hangs.judge(seen, self._facts(active))
             return step_of(active, order, server) if order else None
         return None
 
-    def _terms(self, uid: int) -> Terms:
-        record = self._store.job_by_uid(uid)
-        if record is None:
-            return Terms(budgets=self._budgets)
-        return Terms(
-            scheduling=record.job.spec.scheduling,
+    def _facts(self, active: Active) -> AttemptFacts:
+        record = self._store.job_by_uid(active.uid)
+        return AttemptFacts(
+            attempt=active.attempt,
+            used=active.restarts,
+            scheduling=record.job.spec.scheduling if record else Scheduling(),
             budgets=self._budgets,
-            doom=record.job.status.error,
+            pending_error=record.job.status.error if record else None,
         )
 
     def _write(self, judged: Sequence[_Judged]) -> Sequence[_Judged]:

@@ -7,23 +7,23 @@ engines promise to bear.  A LAUNCH that a STOP already follows is not performed 
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeGuard
 
-from trainshed.controller import replicas, words
-from trainshed.controller.applying import log_not_taken, log_with_story
+from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.verdicts import (
+from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
+from trainshed.engines.base import Engine
+from trainshed.lifecycle.events import Command
+from trainshed.lifecycle.outcome import (
     FAILED_PRECONDITION,
     INTERNAL,
     INVALID_ARGUMENT,
-    Verdict,
+    Judgement,
     gave_up,
 )
-from trainshed.engines.base import Engine
-from trainshed.lifecycle import decide
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault, Fault
 from trainshed.model.launch_plan import LaunchPlan
@@ -32,8 +32,7 @@ from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase, StoreFault
-from trainshed.store.decisions import commands_of
-from trainshed.store.records import CommandKind, Holding, JobRecord, Step, StoredCommand
+from trainshed.store.records import Active, Holding, JobRecord, StoredCommand
 
 _LOG = logging.getLogger(__name__)
 
@@ -160,7 +159,7 @@ class Performer:
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
         """The newest order: what was asked before it was asked of a job in an earlier state."""
-        newest = [command for command in commands if command.kind is CommandKind.STOP][-1]
+        newest = [command for command in commands if command.kind is Command.STOP][-1]
         if newest.stop is not None:
             return newest.stop
         if key.uid in self._cancelled:
@@ -198,27 +197,21 @@ class Performer:
 
     def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
         """Fail the job: nothing of the attempt was started.  False where its row has changed."""
-        verdict = _verdict(error)
-        before = record.job.status.state
-        decision = decide(before, verdict.event)
-        step = Step(
+        active = Active(
             uid=record.uid,
+            state=record.job.status.state,
             version=record.version,
-            state=decision.state,
-            error=verdict.error,
-            events=verdict.story,
-            commands=commands_of(before, decision),
-            replicas=replicas.ended(held, None),
-            server=server,
+            attempt=record.attempt,
         )
-        return self._store.apply([step])[0]
+        step = step_of(active, _judgement(error), server)
+        return self._store.apply([replace(step, replicas=ended_rows(held, None))])[0]
 
     def _later(self, key: AttemptKey, error: Exception) -> bool:
         tries = self._delays[key].tries + 1 if key in self._delays else 1
         pause = min(_BACKOFF_S_MAX, 2.0**tries / 4)
         if tries == 1:
             log_not_taken(self._store, key.uid, error)
-            self._store.add_event(key.uid, words.not_taken(error))
+            self._store.add_event(key.uid, story.not_taken(error))
         self._delays[key] = _Delay(tries, self._monotonic() + pause)
         return False
 
@@ -232,7 +225,7 @@ class _CannotCompose(Exception):
     """Composing has failed again and again; our mistake, and the job must not wait for ever."""
 
 
-def _verdict(error: Exception) -> Verdict:
+def _judgement(error: Exception) -> Judgement:
     if isinstance(error, _CannotCompose):
         return gave_up(f"The job could not be prepared: {error}", INTERNAL)
     code = INVALID_ARGUMENT if isinstance(error, Fault) else FAILED_PRECONDITION
@@ -247,4 +240,4 @@ def _by_key(commands: Sequence[StoredCommand]) -> _ByKey:
 
 
 def _stops(commands: Sequence[StoredCommand]) -> bool:
-    return any(command.kind is CommandKind.STOP for command in commands)
+    return any(command.kind is Command.STOP for command in commands)

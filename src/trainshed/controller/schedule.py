@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
-from trainshed.controller import replicas, words
-from trainshed.controller.applying import apply_all
+from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.pace import Pace
+from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.lifecycle import decide
+from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import Placed
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import Node, NodeState, Seat
@@ -23,7 +24,6 @@ from trainshed.model.status import JobState
 from trainshed.placement.plan import Planner
 from trainshed.placement.request import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.store.base import StoreBase
-from trainshed.store.decisions import commands_of
 from trainshed.store.records import Holding, Step, Waiting
 
 NODES_EVERY_S: Final = 1.0
@@ -214,10 +214,10 @@ def _step(job: Waiting, seats: Sequence[Seat], owner: str, server: str) -> Step:
         uid=job.uid,
         version=job.version,
         state=decision.state,
-        events=(words.placed(seats), words.PREPARING),
+        events=(story.placed(seats), story.PREPARING),
         commands=commands_of(JobState.QUEUED, decision),
         seats=tuple(seats),
-        replicas=replicas.placed(job.kind, seats),
+        replicas=placed_rows(job.kind, seats),
         owner=owner,
         server=server,
     )

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.controller.applying import log_with_story
 from trainshed.controller.leases import Leases
+from trainshed.controller.steps import log_with_story
 from trainshed.controller.study_reports import Collected, Reports
 from trainshed.engines.base import Engine
 from trainshed.model.status import JobError, JobState

@@ -72,6 +72,6 @@ EVENTS: tuple[type[Event], ...] = (
 class Command(enum.Enum):
     """What the rim is asked to do.  Every command is safe to repeat."""
 
-    LAUNCH = "launch"
-    STOP = "stop"
+    LAUNCH = "LAUNCH"
+    STOP = "STOP"
     """End every process of the attempt, then release its place."""

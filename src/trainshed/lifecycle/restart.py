@@ -1,10 +1,19 @@
-"""Whether a job whose attempt has not done its work may try once more."""
+"""Whether a job whose attempt has not done its work may try once more (R11, R20, DESIGN 5.11)."""
 
-from trainshed.lifecycle.budgets import budget_of
 from trainshed.lifecycle.events import GaveUp, RestartGranted
 from trainshed.lifecycle.exit_codes import ExitClass, class_of
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
+
+
+def budget_of(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> int | None:
+    """How many restarts a job has for a cause; no limit if None.
+
+    ``disableRetries`` takes all of them: the job says that it must not be run twice
+    (contracts/vertex-sdk.md 8).  ``restartJobOnWorkerRestart`` and ``resilientToWorkerRestart``
+    take and give nothing: every restart here is one of the whole job, which is what they ask for.
+    """
+    return 0 if scheduling.disable_retries else budgets.of(cause)
 
 
 def may_restart(cause: Cause, used: Restarts, scheduling: Scheduling, budgets: Budgets) -> bool:
@@ -13,13 +22,19 @@ def may_restart(cause: Cause, used: Restarts, scheduling: Scheduling, budgets: B
     return budget is None or used.of(cause) < budget
 
 
-def after_loss(
-    attempt: int, why: str, used: Restarts, scheduling: Scheduling, budgets: Budgets
+def after_loss(  # noqa: PLR0913 - a cause with a default
+    attempt: int,
+    why: str,
+    used: Restarts,
+    scheduling: Scheduling,
+    budgets: Budgets,
+    *,
+    cause: Cause = Cause.INFRA,
 ) -> RestartGranted | GaveUp:
     """What a proven loss of an attempt means; ``why`` is a sentence without its full stop."""
-    if may_restart(Cause.INFRA, used, scheduling, budgets):
+    if may_restart(cause, used, scheduling, budgets):
         return RestartGranted()
-    return GaveUp(message=f"{lost(attempt, why)}, and {spent(Cause.INFRA, scheduling, budgets)}.")
+    return GaveUp(message=f"{lost(attempt, why)}, and {spent(cause, scheduling, budgets)}.")
 
 
 def after_failure(

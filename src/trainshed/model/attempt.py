@@ -138,6 +138,18 @@ class Observation(NamedTuple):
     """When this was so, in seconds since 1970; None: now."""
 
 
+class MetricsPlan(NamedTuple):
+    """Where a trial's program reports its metrics, and under which names (R19).
+
+    ``files`` are metric files of cloudml-hypertune (contracts/vertex-sdk.md 10.1); ``summaries``
+    are folders in which TensorFlow writes event files (AI Platform's older way).
+    """
+
+    files: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
+
+
 class Report(NamedTuple):
     """One value of one metric, as a program has reported it; NaN and infinity included."""
 

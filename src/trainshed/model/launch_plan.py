@@ -7,6 +7,7 @@ how the engine works: a replica is a command, its environment and the devices it
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trainshed.model.attempt import MetricsPlan
 from trainshed.model.roles import Role
 
 
@@ -73,19 +74,6 @@ class ContainerPlan:
     image: str
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsPlan:
-    """Where a trial's program reports its metrics, and under which names (R19).
-
-    ``files`` are metric files of cloudml-hypertune (contracts/vertex-sdk.md 10.1); ``summaries``
-    are folders in which TensorFlow writes event files (AI Platform's older way).
-    """
-
-    files: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    summaries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ from trainshed.launch.variables import (
     AIP_TENSORBOARD_LOG_DIR,
     CLOUD_ML_HP_METRIC_FILE,
 )
-from trainshed.model.attempt import AttemptKey
+from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.model.launch_plan import Environment, LaunchPlan, MetricsPlan, ReplicaPlan
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.images import Images, StandIn

@@ -11,8 +11,8 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from trainshed.model.codec import decode, encode
 from trainshed.model.stored_objects import Attributes, Checksums
 from trainshed.storage.object_names import digest
 
@@ -69,8 +69,8 @@ class Notes:
     def read(self, name: str) -> Note | None:
         """The note that was written last, whatever has become of the file."""
         try:
-            return _note(json.loads(self._path(name).read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return decode(Note, json.loads(self._path(name).read_bytes()))
+        except (OSError, ValueError):
             return None  # none, or one that a crash of the machine has left half written
 
     def write(self, note: Note) -> None:
@@ -78,7 +78,7 @@ class Notes:
         path = self._path(note.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         half = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-        half.write_text(json.dumps(dataclasses.asdict(note)), encoding="ascii")
+        half.write_text(json.dumps(encode(note)), encoding="ascii")
         half.replace(path)
 
     def drop(self, name: str) -> None:
@@ -88,14 +88,3 @@ class Notes:
     def _path(self, name: str) -> Path:
         key = digest(name)
         return self.folder / key[:2] / f"{key}.json"
-
-
-def _note(document: dict[str, Any]) -> Note:
-    return Note(
-        **document
-        | {
-            "fingerprint": Fingerprint(**document["fingerprint"]),
-            "attributes": Attributes(**document["attributes"]),
-            "checksums": Checksums(**document["checksums"]),
-        }
-    )

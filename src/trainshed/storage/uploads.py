@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trainshed.model.codec import decode, encode
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
 from trainshed.storage.object_files import exclusive
 from trainshed.storage.object_hashes import HashMismatch, check, checksums_of
@@ -81,14 +82,7 @@ class Uploads:
             document = json.loads((self._folder(upload) / "session.json").read_bytes())
         except FileNotFoundError:
             raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
-        return Session(
-            **document
-            | {
-                "attributes": Attributes(**document["attributes"]),
-                "checksums": Checksums(**document["checksums"]),
-                "conditions": Conditions(**document["conditions"]),
-            }
-        )
+        return decode(Session, document)
 
     def received(self, upload: str) -> int:
         """How many bytes are there for good.  Raises NoSuchUpload."""
@@ -175,7 +169,7 @@ class Uploads:
 
 def _write(folder: Path, session: Session) -> None:
     half = folder / "session.half"
-    half.write_text(json.dumps(dataclasses.asdict(session)), encoding="ascii")
+    half.write_text(json.dumps(encode(session)), encoding="ascii")
     half.replace(folder / "session.json")
 
 

@@ -1,13 +1,13 @@
-"""From the lifecycle's decisions to steps: the API cancels jobs, and so does the controller."""
+"""The step that ends a job: the API cancels jobs, and so does the controller."""
 
 from typing import Final
 
 from trainshed.lifecycle import decide
-from trainshed.lifecycle.decide import Decision
+from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import CancelRequested
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder
-from trainshed.store.records import CommandKind, JobRecord, NewEvent, Step
+from trainshed.store.records import JobRecord, NewEvent, Step
 
 #: Without a code the SDK takes a cancelled pipeline for a good one (contracts/vertex-sdk.md 1.7).
 CANCELLED: Final = JobError(code=1, message="The job was cancelled.")
@@ -30,13 +30,13 @@ def ending_step(  # noqa: PLR0913 - what the end of a job consists of
     state: JobState,
     error: JobError,
     *,
-    told: tuple[NewEvent, ...] = (),
+    events: tuple[NewEvent, ...] = (),
     stop: StopOrder | None = None,
     server: str | None = None,
 ) -> Step | None:
     """The end of a job in this state because of ``error``, which it keeps; None if it ends already.
 
-    ``told`` comes before the story's own words.
+    ``events`` come before its own.
     """
     decision = decide(state, CancelRequested())
     if decision.state is state:
@@ -47,21 +47,8 @@ def ending_step(  # noqa: PLR0913 - what the end of a job consists of
         version=version,
         state=decision.state,
         error=error,
-        events=(*told, _CANCELLED_EVENT if at_once else _CANCELLING_EVENT),
+        events=(*events, _CANCELLED_EVENT if at_once else _CANCELLING_EVENT),
         commands=commands_of(state, decision),
         stop=stop,
         server=server,
-    )
-
-
-def commands_of(before: JobState, decision: Decision) -> tuple[CommandKind, ...]:
-    """A decision's commands as the store keeps them.
-
-    A job that waits has no attempt to stop: it never had one, or its last one was proven gone and
-    was told to stop when the job came back.
-    """
-    return tuple(
-        CommandKind[command.name]
-        for command in decision.commands
-        if before is not JobState.QUEUED or command.name != CommandKind.STOP.name
     )

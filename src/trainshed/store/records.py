@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
 from trainshed.model.resources import JobDemand, Seat
@@ -144,13 +145,6 @@ class StoredEvent:
     data: Mapping[str, object]
 
 
-class CommandKind(enum.Enum):
-    """What an engine is to be asked; performed after the commit, safe to repeat."""
-
-    LAUNCH = "LAUNCH"
-    STOP = "STOP"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCommand:
     """A command that has not been confirmed yet, in the order in which it was given."""
@@ -158,7 +152,7 @@ class StoredCommand:
     seq: int
     uid: int
     attempt: int
-    kind: CommandKind
+    kind: Command
     stop: StopOrder | None = None
     """With a STOP: how; None is the server's own way."""
 
@@ -191,7 +185,7 @@ class Step:
     state: JobState
     error: JobError | None = None
     events: tuple[NewEvent, ...] = ()
-    commands: tuple[CommandKind, ...] = ()
+    commands: tuple[Command, ...] = ()
     seats: tuple[Seat, ...] = ()
     replicas: tuple[ReplicaRow, ...] | None = None
     owner: str | None = None
@@ -234,7 +228,6 @@ class Due:
 __all__ = [
     "ML_KINDS",
     "Active",
-    "CommandKind",
     "Due",
     "Holding",
     "JobQuery",

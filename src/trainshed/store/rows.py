@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import Row, Select, select
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.resources import JobDemand
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobState, JobStatus
@@ -12,7 +13,6 @@ from trainshed.store import codec
 from trainshed.store.names import etag
 from trainshed.store.records import (
     ML_KINDS,
-    CommandKind,
     Holding,
     JobRecord,
     Kind,
@@ -146,7 +146,7 @@ def command(row: Row[Any]) -> StoredCommand:
         seq=row.seq,
         uid=row.uid,
         attempt=row.attempt,
-        kind=CommandKind(row.kind),
+        kind=Command(row.kind),
         stop=codec.STOP.decode(row.stop) if row.stop else None,
     )
 

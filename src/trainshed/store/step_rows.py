@@ -6,18 +6,19 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Integer, Row, delete, select, tuple_
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.store import codec
 from trainshed.store.bulk import add_rows, given
-from trainshed.store.records import CommandKind, ReplicaRow, Step
+from trainshed.store.records import ReplicaRow, Step
 from trainshed.store.story import event_rows
 from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, REPLICAS
 from trainshed.store.writer import Transaction
 
 _GONE = given("gone", uid=BigInteger, attempt=Integer)
 DROP_LAUNCHES = delete(COMMANDS).where(
-    COMMANDS.c.uid.in_(select(_GONE.c.uid)), COMMANDS.c.kind == CommandKind.LAUNCH.value
+    COMMANDS.c.uid.in_(select(_GONE.c.uid)), COMMANDS.c.kind == Command.LAUNCH.value
 )
 DROP_REPLICAS = delete(REPLICAS).where(
     tuple_(REPLICAS.c.uid, REPLICAS.c.attempt).in_(select(_GONE.c.uid, _GONE.c.attempt))
@@ -75,7 +76,7 @@ class Additions:
 
     def _drop_launches(self, uid: int) -> None:
         self.drop_launches.append((uid, None))
-        launch = CommandKind.LAUNCH.value
+        launch = Command.LAUNCH.value
         self.commands = [c for c in self.commands if c["uid"] != uid or c["kind"] != launch]
 
     def _drop_replicas(self, uid: int, attempt: int) -> None:
@@ -89,8 +90,8 @@ def opens_attempt(step: Step) -> bool:
     return step.state is JobState.PREPARING and bool(step.seats)
 
 
-def _command_row(step: Step, attempt: int, kind: CommandKind) -> dict[str, Any]:
-    order = step.stop if kind is CommandKind.STOP else None
+def _command_row(step: Step, attempt: int, kind: Command) -> dict[str, Any]:
+    order = step.stop if kind is Command.STOP else None
     stop = None if order is None else codec.STOP.encode(order)
     return {"uid": step.uid, "attempt": attempt, "kind": kind.value, "stop": stop}
 

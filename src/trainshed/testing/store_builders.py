@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.job import JobSpec
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase
-from trainshed.store.records import CommandKind, JobRecord, Kind, NewEvent, NewJob, Step
+from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, Step
 
 NS_PER_S: Final = 1_000_000_000
 #: 2026-11-21T00:00:00Z
@@ -99,7 +100,7 @@ def place(store: StoreBase, uid: int, owner: str = SERVER) -> JobRecord:
         seats=SEATS,
         owner=owner,
         events=(PLACED,),
-        commands=(CommandKind.LAUNCH,),
+        commands=(Command.LAUNCH,),
     )
 
 

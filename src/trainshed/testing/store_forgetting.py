@@ -5,10 +5,11 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreBase
-from trainshed.store.records import CommandKind, JobQuery, Kind, NewEvent, Step
+from trainshed.store.records import JobQuery, Kind, NewEvent, Step
 from trainshed.testing.store_builders import (
     NS_PER_S,
     PROJECT,
@@ -101,7 +102,7 @@ class ForgettingContract:
     ) -> None:
         uid = add(store).uid
         place(store, uid)
-        go(store, uid, JobState.FAILED, commands=(CommandKind.STOP,))
+        go(store, uid, JobState.FAILED, commands=(Command.STOP,))
         clock.forward(1)
         assert _expired(store, clock) == []
         store.forget([uid])

@@ -3,10 +3,11 @@
 
 from datetime import timedelta
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.status import FINAL, JobError, JobState
 from trainshed.store.base import StoreBase
-from trainshed.store.records import CommandKind, NewEvent, ReplicaRow, Step
+from trainshed.store.records import NewEvent, ReplicaRow, Step
 from trainshed.testing.store_builders import (
     LEASE_S,
     PLACED,
@@ -20,7 +21,7 @@ from trainshed.testing.store_builders import (
     read,
 )
 
-LAUNCH, STOP = CommandKind.LAUNCH, CommandKind.STOP
+LAUNCH, STOP = Command.LAUNCH, Command.STOP
 WHY = Explanation(
     reason=Reason.CAPACITY,
     message="the nodes are in use",

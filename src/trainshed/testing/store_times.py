@@ -1,14 +1,15 @@
 """The store's contract: how long jobs run and wait, how they are stopped and restarted."""
 # ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
+from trainshed.lifecycle.events import Command
 from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreBase
-from trainshed.store.records import CommandKind, JobQuery, Kind
+from trainshed.store.records import JobQuery, Kind
 from trainshed.testing.store_builders import PROJECT, SERVER, HandClock, add, go, place, read
 
-STOP = CommandKind.STOP
+STOP = Command.STOP
 S = JobState
 
 

@@ -1,7 +1,7 @@
 """The local engine of a server: one supervisor an attempt, found again by its folder.
 
 Nothing that the server must not lose is in its memory: an attempt is its folder under ``jobs``
-(errand, lock, order to stop, records, log), so a restarted server, or a second one on the same
+(plan, lock, order to stop, records, log), so a restarted server, or a second one on the same
 folder, sees the same.
 """
 
@@ -21,12 +21,11 @@ from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import Attempt
-from trainshed.engines.local.attempts.errands import GRACE_S
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.measured import measured
-from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.spawn import replica_base_env
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.attempts.sweep import Sweeper
@@ -35,8 +34,8 @@ from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.news import News
 from trainshed.engines.local.processes.ports import free_runs
-from trainshed.engines.local.supervise.errand import Hang
 from trainshed.engines.local.supervise.leftovers import marked
+from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
@@ -94,7 +93,7 @@ class LocalEngine:
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
         self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
-        self._hang = Hang(after_s=hang_s, stacks=hang_stacks)
+        self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
@@ -228,7 +227,7 @@ class LocalEngine:
     def _begin(
         self, key: AttemptKey, attempt: Attempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
-        preparation = Errand(
+        preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,
             cache_dir=str(self._cache_dir) if self._cache_dir else None,
             uses_gpus=not emulates,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainshed.engines.base import OutputSink
-from trainshed.engines.local import verdict
 from trainshed.engines.local.attendant import Attendant
 from trainshed.engines.local.delivery import Delivery
 from trainshed.engines.local.devices import gpus, nvml
@@ -21,10 +20,11 @@ from trainshed.engines.local.interrupts import Interrupted, Interrupts, listenin
 from trainshed.engines.local.messages import Exited, Finished, Started, StartFailed
 from trainshed.engines.local.processes import replica_env
 from trainshed.engines.local.supervisor import Command
-from trainshed.engines.local.verdict import Verdict
+from trainshed.model import success as verdict
 from trainshed.model.attempt import Outcome, ReplicaExit
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.success import JobEnd as Verdict
 
 
 def run(  # noqa: PLR0913 - what differs between machines and tests, each with its default
@@ -87,7 +87,7 @@ class _Conductor:
         self._attendant = attendant
         self._grace_s = grace_s
         self._settle_s = (
-            settle_s if verdict.may_end_together(r.role.value for r in plan.replicas) else 0.0
+            settle_s if verdict.may_end_together(r.role for r in plan.replicas) else 0.0
         )
         self._exits: dict[int, ReplicaExit] = {}
         self._verdict: Verdict | None = None
@@ -144,13 +144,15 @@ class _Conductor:
     def _press(self, gang: Gang) -> None:
         """Come to a verdict when there is one, and stop the others when it is time."""
         if self._verdict is None:
-            self._verdict = verdict.judge(self._plan.primary.task_name, tuple(self._exits.values()))
+            self._verdict = verdict.job_end(
+                self._plan.primary.task_name, tuple(self._exits.values())
+            )
             if self._verdict is None and self._delivery.broken is not None:
                 self._verdict = verdict.output_gone(self._delivery.broken)
             settle_s = 0.0 if self._verdict is None or self._verdict.exit_code else self._settle_s
             self._stop_at = time.monotonic() + settle_s
         all_ended = all(
-            index in self._exits or not verdict.ends_by_itself(replica.role.value)
+            index in self._exits or not verdict.ends_by_itself(replica.role)
             for index, replica in enumerate(self._plan.replicas)
         )
         if self._verdict is not None and (all_ended or time.monotonic() >= self._stop_at):

@@ -12,7 +12,7 @@ from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts import observe as telling
 from trainshed.engines.local.attempts import reduction as reduced
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known, decided_outcome, outcome_of
+from trainshed.engines.local.attempts.known import Known, decided_outcome
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
@@ -93,11 +93,11 @@ class Attempt:
             why = self._last_words("its supervisor never began")
             return telling.lost(self.key, self.known, why)
         if order is not None:
-            return telling.ended(self.key, self.known, outcome_of(STOPPED_EARLY))
-        errand = Path(self.folder.errand)
-        if not errand.exists():
+            return telling.ended(self.key, self.known, STOPPED_EARLY)
+        plan = Path(self.folder.plan)
+        if not plan.exists():
             return Observation(key=self.key, phase=Phase.UNKNOWN)
-        is_given_up = self.was_ours or time.time() - errand.stat().st_mtime >= BEGIN_S_MAX
+        is_given_up = self.was_ours or time.time() - plan.stat().st_mtime >= BEGIN_S_MAX
         if is_given_up:
             # one that is only late may not begin from now on (DESIGN 5.6); the next look says so
             self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))

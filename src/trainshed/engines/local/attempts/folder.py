@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.processes.identity import Identity
+from trainshed.model.codec import decode
 from trainshed.model.log_line import LOG_FOLDER
 
 _PRIVATE_FOLDER: Final = 0o700
@@ -61,13 +62,8 @@ class AttemptFolder:
 
     @property
     def plan(self) -> str:
-        """The launch plan, and how this machine performs it."""
+        """What the supervisor and the preparer are to do; an attempt that has it is to begin."""
         return self._at("plan.json")
-
-    @property
-    def errand(self) -> str:
-        """What the supervisor is to do; written last, so that an attempt is to begin with it."""
-        return self._at("errand.json")
 
     @property
     def records(self) -> str:
@@ -188,12 +184,12 @@ class AttemptFolder:
             return None
 
     def stop_order(self) -> Order | None:
-        """The order to stop, if it was given.  Raises OSError, ValueError or TypeError."""
+        """The order to stop, if it was given.  Raises OSError or ValueError."""
         try:
             found = read_json(self.order)
         except FileNotFoundError:
             return None
-        return Order(**found)
+        return decode(Order, found)
 
     def give_order(self, order: Order) -> None:
         """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.
@@ -202,7 +198,7 @@ class AttemptFolder:
         """
         self.make()
         before: Order | None = None
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError):
             before = self.stop_order()
         new = order.after(before)
         if new is not None:

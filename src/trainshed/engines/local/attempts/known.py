@@ -3,21 +3,17 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from trainshed.engines.local.supervise.records import (
     Began,
     Decided,
-    End,
     Ended,
-    Hung,
     Ready,
     Record,
     Recovered,
     decode,
 )
-from trainshed.model.attempt import Hang, Outcome, ReplicaExit
-from trainshed.model.roles import Role
+from trainshed.model.attempt import Hang, Outcome
 
 
 @dataclass(slots=True)
@@ -28,7 +24,7 @@ class Known:
     ready: Ready | None = None
     decided: Decided | None = None
     ended: Ended | None = None
-    hung: dict[str, Hung] = field(default_factory=dict)
+    hung: dict[str, Hang] = field(default_factory=dict)
     """Replicas that hang now, by task name."""
     offset: int = 0
 
@@ -57,7 +53,7 @@ class Known:
     def learn(self, record: Record) -> None:
         """Take one more record."""
         match record:
-            case Hung():
+            case Hang():
                 self.hung[record.task_name] = record
             case Recovered():
                 self.hung.pop(record.task_name, None)
@@ -65,21 +61,6 @@ class Known:
                 setattr(self, type(record).__name__.lower(), record)
 
 
-def outcome_of(end: End) -> Outcome:
-    """The end of an attempt in the words that all engines share."""
-    exits = (ReplicaExit(**_exit_fields(each._asdict())) for each in end.replicas)
-    return Outcome(**{**end._asdict(), "replicas": tuple(exits)})
-
-
 def decided_outcome(decided: Decided) -> Outcome:
-    """The same for one whose supervisor was killed after it had decided."""
-    return Outcome(replicas=(), **decided._asdict())
-
-
-def hangs_of(known: Known) -> tuple[Hang, ...]:
-    """The replicas that hang now."""
-    return tuple(Hang(**hung._asdict()) for hung in known.hung.values())
-
-
-def _exit_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    return {**fields, "role": Role(fields["role"])}
+    """The outcome of an attempt whose supervisor was killed after it had decided."""
+    return Outcome(**decided._asdict())

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import Known, decided_outcome, hangs_of, outcome_of
+from trainshed.engines.local.attempts.known import Known, decided_outcome
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 
@@ -16,9 +16,10 @@ def told(key: AttemptKey, known: Known) -> Observation:
     if known.ended is not None:
         if known.ended.lost:
             return _given_up(key, known, known.ended.fault or "")
-        return ended(key, known, outcome_of(known.ended.outcome), known.ended.fault)
+        return ended(key, known, known.ended.outcome, known.ended.fault)
     phase = Phase.STARTING if known.ready is None else Phase.READY
-    return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hangs_of(known))
+    hung = tuple(known.hung.values())
+    return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hung)
 
 
 def ended(key: AttemptKey, known: Known, outcome: Outcome, fault: str | None = None) -> Observation:
@@ -47,7 +48,7 @@ def ran_s(folder: AttemptFolder) -> float | None:
     """
     signs = (Path(folder.records), *(Path(folder.path) / LOG_FOLDER).glob(SEGMENT_PATTERN))
     try:
-        began_s = Path(folder.errand).stat().st_mtime
+        began_s = Path(folder.plan).stat().st_mtime
         shared = tuple(Path(folder.shared).glob("*"))
         return max(path.stat().st_mtime for path in (*signs, *shared)) - began_s
     except OSError:

@@ -1,29 +1,40 @@
-"""A launch plan as a file: what a preparer is told, whoever started it.
+"""The plan file of an attempt: what its supervisor runs here, and what its preparer reads.
 
-Plain JSON, so that it can be read by people and by the next version; it holds the job's variables
-and is therefore nobody else's to read.
+The one place where a replica of a launch plan becomes a command with its whole environment; the
+engine does it for attempts that need nothing first, their preparer for the others.  The file is
+JSON, for people and for the next release; it holds the job's variables and is private.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.local.attempts.folder import write_json
-from trainshed.model.launch_plan import (
-    ContainerPlan,
-    Environment,
-    LaunchPlan,
-    MetricsPlan,
-    ReplicaPlan,
-)
-from trainshed.model.roles import Role
+from trainshed.engines.local.attempts import reduction as reduced
+from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
+from trainshed.engines.local.containers.handing_over import hand_over
+from trainshed.engines.local.containers.start import Surroundings, replica_start
+from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.processes import replica_env
+from trainshed.engines.local.supervise.limits import Limits
+from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
+from trainshed.model import trainer_contract
+from trainshed.model.attempt import AttemptKey, MetricsPlan
+from trainshed.model.codec import decode, encode
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+
+#: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
+GRACE_S: Final = 10.0
+#: How long workers of an all-reduce job may take to end by themselves after the primary has.
+SETTLE_S: Final = 1.0
+_TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
-    """What is to be done: a plan, and how this machine performs it."""
+class Preparation(NamedTuple):
+    """What a preparer is told: a plan, and how this machine performs it."""
 
     plan: LaunchPlan
     cache_dir: str | None = None
@@ -32,7 +43,7 @@ class Errand:
     """False on an emulating node: the machine's GPUs are not looked at."""
     runtime: Runtime | None = None
     """What runs containers here."""
-    gpu_alias: Mapping[str, str] = field(default_factory=dict)
+    gpu_alias: Mapping[str, str] = {}
     """Which accelerators stand in for others (``model.resources.Node``)."""
     gpu_wait_s: float = 60.0
     """How long devices that others hold are waited for."""
@@ -40,72 +51,154 @@ class Errand:
     """So many devices that exist in name only, in the place of the machine's."""
 
 
-def write(path: str, errand: Errand) -> None:
-    """Write the file whole or not at all.  Raises OSError."""
-    runtime = None if errand.runtime is None else errand.runtime._asdict()
-    write_json(path, {**_fields(errand), "plan": _plan_json(errand.plan), "runtime": runtime})
+def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
+    """Write the file whole or not at all.  Raises OSError.
+
+    Both parts lie in one object: each of its two readers passes over what is not its own.
+    """
+    write_json(path, {**encode(preparation), **encode(spec)})
 
 
-def read(path: str) -> Errand:
-    """Read what ``write`` wrote.  Raises OSError, ValueError, KeyError or TypeError."""
-    with open(path, "rb") as file:  # noqa: PTH123 - folders of attempts are strings
-        found = json.load(file)
-    runtime = found.get("runtime")
-    return Errand(
-        **{
-            **_tuples(found),
-            "plan": _plan(found["plan"]),
-            "runtime": None if runtime is None else Runtime(**runtime),
-        }
+def read(path: str) -> Preparation:
+    """What a preparer is told in a plan file.  Raises OSError or ValueError."""
+    return decode(Preparation, json.loads(Path(path).read_bytes()))
+
+
+class Site(NamedTuple):
+    """Where and for whom replicas are run."""
+
+    key: AttemptKey
+    folder: AttemptFolder
+    env: Mapping[str, str] = os.environ
+    """What a replica's environment begins with."""
+    runtime: Runtime | None = None
+    """What runs containers here."""
+
+
+def replicas_of(
+    site: Site, plan: LaunchPlan, home: Prepared, shares: Sequence[Share]
+) -> tuple[ReplicaSpec, ...]:
+    """Every replica, complete.  Raises EngineFault or OSError for containers."""
+    commands = replica_env.commands(plan, home, shares, site.env)
+    if any(replica.container for replica in plan.replicas):
+        _open_to_containers(site, plan)
+    return tuple(
+        _process(site, plan, replica, tuple(command.argv), command.env)
+        if replica.container is None
+        else _container(site, plan, replica, share)
+        for replica, share, command in zip(plan.replicas, shares, commands, strict=True)
     )
 
 
-def _plan_json(plan: LaunchPlan) -> dict[str, Any]:
+def outlines_of(site: Site, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
+    """The replicas as far as they are known before a preparer has run: names and limits."""
+    return tuple(_process(site, plan, replica, (), {}) for replica in plan.replicas)
+
+
+def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
+    site: Site,
+    plan: LaunchPlan,
+    replicas: Sequence[ReplicaSpec],
+    *,
+    notes: Sequence[str] = (),
+    prepare: Sequence[str] | None = None,
+    hang: HangRule = HangRule(),  # noqa: B008 - a constant
+    grace_s: float = GRACE_S,
+) -> AttemptSpec:
+    """The whole spec of a plan."""
+    return AttemptSpec(
+        uid=site.key.uid,
+        attempt=site.key.attempt,
+        job_id=plan.job_id,
+        grace_s=grace_s,
+        settle_s=SETTLE_S,
+        replicas=tuple(replicas),
+        notes=(*plan.notes, *notes),
+        prepare=None if prepare is None else tuple(prepare),
+        hang=hang,
+        checkpoints=plan.checkpoints if site.key.attempt > 1 else (),
+        metrics=_metrics(plan.metrics),
+    )
+
+
+def _process(
+    site: Site,
+    plan: LaunchPlan,
+    replica: ReplicaPlan,
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+) -> ReplicaSpec:
+    return ReplicaSpec(
+        task_name=replica.task_name,
+        role=replica.role,
+        index=replica.index,
+        argv=argv,
+        env={**env, **_contract(site, plan, replica)},
+        cwd=plan.cwd or site.folder.work,
+        trial=replica.env.get(_TRIAL, ""),
+        limits=Limits(memory_bytes=replica.memory_bytes_max, cpus=replica.cpus_max),
+        hosts=plan.hosts,
+        binds=plan.binds,
+    )
+
+
+def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share) -> ReplicaSpec:
+    around = Surroundings(
+        mark=str(site.key),
+        files=site.folder.containers,
+        work=site.folder.work,
+        replicas=len(plan.replicas),
+        hosts=plan.hosts,
+        binds=plan.binds,
+        shown=(site.folder.shared, *_metric_folders(site, plan)),
+    )
+    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, plan, replica)}
+    start = replica_start(
+        site.runtime,
+        replica,
+        around,
+        env=inside,
+        devices=share.uuids,
+        launcher_env=site.env,
+    )
+    found = _process(site, plan, replica, start.argv, start.env)
+    found = found._replace(env={**start.env, **_mark(site)}, cleanup=start.cleanup)
+    if start.is_process:
+        return found._replace(cwd=site.folder.work)
+    return found._replace(cwd=site.folder.work, limits=Limits(), hosts=(), binds=())
+
+
+def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
+    own = (site.folder.work, site.folder.shared, *_metric_folders(site, plan))
+    for path in own:
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if site.runtime is not None:
+        hand_over((*own, *(here for here, _ in plan.binds)), site.runtime.user)
+
+
+def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:
+    """What there is to watch."""
+    return asked if asked is not None and (asked.files or asked.summaries) else None
+
+
+def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
+    """Where metric files are; what is outside of the attempt is not ours to give away."""
+    files = () if plan.metrics is None else plan.metrics.files
+    folders = dict.fromkeys(str(Path(file).parent) for file in files)
+    return tuple(each for each in folders if each.startswith(f"{site.folder.path}/"))
+
+
+def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
+    """What every replica is told of its attempt (``model.trainer_contract``)."""
     return {
-        **_fields(plan),
-        "replicas": [_replica_json(replica) for replica in plan.replicas],
-        "environment": _fields(plan.environment),
-        "metrics": None if plan.metrics is None else _fields(plan.metrics),
+        **reduced.report_env(plan, replica, site.folder.reduction),
+        **_mark(site),
+        trainer_contract.ATTEMPT: str(site.key.attempt),
+        trainer_contract.TASK: replica.task_name,
+        trainer_contract.NOTICE_FILE: site.folder.notice,
+        trainer_contract.PROGRESS_FILE: site.folder.progress(replica.task_name),
     }
 
 
-def _replica_json(replica: ReplicaPlan) -> dict[str, Any]:
-    container = None if replica.container is None else _fields(replica.container)
-    return {**_fields(replica), "role": replica.role.value, "container": container}
-
-
-def _plan(found: dict[str, Any]) -> LaunchPlan:
-    metrics = found.get("metrics")
-    return LaunchPlan(
-        **{
-            **_tuples(found),
-            "replicas": tuple(_replica(each) for each in found["replicas"]),
-            "environment": Environment(**_tuples(found["environment"])),
-            "metrics": None if metrics is None else MetricsPlan(**_tuples(metrics)),
-        }
-    )
-
-
-def _replica(found: dict[str, Any]) -> ReplicaPlan:
-    container = found.get("container")
-    return ReplicaPlan(
-        **{
-            **_tuples(found),
-            "role": Role(found["role"]),
-            "container": None if container is None else ContainerPlan(**_tuples(container)),
-        }
-    )
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    """The fields of one dataclass, its mappings as plain ones."""
-    found = {each.name: getattr(value, each.name) for each in fields(value)}
-    return {name: dict(v) if hasattr(v, "items") else v for name, v in found.items()}
-
-
-def _tuples(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: _tuple(v) if isinstance(v, list) else v for name, v in found.items()}
-
-
-def _tuple(values: list[Any]) -> tuple[Any, ...]:
-    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
+def _mark(site: Site) -> dict[str, str]:
+    return {trainer_contract.JOB: str(site.key)}

@@ -14,12 +14,11 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from trainshed.engines.local.attempts import errands, plan_file
-from trainshed.engines.local.attempts.errands import Site
+from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.plan_file import Errand
+from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
@@ -27,8 +26,9 @@ from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DevicesHeld, Lease, Lessor
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.prepared import prepared
-from trainshed.engines.local.supervise.errand import encode_replica
+from trainshed.engines.local.supervise.spec import Prepared
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
 
 #: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".
@@ -55,39 +55,35 @@ def main() -> int:
 
 
 def _prepare(folder: AttemptFolder) -> None:
-    errand = plan_file.read(folder.plan)
+    preparation = plan_file.read(folder.plan)
     key = _key(folder)
-    home = prepared(errand.plan.environment, _path(errand.cache_dir), _note)
-    lease = _leased(errand, key, Path(folder.path).parents[1])
-    site = Site(key=key, folder=folder, runtime=errand.runtime)
-    replicas = errands.replicas_of(site, errand.plan, home, lease.shares)
-    answer = {
-        "replicas": [encode_replica(replica) for replica in replicas],
-        "after": device_waiting.command(sys.executable, lease.uuids),
-        "devices": lease.uuids,
-    }
-    _send(answer, lease)
+    home = prepared(preparation.plan.environment, _path(preparation.cache_dir), _note)
+    lease = _leased(preparation, key, Path(folder.path).parents[1])
+    site = Site(key=key, folder=folder, runtime=preparation.runtime)
+    replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
+    after = device_waiting.command(sys.executable, lease.uuids)
+    _send(Prepared(replicas, after, lease.uuids), lease)
 
 
-def _leased(errand: Errand, key: AttemptKey, root: Path) -> Lease:
-    replicas = errand.plan.replicas
-    if not errand.uses_gpus:
+def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
+    replicas = preparation.plan.replicas
+    if not preparation.uses_gpus:
         return Lease(shares=(Share(),) * len(replicas), locks=())
-    with finding.looking(errand.fake_gpus) as look:
+    with finding.looking(preparation.fake_gpus) as look:
         lessor = Lessor(
             look=look,
             # the supervisor has started this process, and holds the devices from now on
             holder=Holder(os.getppid(), f"attempt {key}", str(root)),
             note=_note,
-            aliases=errand.gpu_alias,
+            aliases=preparation.gpu_alias,
             lock_dir=device_locks.shared_directory(),
         )
-        return lessor.lease(replicas, errand.gpu_wait_s)
+        return lessor.lease(replicas, preparation.gpu_wait_s)
 
 
-def _send(answer: dict[str, Any], lease: Lease) -> None:
+def _send(answer: Prepared, lease: Lease) -> None:
     """A message of any length; the descriptors come with its first byte."""
-    data = json.dumps(answer).encode()
+    data = json.dumps(encode(answer)).encode()
     with socket.socket(fileno=CHANNEL) as channel:
         locks = [lock.fileno() for lock in lease.locks]
         socket.send_fds(channel, [data[:1]], locks)

@@ -1,6 +1,6 @@
 """Starts the supervisor of an attempt: writes down what it is to do, then makes the process.
 
-Most attempts need nothing that takes time, and their errand is complete.  Packages are installed
+Most attempts need nothing that takes time, and their spec is complete.  Packages are installed
 and devices are leased by a child of the supervisor (``preparing``), which completes it.
 """
 
@@ -8,16 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trainshed.engines.local.attempts import errands, plan_file
-from trainshed.engines.local.attempts.errands import Site
-from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
-from trainshed.engines.local.attempts.plan_file import Errand as Preparation
+from trainshed.engines.local.attempts import plan_file
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.attempts.spawn import replica_base_env, spawn, supervisor_argv
 from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.environments.prepared import Prepared
-from trainshed.engines.local.supervise import errand
-from trainshed.engines.local.supervise.errand import Errand, Hang
+from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 
@@ -29,28 +27,23 @@ class Beginning(NamedTuple):
 
     devices: Sequence[Device]
     """What the machine has; nothing where GPUs are emulated."""
-    hang: Hang
-    grace_s: float = errands.GRACE_S
+    hang: HangRule
+    grace_s: float = plan_file.GRACE_S
     """What those get that live on when the job is over."""
 
     def begin(self, key: AttemptKey, folder: AttemptFolder, preparation: Preparation) -> int:
-        """Start a supervisor; its pid.  Raises OSError or EngineFault.
-
-        The errand is written last: an attempt that has one is to begin.
-        """
+        """Start a supervisor; its pid.  Raises OSError or EngineFault."""
         env = replica_base_env()
         site = Site(key=key, folder=folder, env=env, runtime=preparation.runtime)
         folder.make()
-        plan_file.write(folder.plan, preparation)
-        written = self._errand(site, preparation.plan)
-        write_json(folder.errand, errand.encode(written))
+        plan_file.write(folder.plan, self._spec(site, preparation.plan), preparation)
         return spawn(supervisor_argv(folder), env, folder.words)
 
-    def _errand(self, site: Site, plan: LaunchPlan) -> Errand:
+    def _spec(self, site: Site, plan: LaunchPlan) -> AttemptSpec:
         if needs_preparer(plan):
-            outlines = errands.outlines_of(site, plan)
+            outlines = plan_file.outlines_of(site, plan)
             prepare = (sys.executable, "-P", "-m", PREPARING, site.folder.path)
-            return errands.errand_of(
+            return plan_file.spec_of(
                 site, plan, outlines, prepare=prepare, hang=self.hang, grace_s=self.grace_s
             )
         notes: list[str] = []
@@ -58,8 +51,8 @@ class Beginning(NamedTuple):
             plan.replicas, self.devices, notes.append, lone_takes_all=False
         ) as shares:
             home = Prepared(python=plan.environment.python)
-            replicas = errands.replicas_of(site, plan, home, shares)
-        return errands.errand_of(
+            replicas = plan_file.replicas_of(site, plan, home, shares)
+        return plan_file.spec_of(
             site, plan, replicas, notes=notes, hang=self.hang, grace_s=self.grace_s
         )
 

@@ -101,11 +101,11 @@ class Sweeper:
     def _runtime_of(self, folder: AttemptFolder) -> Runtime | None:
         """What ran the attempt's containers, if it had any; also one that the server has no more.
 
-        The plan tells, not the errand: that has outlines only, where there is a preparer.
+        The launch plan tells: where there is a preparer, the supervisor's part has only outlines.
         """
         try:
             begun = plan_file.read(folder.plan)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             return self._runtime
         if all(replica.container is None for replica in begun.plan.replicas):
             return None

@@ -20,10 +20,10 @@ LIMIT_S: Final = 30.0
 _PAUSE_S: Final = 0.1
 
 
-def command(python: str, uuids: Iterable[str]) -> list[str] | None:
+def command(python: str, uuids: Iterable[str]) -> tuple[str, ...] | None:
     """The command that waits for these devices; None where there are none to wait for."""
     named = list(uuids)
-    return [python, "-P", "-m", __name__, *named] if named else None
+    return (python, "-P", "-m", __name__, *named) if named else None
 
 
 def busy_after(look: Look, limit_s: float) -> Sequence[Device]:

@@ -1,6 +1,6 @@
-"""One attempt from its errand to its end, a step at a time.
+"""One attempt from its spec to its end, a step at a time.
 
-The steps: the preparer, all replicas at once or none, the verdict, the end of every process, the
+The steps: the preparer, all replicas at once or none, the job's end, the end of every process, the
 program that waits for devices, the last line on disk.  An order to stop may come at any step.
 """
 
@@ -9,12 +9,10 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.local import verdict
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.closing import Closing
 from trainshed.engines.local.supervise.ending import Ending
-from trainshed.engines.local.supervise.errand import Errand
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.judging import (
     STOPPED_EARLY,
@@ -29,8 +27,10 @@ from trainshed.engines.local.supervise.output import Output
 from trainshed.engines.local.supervise.records import Decided, Ended, Ready
 from trainshed.engines.local.supervise.replicas import Replicas, exits_in_order, task_names
 from trainshed.engines.local.supervise.segments import SegmentWriter
+from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.watching import Watching
-from trainshed.engines.local.verdict import Verdict
+from trainshed.model import success
+from trainshed.model.success import JobEnd
 
 if TYPE_CHECKING:
     from trainshed.engines.local.supervise.preparer import Preparer
@@ -48,7 +48,7 @@ class Attempt:
         self,
         loop: Loop,
         folder: AttemptFolder,
-        errand: Errand,
+        spec: AttemptSpec,
         *,
         facts: Facts,
         cage: Cage,
@@ -63,13 +63,13 @@ class Attempt:
         self._log = log
         self._descriptors = descriptors
         self._step: Callable[[], bool] = self._preparing
-        self._verdict: Verdict | None = None
+        self._job_end: JobEnd | None = None
         self._order: Order | None = None
         self._preparer: Preparer | None = None
         self._settled_s = 0.0
         self._locks: list[int] = []
         self._end: Ended | None = None
-        self.errand = errand
+        self.spec = spec
         self.children = Children()
         self.output = Output(loop, log, self._wrote)
         self.replicas = Replicas(loop, self.children, self.output, cage, descriptors)
@@ -106,8 +106,8 @@ class Attempt:
         new = order.after(self._order)
         if new is None:
             return
-        if self._verdict is None and self._end is None:
-            self._verdict = verdict.interrupted(signal.SIGTERM, new.message)
+        if self._job_end is None and self._end is None:
+            self._job_end = success.interrupted(signal.SIGTERM, new.message)
             said = f"Stopping all replicas; they have {new.grace_s:g} s to end."
             self.output.note(words or said)
         self._order = new
@@ -118,9 +118,9 @@ class Attempt:
 
     def _preparing(self) -> bool:
         if self._preparer is None:
-            if self.errand.prepare is None or self._order is not None:
+            if self.spec.prepare is None or self._order is not None:
                 return self._go(self._starting)
-            self._preparer = self._prepared_by(self.errand.prepare)
+            self._preparer = self._prepared_by(self.spec.prepare)
         if not self._preparer.has_ended:
             return False
         self._locks = self._preparer.locks
@@ -133,7 +133,7 @@ class Attempt:
         from trainshed.engines.local.supervise.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
-        preparer.start(argv, self.errand.mark, self._folder.work)
+        preparer.start(argv, self.spec.mark, self._folder.work)
         return preparer
 
     def _complete(self, preparer: "Preparer") -> None:
@@ -142,8 +142,8 @@ class Attempt:
             self._end = failed(fault)._replace(lost=preparer.is_worth_another_try)
             return
         try:
-            self.errand = self.errand.completed(found)
-        except (KeyError, TypeError, ValueError) as error:
+            self.spec = self.spec.completed(found)
+        except ValueError as error:
             self._end = failed(f"the preparer's answer makes no sense: {error!r}")
 
     def _starting(self) -> bool:
@@ -154,14 +154,14 @@ class Attempt:
         self.watching = Watching(
             self._loop,
             self._folder,
-            self.errand,
+            self.spec,
             children=self.children,
             replicas=self.replicas,
             facts=self._facts,
             note=self.output.note,
             descriptors=self._descriptors,
         )
-        self.replicas.start(self.errand.replicas, self._folder.hosts)
+        self.replicas.start(self.spec.replicas, self._folder.hosts)
         self.output.get_ready()
         return self._go(self._launching)
 
@@ -171,22 +171,22 @@ class Attempt:
             self._end = end._replace(lost=self.replicas.is_worth_another_try)
             return self._tear_down(Order(0.0, OVER))
         if self.replicas.have_started:
-            self._facts.tell(Ready(task_names(self.errand.replicas)))
+            self._facts.tell(Ready(task_names(self.spec.replicas)))
             if self.watching is not None:
                 self.watching.begin()
             return self._go(self._running)
         return self._order is not None and self._go(self._deciding)
 
     def _running(self) -> bool:
-        self._verdict = self._verdict or self._judge.verdict(self.errand)
-        if self._verdict is None:
+        self._job_end = self._job_end or self._judge.job_end(self.spec)
+        if self._job_end is None:
             return False
-        self._settled_s = self._loop.now() + settle_s(self.errand, self._verdict)
+        self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
         self._loop.at(self._settled_s, _wake)
         return self._go(self._settling)
 
     def _settling(self) -> bool:
-        is_over = have_settled(self.errand, self.replicas) or self._loop.now() >= self._settled_s
+        is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settled_s
         return (is_over or self._order is not None) and self._go(self._deciding)
 
     def _deciding(self) -> bool:
@@ -194,14 +194,14 @@ class Attempt:
 
         An order does not wait for a full disk: what it ends may be what fills it.
         """
-        if self._end is None and self._verdict is not None:
-            self._end = Ended(self._judge.end(self._verdict))
+        if self._end is None and self._job_end is not None:
+            self._end = Ended(self._judge.outcome(self._job_end))
             end = self._end.outcome
             decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
             self._facts.tell(decided, durably=True)
         if not self._facts.are_told and self._order is None:
             return False
-        over = Order(self.errand.grace_s, OVER, "The job is over.")
+        over = Order(self.spec.grace_s, OVER, "The job is over.")
         return self._tear_down(self._order or over)
 
     def _emptying(self) -> bool:
@@ -214,7 +214,7 @@ class Attempt:
 
     def _waiting(self) -> bool:
         """For containers to be gone and devices to be free, where a program knows how."""
-        if not self._closing.advance(self.errand):
+        if not self._closing.advance(self.spec):
             return False
         self.children.reap()
         if self.children.any_left:  # whatever those programs have left

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from trainshed.engines.local.supervise.children import Children
-from trainshed.engines.local.supervise.errand import Errand
 from trainshed.engines.local.supervise.helper import Helper
 from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.spec import AttemptSpec
 
 #: Removing a container takes seconds; waiting for devices limits itself.
 _CLEANUP_S_MAX: Final = 60.0
@@ -37,23 +37,23 @@ class Closing:
         self._running = 0
         self._steps: list[Callable[[], object]] | None = None
 
-    def advance(self, errand: Errand) -> bool:
+    def advance(self, spec: AttemptSpec) -> bool:
         """Run what is to be run; True when all of it has ended.  To be called until then."""
         if self._steps is None:
-            self._steps = [lambda: self._clean_up(errand), lambda: self._wait(errand)]
+            self._steps = [lambda: self._clean_up(spec), lambda: self._wait(spec)]
         while not self._running and self._steps:
             self._steps.pop(0)()
         return not self._running
 
-    def _clean_up(self, errand: Errand) -> None:
-        wanted = {argv: replica.env for replica in errand.replicas for argv in replica.cleanup}
+    def _clean_up(self, spec: AttemptSpec) -> None:
+        wanted = {argv: replica.env for replica in spec.replicas for argv in replica.cleanup}
         for argv, env in wanted.items():  # what replicas have in common is run once
             self._run(argv, env, _CLEANUP_S_MAX, lambda *_: None, self._cleaned_up)
 
-    def _wait(self, errand: Errand) -> None:
-        if errand.after is not None:
+    def _wait(self, spec: AttemptSpec) -> None:
+        if spec.after is not None:
             env = dict(os.environ)
-            self._run(errand.after, env, _AFTER_S_MAX, self._waiting, self._ended)
+            self._run(spec.after, env, _AFTER_S_MAX, self._waiting, self._ended)
 
     def _cleaned_up(self, status: int) -> None:
         if status:

@@ -102,14 +102,14 @@ class Control:
             "phase": attempt.phase,
             "rungs": attempt.rungs,
             "log_is_held_back": attempt.output.is_held_back,
-            "replicas": [self._replica(index) for index in range(len(attempt.errand.replicas))],
+            "replicas": [self._replica(index) for index in range(len(attempt.spec.replicas))],
         }
 
     def _replica(self, index: int) -> dict[str, Any]:
         usage = self._attempt.replicas.usage(index)
         watching = self._attempt.watching
         return {
-            "task_name": self._attempt.errand.replicas[index].task_name,
+            "task_name": self._attempt.spec.replicas[index].task_name,
             "pid": self._attempt.replicas.living.get(index),
             "cpu_ns": usage.cpu_ns,
             "memory_bytes": usage.memory_bytes,
@@ -118,7 +118,7 @@ class Control:
         }
 
     def _tell_stacks(self, name: str, client: "_Client") -> None:
-        replicas = self._attempt.errand.replicas
+        replicas = self._attempt.spec.replicas
         index = next((i for i, each in enumerate(replicas) if each.task_name == name), -1)
         pid = self._attempt.replicas.living.get(index)
         watching = self._attempt.watching

@@ -1,18 +1,19 @@
-"""What the ends of replicas mean for the attempt (``verdict`` has the rules)."""
+"""What the ends of replicas mean for the attempt (``model.success`` has the rules)."""
 
 import signal
 from typing import Final
 
-from trainshed.engines.local import verdict
-from trainshed.engines.local.supervise.errand import Errand
 from trainshed.engines.local.supervise.output import Output
-from trainshed.engines.local.supervise.records import End, Ended
+from trainshed.engines.local.supervise.records import Ended
 from trainshed.engines.local.supervise.replicas import Replicas
-from trainshed.engines.local.verdict import Verdict
+from trainshed.engines.local.supervise.spec import AttemptSpec
+from trainshed.model import success
+from trainshed.model.attempt import Outcome
+from trainshed.model.success import JobEnd
 
 #: What an attempt ends with that was to stop before it began.
-STOPPED_EARLY: Final = End(
-    exit_code=verdict.interrupted(signal.SIGTERM).exit_code,
+STOPPED_EARLY: Final = Outcome(
+    exit_code=success.interrupted(signal.SIGTERM).exit_code,
     message="stopped before it was started",
     interrupted=True,
 )
@@ -20,7 +21,7 @@ STOPPED_EARLY: Final = End(
 
 def failed(why: str) -> Ended:
     """The end of an attempt that could not be started at all."""
-    return Ended(End(exit_code=1, message=why), fault=why)
+    return Ended(Outcome(exit_code=1, message=why), fault=why)
 
 
 class Judge:
@@ -32,21 +33,21 @@ class Judge:
         self._output = output
         self._drained: set[int] = set()
 
-    def verdict(self, errand: Errand) -> Verdict | None:
-        """The verdict if there is one, and what led to it could be read."""
+    def job_end(self, spec: AttemptSpec) -> JobEnd | None:
+        """The end if there is one, and what led to it could be read."""
         if not self._have_drained():
             return None
-        primary = errand.replicas[0].task_name
-        return verdict.judge(primary, tuple(self._replicas.exits.values()))
+        primary = spec.replicas[0].task_name
+        return success.job_end(primary, tuple(self._replicas.exits.values()))
 
-    def end(self, found: Verdict) -> End:
-        """The end of the attempt in words."""
+    def outcome(self, found: JobEnd) -> Outcome:
+        """The end of the job in words."""
         words = self._output.last_words
         how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
-        return End(
+        return Outcome(
             exit_code=found.exit_code,
-            message=verdict.message(found, words, how),
-            last_words=verdict.words_of(found, words),
+            message=success.message(found, words, how),
+            last_words=success.words_of(found, words),
             interrupted=found.signum is not None,
         )
 
@@ -58,14 +59,14 @@ class Judge:
         return True
 
 
-def have_settled(errand: Errand, replicas: Replicas) -> bool:
+def have_settled(spec: AttemptSpec, replicas: Replicas) -> bool:
     """Whether nobody lives any more who ends by itself."""
-    living = (errand.replicas[index] for index in replicas.living)
-    return not any(verdict.ends_by_itself(replica.role) for replica in living)
+    living = (spec.replicas[index] for index in replicas.living)
+    return not any(success.ends_by_itself(replica.role) for replica in living)
 
 
-def settle_s(errand: Errand, found: Verdict) -> float:
+def settle_s(spec: AttemptSpec, found: JobEnd) -> float:
     """How long the others may take to end by themselves, in seconds."""
-    roles = (replica.role for replica in errand.replicas)
-    settles = found.exit_code == 0 and verdict.may_end_together(roles)
-    return errand.settle_s if settles else 0.0
+    roles = (replica.role for replica in spec.replicas)
+    settles = found.exit_code == 0 and success.may_end_together(roles)
+    return spec.settle_s if settles else 0.0

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order, sync_folder
 from trainshed.engines.local.processes import identity
-from trainshed.engines.local.supervise import errand as errands
+from trainshed.engines.local.supervise import spec as specs
 from trainshed.engines.local.supervise.attempt import Attempt
-from trainshed.engines.local.supervise.errand import Errand
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY, failed
 from trainshed.engines.local.supervise.ladder import Cage, open_cage
@@ -27,6 +26,7 @@ from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.records import Began, Ended, Record, decode
 from trainshed.engines.local.supervise.segments import SegmentWriter, last_stamp
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
+from trainshed.engines.local.supervise.spec import AttemptSpec
 
 if TYPE_CHECKING:
     from trainshed.engines.local.supervise.control import Control
@@ -86,34 +86,34 @@ class _Supervisor:
             self._cage.remove()
 
     def _ended(self) -> Ended | None:
-        errand, fault = _errand_of(self._folder)
-        if errand is not None:
-            limits = [replica.limits for replica in errand.replicas]
-            name = f"{errand.uid}-{errand.attempt}"
-            self._cage = open_cage(name, len(errand.replicas), limits)
+        spec, fault = _spec_of(self._folder)
+        if spec is not None:
+            limits = [replica.limits for replica in spec.replicas]
+            name = f"{spec.uid}-{spec.attempt}"
+            self._cage = open_cage(name, len(spec.replicas), limits)
         places = {} if self._cage is None else self._cage.places
         self._facts.tell(Began(*identity.myself(), places=places))
         self._until_told()
         order = self._folder.stop_order()  # who orders looks for that record afterwards
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
-        if errand is None or self._cage is None:
+        if spec is None or self._cage is None:
             return failed(fault)
-        return self._performed(errand, self._cage)
+        return self._performed(spec, self._cage)
 
-    def _performed(self, errand: Errand, cage: Cage) -> Ended | None:
+    def _performed(self, spec: AttemptSpec, cage: Cage) -> Ended | None:
         log = SegmentWriter(self._folder.log, after_ns=last_stamp(self._folder.job))
         _make_folders(self._folder)
         attempt = self._attempt = Attempt(
             self._loop,
             self._folder,
-            errand,
+            spec,
             facts=self._facts,
             cage=cage,
             log=log,
             descriptors=raise_descriptor_limit(),
         )
-        for text in (*errand.notes, *cage.remarks):
+        for text in (*spec.notes, *cage.remarks):
             attempt.output.note(text)
         attempt.advance()
         control = self._control(attempt)
@@ -149,15 +149,15 @@ class _Supervisor:
             return
         try:
             order = self._folder.stop_order()
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError):
             order = None
         if order is not None:
             self._attempt.obey(order)
         elif signum is not None:
-            order = Order(self._attempt.errand.grace_s, _MAINTENANCE)
+            order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
             self._attempt.obey(order, f"{signum.name}: stopping all replicas")
         elif self._is_removed():
-            self._attempt.obey(Order(self._attempt.errand.grace_s, _OVER, "its folder is gone"))
+            self._attempt.obey(Order(self._attempt.spec.grace_s, _OVER, "its folder is gone"))
 
     def _look_again(self) -> None:
         self._look()
@@ -218,10 +218,10 @@ def _record(line: bytes) -> Record | None:
         return None
 
 
-def _errand_of(folder: AttemptFolder) -> tuple[Errand | None, str]:
+def _spec_of(folder: AttemptFolder) -> tuple[AttemptSpec | None, str]:
     try:
-        return errands.read(folder.errand), ""
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return specs.read(folder.plan), ""
+    except (OSError, ValueError) as error:
         return None, f"the local engine failed: {type(error).__name__}: {error}"
 
 

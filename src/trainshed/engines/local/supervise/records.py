@@ -9,7 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.exit_status import status_of
+from trainshed.model import codec
+from trainshed.model.attempt import Hang, Outcome
 
 _PRIVATE_FILE: Final = 0o600
 
@@ -31,15 +32,6 @@ class Ready(NamedTuple):
     task_names: tuple[str, ...]
 
 
-class Hung(NamedTuple):
-    """A replica shows no sign of progress."""
-
-    task_name: str
-    seconds: float
-    """Since its last sign."""
-    stacks: str = ""
-
-
 class Recovered(NamedTuple):
     """A replica that hung has shown a sign again."""
 
@@ -56,51 +48,27 @@ class Decided(NamedTuple):
     """Whether an order ends it, and not the job itself."""
 
 
-class Exit(NamedTuple):
-    """How one replica ended; the fields are those of ``engines.base.ReplicaExit``."""
-
-    role: str
-    index: int  # type: ignore[assignment] # tuples have a method of that name
-    task_name: str
-    exit_code: int | None
-    signal: int | None
-    seconds: float
-    stopped_by_us: bool
-    killed: bool = False
-    notice_s: float | None = None
-    oom: bool = False
-    peak_memory_bytes: int | None = None
-
-    @property
-    def status(self) -> int:
-        """The exit as one number, as a shell counts."""
-        return status_of(self.exit_code, self.signal)
-
-
-class End(NamedTuple):
-    """How the attempt ended; the fields are those of ``engines.base.Outcome``."""
-
-    exit_code: int
-    message: str
-    replicas: tuple[Exit, ...] = ()
-    last_words: str = ""
-    interrupted: bool = False
-
-
 class Ended(NamedTuple):
     """No process of the attempt lives and its log is complete."""
 
-    outcome: End
+    outcome: Outcome
     fault: str | None = None
     """Why it could not be started at all."""
     lost: bool = False
     """Whether that was the machine's fault, and not the job's: it may be tried again."""
 
 
-Record = Began | Ready | Hung | Recovered | Decided | Ended
-_KINDS: Final[Mapping[str, Any]] = {
-    kind.__name__: kind for kind in (Began, Ready, Hung, Recovered, Decided, Ended)
+Record = Began | Ready | Hang | Recovered | Decided | Ended
+#: By what a line says that it is.
+_KINDS: Final[Mapping[str, type[Record]]] = {
+    "Began": Began,
+    "Ready": Ready,
+    "Hung": Hang,
+    "Recovered": Recovered,
+    "Decided": Decided,
+    "Ended": Ended,
 }
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
 def append(path: str, record: Record, *, durably: bool) -> None:
@@ -122,22 +90,10 @@ def append(path: str, record: Record, *, durably: bool) -> None:
 
 def encode(record: Record) -> bytes:
     """A record as one line, without its newline."""
-    fields = record._asdict()
-    if isinstance(record, Ended):
-        replicas = [each._asdict() for each in record.outcome.replicas]
-        fields["outcome"] = {**record.outcome._asdict(), "replicas": replicas}
-    return json.dumps({"is": type(record).__name__, **fields}).encode()
+    return json.dumps({"is": _NAMES[type(record)], **codec.encode(record)}).encode()
 
 
 def decode(line: bytes) -> Record:
     """Read one line back.  Raises ValueError, KeyError or TypeError for what is no record."""
     fields = json.loads(line)
-    kind = _KINDS[fields.pop("is")]
-    if kind is Ended:
-        outcome = fields["outcome"]
-        replicas = tuple(Exit(**each) for each in outcome["replicas"])
-        fields["outcome"] = End(**{**outcome, "replicas": replicas})
-    if kind is Ready:
-        fields["task_names"] = tuple(fields["task_names"])
-    record: Record = kind(**fields)
-    return record
+    return codec.decode(_KINDS[fields["is"]], fields)

@@ -9,13 +9,10 @@ from typing import Final
 
 from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.children import Children, Death
-from trainshed.engines.local.supervise.ends import describe_end
-from trainshed.engines.local.supervise.errand import Replica
 from trainshed.engines.local.supervise.ladder import Cage
-from trainshed.engines.local.supervise.limits import Usage
+from trainshed.engines.local.supervise.limits import Limits, Usage
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.output import Output, Source
-from trainshed.engines.local.supervise.records import Exit
 from trainshed.engines.local.supervise.spawn import (
     Command,
     Wiring,
@@ -23,7 +20,10 @@ from trainshed.engines.local.supervise.spawn import (
     fork_exec,
     read_fault,
 )
+from trainshed.engines.local.supervise.spec import ReplicaSpec
 from trainshed.engines.local.supervise.terminating import Terminator
+from trainshed.model import exits
+from trainshed.model.attempt import ReplicaExit
 
 _FAULT_BYTES_MAX: Final = 1 << 16
 _PIPES: Final = 2
@@ -50,7 +50,7 @@ class Replicas:
         self._output = output
         self._cage = cage
         self._descriptors = descriptors
-        self._replicas: Sequence[Replica] = ()
+        self._replicas: Sequence[ReplicaSpec] = ()
         self._began_s: dict[int, float] = {}
         self._stopped: set[int] = set()
         self._terminator = Terminator()
@@ -62,7 +62,7 @@ class Replicas:
         self._faults = b""
         self.living: dict[int, int] = {}
         """By index: the pid."""
-        self.exits: dict[int, Exit] = {}
+        self.exits: dict[int, ReplicaExit] = {}
         """By index, in the order in which they were seen."""
         self.have_started = False
         self.fault: str | None = None
@@ -70,7 +70,7 @@ class Replicas:
         self.is_worth_another_try = False
         """Whether that is the machine's fault, and passes."""
 
-    def start(self, replicas: Sequence[Replica], hosts_file: str) -> None:
+    def start(self, replicas: Sequence[ReplicaSpec], hosts_file: str) -> None:
         """Fork all of them; ``have_started`` or ``fault`` says later how that went."""
         self._replicas = replicas
         if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
@@ -128,7 +128,7 @@ class Replicas:
         self._cage.kill()
 
     def _fork(
-        self, index: int, replica: Replica, errors: int, mount: Callable[[], None] | None
+        self, index: int, replica: ReplicaSpec, errors: int, mount: Callable[[], None] | None
     ) -> None:
         def enter() -> None:
             self._cage.enter(index)
@@ -155,7 +155,7 @@ class Replicas:
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
 
-    def _mounts(self, replica: Replica, hosts_file: str) -> Callable[[], None] | None:
+    def _mounts(self, replica: ReplicaSpec, hosts_file: str) -> Callable[[], None] | None:
         if replica.hosts and not os.path.exists(hosts_file):
             mounts.write_hosts(hosts_file, replica.hosts)
         return mounts.private_mounts(hosts_file if replica.hosts else None, replica.binds)
@@ -180,8 +180,7 @@ class Replicas:
         self._cage.ended(index, death.cpu_s, death.max_rss_kib)
         usage = self._cage.usage(index)
         was_killed = death.signal == signal.SIGKILL
-        self._hows[replica.task_name] = describe_end(death.status, usage, replica.limits)
-        self.exits[index] = Exit(
+        ended = self.exits[index] = ReplicaExit(
             role=replica.role,
             index=replica.index,
             task_name=replica.task_name,
@@ -191,25 +190,37 @@ class Replicas:
             stopped_by_us=index in self._stopped,
             killed=was_killed and index in self._killed,
             notice_s=None if self._told_s is None else self._loop.now() - self._told_s,
-            oom=_ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
+            oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
             peak_memory_bytes=usage.peak_bytes,
         )
+        self._hows[replica.task_name] = end_words(ended, usage, replica.limits)
         if self._stopped and not self._looks_for_orphans:  # one look for all that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
 
 
-def _ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
+def end_words(ended: ReplicaExit, usage: Usage, limits: Limits) -> str:
+    """How it ended, with what only its supervisor knows."""
+    return exits.how(
+        ended,
+        limit_bytes=limits.memory_bytes,
+        children_killed=usage.oom_kills,
+        machine_oom=ended.oom and not usage.oom_kills,
+    )
+
+
+def ran_out_of_memory(usage: Usage, by_us: bool, *, was_killed: bool) -> bool:  # noqa: FBT001
+    """Whether the kernel ended it, or a process of it, because memory ran out."""
     if usage.oom_kills:
         return True
     return was_killed and not by_us and usage.machine_oom_kills > 0
 
 
-def task_names(replicas: Sequence[Replica]) -> tuple[str, ...]:
+def task_names(replicas: Sequence[ReplicaSpec]) -> tuple[str, ...]:
     """Their names, in their order."""
     return tuple(replica.task_name for replica in replicas)
 
 
-def exits_in_order(exits: Mapping[int, Exit]) -> tuple[Exit, ...]:
+def exits_in_order(exits: Mapping[int, ReplicaExit]) -> tuple[ReplicaExit, ...]:
     """The ends in the order of the plan."""
     return tuple(exits[index] for index in sorted(exits))

@@ -10,6 +10,9 @@ import stat
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from trainshed.model import codec
+from trainshed.model.attempt import Report
+
 _PRIVATE_FILE: Final = 0o600
 #: Programs put anything in a file's place: a FIFO must not make us wait, and a link may lead out of
 #: the container whose program made it.
@@ -27,15 +30,6 @@ class Reported(NamedTuple):
     step: int
     at_s: float | None
     """Seconds since 1970; None: it did not say."""
-
-
-class Report(NamedTuple):
-    """A line of the file; the fields are those of ``model.trials.Report``."""
-
-    tag: str
-    value: float
-    step: int
-    elapsed_s: float
 
 
 class ReportLog:
@@ -135,15 +129,9 @@ def printable(text: str, chars_max: int) -> str:
 
 def encode(report: Report) -> bytes:
     """A report as one line, without its newline; NaN and infinity as Python's json has them."""
-    return json.dumps(report._asdict()).encode()
+    return json.dumps(codec.encode(report)).encode()
 
 
 def decode(line: bytes) -> Report:
-    """Read one line back.  Raises ValueError, KeyError or TypeError for what is none."""
-    found = json.loads(line)
-    return Report(
-        tag=str(found["tag"]),
-        value=float(found["value"]),
-        step=int(found["step"]),
-        elapsed_s=float(found["elapsed_s"]),
-    )
+    """Read one line back.  Raises ValueError for what is none."""
+    return codec.decode(Report, json.loads(line))

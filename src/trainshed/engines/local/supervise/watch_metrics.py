@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
-from trainshed.engines.local.supervise.errand import Metrics
 from trainshed.engines.local.supervise.event_folders import EventFolder
 from trainshed.engines.local.supervise.folder_events import FolderEvents
 from trainshed.engines.local.supervise.hypertune_file import MetricFile
 from trainshed.engines.local.supervise.loop import Loop
-from trainshed.engines.local.supervise.reports import Report, Reported, ReportLog
+from trainshed.engines.local.supervise.reports import Reported, ReportLog
+from trainshed.model.attempt import MetricsPlan, Report
 
 #: How long nobody looks after a reading: a fast program shall have the processor for itself.
 PAUSE_S: Final = 0.01
@@ -37,7 +37,7 @@ _PRIVATE_FOLDER: Final = 0o700
 class MetricWatch:
     """The files of one trial."""
 
-    def __init__(self, loop: Loop, folder: AttemptFolder, metrics: Metrics) -> None:
+    def __init__(self, loop: Loop, folder: AttemptFolder, metrics: MetricsPlan) -> None:
         """To be made before the program is started; makes the folders of its metric files."""
         self._loop = loop
         self._began_s = time.time()

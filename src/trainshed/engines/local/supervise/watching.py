@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.children import Children
-from trainshed.engines.local.supervise.errand import Errand, Metrics
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.loop import Loop
-from trainshed.engines.local.supervise.records import Hung, Recovered
+from trainshed.engines.local.supervise.records import Recovered
 from trainshed.engines.local.supervise.replicas import Replicas
+from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.stacks import Stacks
 from trainshed.engines.local.supervise.watch_checkpoints import CheckpointWatch
 from trainshed.engines.local.supervise.watch_hang import HangWatch
+from trainshed.model.attempt import Hang, MetricsPlan
+from trainshed.model.roles import Role
 
 if TYPE_CHECKING:
     from trainshed.engines.local.supervise.watch_metrics import MetricWatch
 
 #: When a program that means to resume has opened what it resumes from.
 CHECKPOINT_S: Final = 60.0
-#: A value of ``model.roles.Role``.
-REDUCER: Final = "reducer"
 _LOOKS: Final = 10
 _LOOK_S_MIN: Final = 0.1
 
@@ -32,7 +32,7 @@ class Watching:
         self,
         loop: Loop,
         folder: AttemptFolder,
-        errand: Errand,
+        spec: AttemptSpec,
         *,
         children: Children,
         replicas: Replicas,
@@ -42,32 +42,32 @@ class Watching:
     ) -> None:
         """To be made before anything of the attempt runs."""
         self._loop = loop
-        self._errand = errand
+        self._spec = spec
         self._replicas = replicas
         self._facts = facts
         self._note = note
-        self._names = tuple(replica.task_name for replica in errand.replicas)
+        self._names = tuple(replica.task_name for replica in spec.replicas)
         self._wrote_s = [loop.now()] * len(self._names)
         self._is_over = False
         self._files = tuple(folder.progress(name) for name in self._names)
         self._hangs: HangWatch | None = None
         self._checkpoints: CheckpointWatch | None = None
-        if errand.checkpoints:
-            self._checkpoints = CheckpointWatch(errand.checkpoints)
+        if spec.checkpoints:
+            self._checkpoints = CheckpointWatch(spec.checkpoints)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._checkpoints.poll)
-        self._metrics = None if errand.metrics is None else self._watched(folder, errand.metrics)
+        self._metrics = None if spec.metrics is None else self._watched(folder, spec.metrics)
         self.stacks = Stacks(loop, children, folder, descriptors)
 
     def begin(self) -> None:
         """All replicas have been started."""
-        if self._errand.hang.after_s is not None:
+        if self._spec.hang.after_s is not None:
             now = self._loop.now()
-            self._hangs = HangWatch(self._errand.hang.after_s, self._files, now)
-            for index, replica in enumerate(self._errand.replicas):
-                if replica.role == REDUCER:  # waits while others compute; they show what hangs
+            self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
+            for index, replica in enumerate(self._spec.replicas):
+                if replica.role is Role.REDUCER:  # waits while others compute; they show what hangs
                     self._hangs.ended(index)
-            self._look_again(self._errand.hang.after_s)
+            self._look_again(self._spec.hang.after_s)
         if self._checkpoints is not None:
             self._loop.after(CHECKPOINT_S, self._judge_checkpoints)
 
@@ -92,7 +92,7 @@ class Watching:
         self._judge_checkpoints()
         return self._metrics is None or self._metrics.finish()
 
-    def _watched(self, folder: AttemptFolder, metrics: Metrics) -> "MetricWatch":
+    def _watched(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
         """Imported for those who need it: most attempts are no trials."""
         from trainshed.engines.local.supervise.watch_metrics import (  # noqa: PLC0415 - see above
             MetricWatch,
@@ -104,7 +104,7 @@ class Watching:
         self._loop.after(max(_LOOK_S_MIN, min(after_s / _LOOKS, after_s)), self._look)
 
     def _look(self) -> None:
-        if self._hangs is None or self._errand.hang.after_s is None or self._is_over:
+        if self._hangs is None or self._spec.hang.after_s is None or self._is_over:
             return
         for index in self._replicas.exits:
             self._hangs.ended(index)
@@ -115,7 +115,7 @@ class Watching:
             self._facts.tell(Recovered(self._names[index]))
         for index, seconds in found:
             self._found(index, seconds)
-        self._look_again(self._errand.hang.after_s)
+        self._look_again(self._spec.hang.after_s)
 
     def _found(self, index: int, seconds: float) -> None:
         name = self._names[index]
@@ -124,10 +124,10 @@ class Watching:
         def tell(stacks: str) -> None:
             for line in stacks.splitlines():
                 self._note(f"{name}: {line}", "WARNING")
-            self._facts.tell(Hung(name, seconds, stacks))
+            self._facts.tell(Hang(name, seconds, stacks))
 
         pid = self._replicas.living.get(index)
-        if pid is None or not self._errand.hang.stacks or not self.stacks.look(pid, tell):
+        if pid is None or not self._spec.hang.stacks or not self.stacks.look(pid, tell):
             tell("")
 
     def _judge_checkpoints(self) -> None:

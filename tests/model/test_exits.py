@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainshed.controller.ends import failure, how
-from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase, ReplicaExit
+from trainshed.model.attempt import Outcome, ReplicaExit
+from trainshed.model.exits import failure, when_stopped
 from trainshed.model.roles import Role
 
 SENTENCE = "The replica workerpool0-0 exited with a non-zero status of"
@@ -85,8 +85,7 @@ def test_nothing_is_said_twice(case):
     outcome = Outcome(
         exit_code=ended.status, replicas=(ended,), message=message, last_words=last_words
     )
-    seen = Observation(key=AttemptKey(1, 1), phase=Phase.ENDED, outcome=outcome)
-    assert failure(seen) == told
+    assert failure(outcome, None) == told
 
 
 def test_a_replica_out_of_memory_is_named_though_another_one_decides():
@@ -103,8 +102,7 @@ def test_a_replica_out_of_memory_is_named_though_another_one_decides():
     outcome = Outcome(
         exit_code=1, replicas=(deciding, starved), message="", last_words="Connection reset by peer"
     )
-    seen = Observation(key=AttemptKey(1, 1), phase=Phase.ENDED, outcome=outcome)
-    assert failure(seen) == (
+    assert failure(outcome, None) == (
         f"{SENTENCE} 1. The replica workerpool1-3 was out of memory; peak memory 4.0 GiB. "
         "Connection reset by peer"
     )
@@ -115,16 +113,19 @@ NOTICED = {
     "ended by itself 3.2 s after the notice": {**STOPPED, "notice_s": 3.2},
     "ended by itself after the notice": STOPPED,
     "had to be killed 120.0 s after the notice": {**STOPPED, "killed": True, "notice_s": 120.0},
-    "exited with status 0 after 0.1 s": {"exit_code": 0, "signal": None},
-    "exited with status 139 (SIGSEGV) after 0.1 s": {"exit_code": None, "signal": 11},
+    "exited with code 0 after 0.1 s": {"exit_code": 0, "signal": None},
+    "was killed by SIGSEGV after 0.1 s": {"exit_code": None, "signal": 11},
 }
 
 
 @pytest.mark.parametrize("told", NOTICED)
 def test_a_notice_is_told_with_what_came_of_it(told):
-    assert how(exit_of(**NOTICED[told]), noticed=True) == told
+    assert when_stopped(exit_of(**NOTICED[told]), noticed=True) == told
 
 
 def test_what_had_no_notice_was_stopped():
-    assert how(exit_of(**STOPPED), noticed=False) == "was stopped after 0.1 s"
-    assert how(exit_of(**STOPPED, killed=True), noticed=False) == "had to be killed after 0.1 s"
+    assert when_stopped(exit_of(**STOPPED), noticed=False) == "was stopped after 0.1 s"
+    assert (
+        when_stopped(exit_of(**STOPPED, killed=True), noticed=False)
+        == "had to be killed after 0.1 s"
+    )

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import cluster, plan_of, python_replica
-from trainshed.engines.local import verdict
+from trainshed.model import success
 from trainshed.model.attempt import ReplicaExit
+from trainshed.model.exits import signal_name
 from trainshed.model.roles import Role
 
 PLAN = plan_of(cluster("", "", ""))
@@ -46,13 +47,13 @@ def ended(number, code=0, *, signum=None, stopped=False):
     ],
 )
 def test_the_primary_or_the_first_failure_decides(exits, code):
-    found = verdict.judge(PRIMARY, exits)
+    found = success.job_end(PRIMARY, exits)
     assert (found and found.exit_code) == code
 
 
 @given(st.lists(st.builds(ended, st.integers(0, 2), st.integers(0, 3), stopped=st.booleans())))
 def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_seen(exits):
-    found = verdict.judge(PRIMARY, exits)
+    found = success.job_end(PRIMARY, exits)
     own = [e for e in exits if not e.stopped_by_us]
     if found is None:
         assert all(e.status == 0 and e.role is not Role.PRIMARY for e in own)
@@ -66,45 +67,45 @@ def test_a_job_succeeds_only_by_its_primary_and_fails_only_with_a_code_that_was_
     ("found", "text"),
     [
         (
-            verdict.judge(PRIMARY, [ended(2, 3)]),
+            success.job_end(PRIMARY, [ended(2, 3)]),
             "worker-replica-1 exited with code 3 after 1.2 s: ValueError: bad",
         ),
         (
-            verdict.judge(PRIMARY, [ended(0, signum=signal.SIGSEGV)]),
+            success.job_end(PRIMARY, [ended(0, signum=signal.SIGSEGV)]),
             "master-replica-0 was killed by SIGSEGV after 1.2 s",
         ),
         (
-            verdict.judge(PRIMARY, [ended(0, signum=signal.SIGKILL)]),
+            success.job_end(PRIMARY, [ended(0, signum=signal.SIGKILL)]),
             "master-replica-0 was killed by SIGKILL (out of memory?) after 1.2 s",
         ),
-        (verdict.judge(PRIMARY, [ended(0)]), "master-replica-0 exited with code 0 after 1.2 s"),
-        (verdict.interrupted(signal.SIGINT), "stopped by SIGINT"),
+        (success.job_end(PRIMARY, [ended(0)]), "master-replica-0 exited with code 0 after 1.2 s"),
+        (success.interrupted(signal.SIGINT), "stopped by SIGINT"),
         (
-            verdict.output_gone(BrokenPipeError()),
+            success.output_gone(BrokenPipeError()),
             "the output was closed by its reader; the job was ended",
         ),
         (
-            verdict.output_gone(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+            success.output_gone(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
             "the output cannot be written: No space left on device; the job was ended",
         ),
     ],
 )
 def test_the_message_names_the_replica_its_end_and_its_last_words(found, text):
-    assert verdict.message(found, {"worker-replica-1": "ValueError: bad"}) == text
+    assert success.message(found, {"worker-replica-1": "ValueError: bad"}) == text
 
 
 def test_a_real_time_signal_has_a_name_too():
-    assert verdict.signal_name(50) == "signal 50"
+    assert signal_name(50) == "signal 50"
 
 
 def test_replicas_beside_servers_are_not_waited_for():
     servers = plan_of([*cluster("", ""), python_replica(Role.PARAMETER_SERVER, 0, "")])
-    assert verdict.may_end_together(r.role.value for r in PLAN.replicas)
-    assert not verdict.may_end_together(r.role.value for r in servers.replicas)
+    assert success.may_end_together(r.role for r in PLAN.replicas)
+    assert not success.may_end_together(r.role for r in servers.replicas)
 
 
 def test_workers_beside_reducers_are_waited_for_and_reducers_are_not():
     beside = plan_of([*cluster("", ""), python_replica(Role.REDUCER, 0, "")])
-    assert verdict.may_end_together(r.role.value for r in beside.replicas)
-    awaited = [r.role for r in beside.replicas if verdict.ends_by_itself(r.role.value)]
+    assert success.may_end_together(r.role for r in beside.replicas)
+    awaited = [r.role for r in beside.replicas if success.ends_by_itself(r.role)]
     assert awaited == [Role.PRIMARY, Role.WORKER]

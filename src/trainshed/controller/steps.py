@@ -1,0 +1,180 @@
+"""Steps, the writes about jobs: made of judgements, and applied in batches.
+
+One bad step of a batch is nobody else's: each is then tried alone.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from trainshed.controller import story
+from trainshed.launch.names import task_name
+from trainshed.lifecycle import decide
+from trainshed.lifecycle.commands import commands_of
+from trainshed.lifecycle.outcome import Judgement
+from trainshed.model.attempt import Observation, Outcome, ReplicaExit
+from trainshed.model.faults import EngineFault
+from trainshed.model.reduction_report import PLANNED
+from trainshed.model.resources import Seat
+from trainshed.model.roles import Dialect
+from trainshed.model.status import JobState
+from trainshed.store.base import Jobs, StoreFault
+from trainshed.store.records import Active, Holding, Kind, ReplicaRow, Step, StoredEvent
+
+_EVENTS_AT_ONCE = 1000
+
+_LOG = logging.getLogger(__name__)
+
+
+DIALECT_OF_KIND: Final[Mapping[Kind, Dialect]] = {
+    Kind.ML_JOB: Dialect.ML_V1,
+    Kind.CUSTOM_JOB: Dialect.AIPLATFORM_V1,
+    Kind.TUNING_JOB: Dialect.AIPLATFORM_V1,
+    Kind.TRIAL: Dialect.ML_V1,
+}
+
+
+def step_of(  # noqa: PLR0913 - what a step is made of
+    active: Active,
+    found: Judgement,
+    server: str,
+    *,
+    seen: Observation | None = None,
+    held: Holding | None = None,
+    planned_gain: float | None = None,
+) -> Step:
+    """The one write of a judgement.  Raises IllegalTransition, which is our mistake."""
+    decision = decide(active.state, found.event)
+    return Step(
+        uid=active.uid,
+        version=active.version,
+        state=decision.state,
+        error=found.error,
+        events=story.of(found, active, seen, planned_gain),
+        commands=commands_of(active.state, decision),
+        replicas=_rows(seen, decision.state, held) if seen else None,
+        server=server,
+        stop=found.stop,
+        restarts=None if found.charged is None else active.restarts.plus(found.charged),
+        ran_s_max=_ran_s(seen) if seen else None,
+    )
+
+
+def apply_all(store: Jobs, steps: Sequence[Step], batch: int) -> list[bool]:
+    """Which steps were applied.  Raises StoreFault when the database cannot be used."""
+    applied: list[bool] = []
+    for part in batches(steps, batch):
+        try:
+            applied += store.apply(part)
+        except StoreFault:
+            raise
+        except Exception:  # noqa: BLE001 - logged; each step is tried alone
+            _LOG.exception("%d steps could not be written together", len(part))
+            applied += [_alone(store, step) for step in part]
+    return applied
+
+
+def batches(steps: Sequence[Step], size: int) -> Iterator[Sequence[Step]]:
+    """The steps in order, at most ``size`` at a time."""
+    rest = iter(steps)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def events_of_attempt(store: Jobs, uid: int, attempt: int) -> Iterator[StoredEvent]:
+    """What an attempt's story says, whichever server wrote it."""
+    seq = 0
+    while events := store.events(uid, after=seq, limit=_EVENTS_AT_ONCE):
+        seq = events[-1].seq
+        yield from (event for event in events if event.attempt == attempt)
+
+
+def planned_gain(store: Jobs, uid: int) -> float | None:
+    """What was predicted of a job's reducers; its event follows that of who has submitted it."""
+    planned = (event for event in store.events(uid) if event.kind == PLANNED)
+    found = next((event.data.get("gain") for event in planned), None)
+    return float(found) if isinstance(found, int | float) else None
+
+
+def log_with_story(store: Jobs, uid: int, doing: str) -> None:
+    """Log the exception being handled with the story of its job: it is our mistake."""
+    try:
+        text = "\n".join(f"  {e.attempt} {e.kind}: {e.message}" for e in store.events(uid))
+    except StoreFault as fault:
+        text = f"  (its story cannot be read: {fault})"
+    _LOG.exception("%s job %d; its story:\n%s", doing, uid, text)
+
+
+def log_not_taken(store: Jobs, uid: int, error: Exception) -> None:
+    """Log why an engine did not take a command: what it can say itself is no mistake of ours."""
+    if isinstance(error, OSError | EngineFault):
+        _LOG.warning("a command of job %d was not taken and will be repeated: %s", uid, error)
+    else:
+        log_with_story(store, uid, "the engine did not take a command of")
+
+
+def _alone(store: Jobs, step: Step) -> bool:
+    try:
+        return store.apply([step])[0]
+    except StoreFault:
+        raise
+    except Exception:  # noqa: BLE001 - logged with the story
+        log_with_story(store, step.uid, f"cannot write {step.state.name} of")
+        return False
+
+
+def placed_rows(kind: Kind, seats: Sequence[Seat]) -> tuple[ReplicaRow, ...]:
+    """The rows of replicas that have places and nothing else yet."""
+    return tuple(_row(kind, seat, "PLACED") for seat in seats)
+
+
+def _running_rows(held: Holding) -> tuple[ReplicaRow, ...]:
+    """The rows of an attempt whose replicas have all been started."""
+    return tuple(_row(held.kind, seat, "RUNNING") for seat in held.seats)
+
+
+def ended_rows(held: Holding, outcome: Outcome | None) -> tuple[ReplicaRow, ...]:
+    """The rows of an attempt of which no process lives; one without an exit was stopped."""
+    exits = {(e.role, e.index): e for e in outcome.replicas} if outcome else {}
+    return tuple(
+        _ended_row(held.kind, seat, exits.get((seat.role, seat.index))) for seat in held.seats
+    )
+
+
+def _ended_row(kind: Kind, seat: Seat, seen: ReplicaExit | None) -> ReplicaRow:
+    if seen is None:
+        return _row(kind, seat, "STOPPED")
+    state = "STOPPED" if seen.stopped_by_us else "FAILED" if seen.status else "SUCCEEDED"
+    return _row(kind, seat, state, exit_code=seen.exit_code, signal=seen.signal)
+
+
+def _row(
+    kind: Kind, seat: Seat, state: str, *, exit_code: int | None = None, signal: int | None = None
+) -> ReplicaRow:
+    return ReplicaRow(
+        role=seat.role.value,
+        index=seat.index,
+        task_name=task_name(DIALECT_OF_KIND[kind], seat.role, seat.index),
+        node=seat.node,
+        state=state,
+        exit_code=exit_code,
+        signal=signal,
+    )
+
+
+def _rows(
+    seen: Observation, after: JobState, held: Holding | None
+) -> tuple[ReplicaRow, ...] | None:
+    if held is None:
+        return None
+    if after is JobState.RUNNING:
+        return _running_rows(held)
+    return ended_rows(held, seen.outcome)
+
+
+def _ran_s(seen: Observation) -> float | None:
+    """How long the attempt ran at the most; None where nobody knows, or where it runs on."""
+    if seen.outcome is not None and seen.outcome.replicas:
+        return max(ended.seconds for ended in seen.outcome.replicas)
+    return seen.ran_s

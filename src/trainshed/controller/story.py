@@ -1,0 +1,162 @@
+"""The sentences of a job's story, as users of gcloud know them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from trainshed.lifecycle.events import (
+    AllReady,
+    Drained,
+    GaveUp,
+    PrimarySucceeded,
+    RestartOrdered,
+)
+from trainshed.lifecycle.outcome import Judgement
+from trainshed.model import exits
+from trainshed.model.attempt import Hang, Observation, Outcome, ReplicaExit
+from trainshed.model.faults import EngineFault
+from trainshed.model.reduction_report import ACHIEVED
+from trainshed.model.resources import Seat
+from trainshed.model.status import JobError
+from trainshed.model.stopping import StopOrder
+from trainshed.planning.achieved import achieved
+from trainshed.store.records import Active, NewEvent
+
+#: A gang of hundreds is not listed replica by replica.
+REPLICAS_MAX: Final = 16
+NODES_MAX: Final = 8
+
+PREPARING: Final = NewEvent(kind="PREPARING", message="Job is preparing.")
+RUNNING: Final = NewEvent(kind="RUNNING", message="Job is running.")
+SUCCEEDED: Final = NewEvent(kind="SUCCEEDED", message="Job completed successfully.")
+CANCELLED: Final = NewEvent(kind="CANCELLED", message="Job was cancelled.")
+
+#: Kinds of events that are read again: what one server has reported the next one need not.
+HUNG: Final = "HUNG"
+RESTART_ORDERED: Final = "RESTART_ORDERED"
+
+_WARNING: Final = {"severity": "WARNING"}
+
+
+def placed(seats: Sequence[Seat]) -> NewEvent:
+    """On which nodes the replicas are scheduled."""
+    by_node = Counter(seat.node for seat in seats)
+    parts = [f"{node} ({_replicas(count)})" for node, count in by_node.most_common(NODES_MAX)]
+    if len(by_node) > NODES_MAX:
+        parts.append(f"{len(by_node) - NODES_MAX} more nodes")
+    return NewEvent(
+        kind="PLACED",
+        message=f"Scheduled on {', '.join(parts)}.",
+        data={"nodes": dict(by_node)},
+    )
+
+
+def of(
+    found: Judgement, active: Active, seen: Observation | None, planned_gain: float | None = None
+) -> tuple[NewEvent, ...]:
+    """What a judgement adds to the story of its job.
+
+    ``planned_gain`` is what was predicted of its reducers when it was submitted.
+    """
+    match found.event:
+        case AllReady():
+            return (RUNNING,)
+        case RestartOrdered() if found.stop is not None:
+            return (stopping(found.stop, found.error),)
+        case PrimarySucceeded():
+            last = SUCCEEDED
+        case GaveUp(message=message):
+            last = NewEvent(kind="FAILED", message=message)
+        case Drained() if not found.reason:
+            last = CANCELLED
+        case _:
+            last = _restarting(found.reason, active.attempt)
+    return (*_came_to(seen, planned_gain), last)
+
+
+def _came_to(seen: Observation | None, planned_gain: float | None) -> tuple[NewEvent, ...]:
+    """How the replicas of an attempt ended, and what their exchanges came to."""
+    ended = _replicas_ended(seen.outcome) if seen is not None and seen.outcome else ()
+    if seen is None or seen.reduction is None:
+        return ended
+    found = achieved(seen.reduction, planned_gain)
+    return (*ended, NewEvent(kind=ACHIEVED, message=found.sentence, data=found.numbers))
+
+
+def _restarting(message: str, attempt: int) -> NewEvent:
+    """That an attempt is over and the job waits for the next one."""
+    text = f"{message.rstrip('.')}; the job is queued again for attempt {attempt + 1}."
+    return NewEvent(kind="RESTARTING", message=text, data={"lost_attempt": attempt})
+
+
+def stopping(order: StopOrder, pending_error: JobError | None) -> NewEvent:
+    """That an attempt is to be ended, and what comes after it."""
+    after = "will not start again" if pending_error else "will start again"
+    notice = f"its replicas have {order.grace_s:g} s to save their work, and the job {after}"
+    return NewEvent(
+        kind=RESTART_ORDERED,
+        message=f"{order.message.rstrip('.')}: {notice}.",
+        data={"reason": order.reason.value, "notice_s": order.grace_s, **_WARNING},
+    )
+
+
+def hung(hang: Hang) -> NewEvent:
+    """That a replica shows no progress; what it was doing is kept beside the sentence."""
+    return NewEvent(
+        kind=HUNG,
+        message=f"Replica {hang.task_name} has shown no progress for {hang.seconds:.0f} s.",
+        data={
+            "task_name": hang.task_name,
+            "seconds": hang.seconds,
+            "stacks": hang.stacks,
+            **_WARNING,
+        },
+    )
+
+
+def recovered(task_name: str) -> NewEvent:
+    """That a replica which had hung goes on."""
+    return NewEvent(
+        kind="RECOVERED",
+        message=f"Replica {task_name} shows progress again.",
+        data={"task_name": task_name},
+    )
+
+
+def not_taken(error: Exception) -> NewEvent:
+    """That the engine did not take a command, and will be asked again."""
+    why = str(error) if isinstance(error, OSError | EngineFault) else repr(error)
+    text = f"The engine did not take the command, which is tried again: {why}."
+    return NewEvent(kind="ENGINE_RETRIED", message=text)
+
+
+def _replicas_ended(outcome: Outcome) -> tuple[NewEvent, ...]:
+    """How the replicas ended: those that failed by themselves first, and not hundreds."""
+    ended = sorted(outcome.replicas, key=lambda e: (e.stopped_by_us, not e.killed, e.status == 0))
+    events = [_replica_ended(each, noticed=outcome.interrupted) for each in ended[:REPLICAS_MAX]]
+    if len(ended) > REPLICAS_MAX:
+        more = _replicas(len(ended) - REPLICAS_MAX)
+        killed = sum(e.killed for e in ended[REPLICAS_MAX:])
+        text = f"{more} more ended" + (f", {killed} of them killed." if killed else ".")
+        events.append(NewEvent(kind="REPLICA_ENDED", message=text))
+    return tuple(events)
+
+
+def _replica_ended(ended: ReplicaExit, *, noticed: bool) -> NewEvent:
+    data: dict[str, object] = {
+        "task_name": ended.task_name,
+        "exit_code": ended.exit_code,
+        "signal": ended.signal,
+    }
+    more = {
+        "peak_memory_bytes": ended.peak_memory_bytes,
+        "oom": ended.oom or None,
+        "notice_honoured": not ended.killed if ended.stopped_by_us else None,
+    }
+    data |= {key: value for key, value in more.items() if value is not None}
+    text = f"Replica {ended.task_name} {exits.when_stopped(ended, noticed=noticed)}."
+    return NewEvent(kind="REPLICA_ENDED", message=text, data=data)
+
+
+def _replicas(count: int) -> str:
+    return f"{count} replica" if count == 1 else f"{count} replicas"

@@ -1,0 +1,91 @@
+"""What a supervisor is to run, as the engine or a preparer wrote it for this machine.
+
+Everything is in it: argv, environment and limits of each replica, so that the supervisor needs to
+know nothing of plans, packages or devices.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from trainshed.engines.local.supervise.limits import Limits
+from trainshed.model.attempt import MetricsPlan
+from trainshed.model.codec import decode
+from trainshed.model.roles import Role
+
+
+class ReplicaSpec(NamedTuple):
+    """One process to start, with the whole of its environment."""
+
+    task_name: str
+    role: Role
+    index: int  # type: ignore[assignment] # tuples have a method of that name
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    trial: str = ""
+    limits: Limits = Limits()
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(address, name): names that it can resolve."""
+    binds: tuple[tuple[str, str], ...] = ()
+    """(folder here, folder there)."""
+    cleanup: tuple[tuple[str, ...], ...] = ()
+    """Programs that end what its own end leaves alive (containers); run before the end is told."""
+
+
+class HangRule(NamedTuple):
+    """When a replica hangs, and what is done about it."""
+
+    after_s: float | None = None
+    """Seconds without a sign of progress; None is never."""
+    stacks: bool = True
+    """Whether to look what its threads do, where that is possible."""
+
+
+class AttemptSpec(NamedTuple):
+    """One attempt: all replicas, or none, are started; the first is the primary."""
+
+    uid: int
+    attempt: int
+    job_id: str
+    grace_s: float
+    """From SIGTERM to SIGKILL where no order says otherwise."""
+    settle_s: float
+    """How long workers may take to end by themselves after the primary has."""
+    replicas: tuple[ReplicaSpec, ...]
+    """Where there is a preparer: what it will complete, with the limits already in place."""
+    notes: tuple[str, ...] = ()
+    prepare: tuple[str, ...] | None = None
+    """The program that makes the replicas complete."""
+    after: tuple[str, ...] | None = None
+    """A program that is run when no replica lives, before the end is told."""
+    hang: HangRule = HangRule()
+    checkpoints: tuple[str, ...] = ()
+    """Folders with checkpoints of earlier attempts."""
+    metrics: MetricsPlan | None = None
+    """Set for a trial."""
+
+    @property
+    def mark(self) -> str:
+        """What every process of the attempt has in its environment."""
+        return f"{self.uid}/{self.attempt}"
+
+    def completed(self, found: Mapping[str, Any]) -> "AttemptSpec":
+        """The spec after its preparer has said what to run.  Raises ValueError."""
+        prepared = decode(Prepared, found)
+        return self._replace(replicas=prepared.replicas, after=prepared.after or None)
+
+
+class Prepared(NamedTuple):
+    """What a preparer answers."""
+
+    replicas: tuple[ReplicaSpec, ...]
+    after: tuple[str, ...] | None = None
+    devices: tuple[str, ...] = ()
+    """For people."""
+
+
+def read(path: str) -> AttemptSpec:
+    """The spec in a plan file.  Raises OSError or ValueError."""
+    with open(path, "rb") as file:
+        return decode(AttemptSpec, json.load(file))

@@ -1,0 +1,205 @@
+"""What an observation of an attempt means for its job: values in, an event with its reason out.
+
+The table names every pair of state and phase that means something.  UNKNOWN is in none of them: an
+engine that cannot say now is never a reason to do anything (DESIGN 5.6).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.lifecycle.events import (
+    AllReady,
+    Drained,
+    Event,
+    GaveUp,
+    PrimarySucceeded,
+    RestartGranted,
+    RestartOrdered,
+)
+from trainshed.lifecycle.restart import after_failure, after_loss, lost, may_restart, spent
+from trainshed.model.attempt import Loss, Observation, Phase
+from trainshed.model.exits import failure
+from trainshed.model.job import Scheduling
+from trainshed.model.restarts import Budgets, Cause, Restarts
+from trainshed.model.status import JobError, JobState
+from trainshed.model.stopping import StopOrder
+
+#: google.rpc.Code: the program failed; its time was over; it could not be started; our mistake; its
+#: machines were lost.
+INVALID_ARGUMENT: Final = 3
+DEADLINE_EXCEEDED: Final = 4
+FAILED_PRECONDITION: Final = 9
+INTERNAL: Final = 13
+UNAVAILABLE: Final = 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFacts:
+    """What the policies know of an attempt and its job beside the state."""
+
+    attempt: int = 0
+    used: Restarts = field(default_factory=Restarts)
+    """Restarts that the job has had."""
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    budgets: Budgets = field(default_factory=Budgets)
+    pending_error: JobError | None = None
+    """What the job fails of when the attempt that is being ended is gone; None: it starts again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """An event for the transition table, and what belongs to it."""
+
+    event: Event
+    reason: str = ""
+    """Why it starts again, a sentence."""
+    error: JobError | None = None
+    charged: Cause | None = None
+    """Whose restart budget pays for it."""
+    stop: StopOrder | None = None
+
+
+def matters(state: JobState, seen: Observation) -> bool:
+    """Whether an observation can mean anything in a state."""
+    if state is JobState.RUNNING and seen.phase is Phase.READY:  # thousands of times a second
+        return False
+    return (state, seen.phase) in _JUDGES
+
+
+def needs_facts(state: JobState, seen: Observation) -> bool:
+    """Whether the policies must know the job to judge an observation that matters: rarely."""
+    if state is JobState.CANCELLING or seen.phase is Phase.READY:
+        return False
+    return state is JobState.RESTARTING or not _succeeded(seen)
+
+
+def judge(state: JobState, seen: Observation, facts: AttemptFacts) -> Judgement:
+    """What an observation that matters means for a job in this state."""
+    return _JUDGES[state, seen.phase](seen, facts)
+
+
+def gave_up(message: str, code: int) -> Judgement:
+    """The job has failed, with an error that says of what."""
+    return Judgement(event=GaveUp(message=message), error=JobError(code=code, message=message))
+
+
+def restart_ordered(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement | None:
+    """An attempt that lives is ended for the next one; None if its budget has nothing left."""
+    if not may_restart(cause, facts.used, facts.scheduling, facts.budgets):
+        return None
+    return Judgement(event=RestartOrdered(), charged=cause, stop=order)
+
+
+def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
+    """The same for a job that may not start again: it gets its notice and fails when it is gone.
+
+    The error is written with the order, so that whoever sees the end knows what it means.
+    """
+    why = spent(cause, facts.scheduling, facts.budgets)
+    error = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
+    return Judgement(event=RestartOrdered(), error=error, stop=order)
+
+
+def _ready(_seen: Observation, _facts: AttemptFacts) -> Judgement:
+    return Judgement(event=AllReady())
+
+
+def _ended_unseen(seen: Observation, facts: AttemptFacts) -> Judgement:
+    """What has run before it ended was ready, however short: its story and start time say so."""
+    return (_ready if _ran(seen) else _ended)(seen, facts)
+
+
+def _ended(seen: Observation, facts: AttemptFacts) -> Judgement:
+    if _succeeded(seen):
+        return Judgement(event=PrimarySucceeded())
+    if _was_interrupted(seen):
+        return _after_loss("somebody else has stopped it", Cause.INFRA, facts)
+    granted = _another_try(seen, facts)
+    if granted is None:
+        return _failed(seen)
+    return Judgement(event=granted, reason=failure(seen.outcome, seen.fault), charged=Cause.USER)
+
+
+def _failed(seen: Observation) -> Judgement:
+    code = INVALID_ARGUMENT if _ran(seen) else FAILED_PRECONDITION
+    return gave_up(failure(seen.outcome, seen.fault), code)
+
+
+def _another_try(seen: Observation, facts: AttemptFacts) -> RestartGranted | None:
+    """What the program's own budget says; what could not be started at all has not used it."""
+    if seen.outcome is None or seen.fault is not None:
+        return None
+    return after_failure(seen.outcome.exit_code, facts.used, facts.scheduling, facts.budgets)
+
+
+def _lost(seen: Observation, facts: AttemptFacts) -> Judgement:
+    why = seen.fault or "no process of it is left, and no record of its end"
+    if seen.loss is Loss.LIMIT:
+        return gave_up(f"{lost(facts.attempt, why)}.", DEADLINE_EXCEEDED)
+    cause = Cause.MAINTENANCE if seen.loss is Loss.MAINTENANCE else Cause.INFRA
+    return _after_loss(why, cause, facts)
+
+
+def _after_loss(why: str, cause: Cause, facts: AttemptFacts) -> Judgement:
+    used, scheduling, budgets = facts.used, facts.scheduling, facts.budgets
+    event = after_loss(facts.attempt, why, used, scheduling, budgets, cause=cause)
+    if isinstance(event, GaveUp):
+        return gave_up(event.message, UNAVAILABLE)
+    return Judgement(event=event, reason=lost(facts.attempt, why), charged=cause)
+
+
+def _ended_restarting(seen: Observation, facts: AttemptFacts) -> Judgement:
+    """The end that was ordered, or one of its own that came before the order."""
+    if _succeeded(seen):
+        return Judgement(event=PrimarySucceeded())
+    is_own = seen.fault is not None or (_ran(seen) and not _was_interrupted(seen))
+    if is_own and _another_try(seen, facts) is None:
+        return _failed(seen)
+    return _restarted(seen, facts)
+
+
+def _restarted(_seen: Observation, facts: AttemptFacts) -> Judgement:
+    """The restart was counted when it was ordered."""
+    if facts.pending_error is not None:
+        return gave_up(facts.pending_error.message, facts.pending_error.code)
+    return Judgement(event=Drained(), reason=f"Attempt {facts.attempt} has ended")
+
+
+def _cancelled(_seen: Observation, _facts: AttemptFacts) -> Judgement:
+    """The job's error says already who or what wanted its end."""
+    return Judgement(event=Drained())
+
+
+def _succeeded(seen: Observation) -> bool:
+    outcome = seen.outcome
+    return (
+        seen.phase is Phase.ENDED
+        and outcome is not None
+        and outcome.exit_code == 0
+        and not outcome.interrupted
+        and seen.fault is None
+    )
+
+
+def _was_interrupted(seen: Observation) -> bool:
+    return seen.fault is None and seen.outcome is not None and seen.outcome.interrupted
+
+
+def _ran(seen: Observation) -> bool:
+    return bool(seen.task_names or (seen.outcome and seen.outcome.replicas))
+
+
+_JUDGES: Final[
+    Mapping[tuple[JobState, Phase], Callable[[Observation, AttemptFacts], Judgement]]
+] = {
+    (JobState.PREPARING, Phase.READY): _ready,
+    (JobState.PREPARING, Phase.ENDED): _ended_unseen,
+    (JobState.PREPARING, Phase.LOST): _lost,
+    (JobState.RUNNING, Phase.ENDED): _ended,
+    (JobState.RUNNING, Phase.LOST): _lost,
+    (JobState.RESTARTING, Phase.ENDED): _ended_restarting,
+    (JobState.RESTARTING, Phase.LOST): _restarted,
+    (JobState.CANCELLING, Phase.ENDED): _cancelled,
+    (JobState.CANCELLING, Phase.LOST): _cancelled,
+}

@@ -1,0 +1,95 @@
+"""Values as JSON, and back by their type hints: the one codec of every file that we write for us.
+
+It takes named tuples, dataclasses, enums, tuples, mappings, None and scalars.  A key that is not
+known is passed over, a missing one gets its default: an older and a newer release can read each
+other's files.  Supervisors import this, so it needs little.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def encode(value: Any) -> Any:
+    """The value as what ``json.dumps`` takes."""
+    kind: Any = type(value)
+    if kind is str or value is None:
+        return value
+    if names := _names(kind):
+        return {name: encode(getattr(value, name)) for name in names}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: encode(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(each) for each in value]
+    return value
+
+
+def decode(kind: type[T], found: Any) -> T:
+    """The value that ``encode`` made JSON of.  Raises ValueError for anything that is none."""
+    try:
+        value: T = _decoder(cast("Any", kind))(found)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"this is no {kind.__name__}: {error}") from error
+    return value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    """The fields of a named tuple or a dataclass; of other types none."""
+    return getattr(kind, "_fields", ()) or tuple(getattr(kind, "__dataclass_fields__", ()))
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[Any], Any]:  # noqa: PLR0911 - one for each kind of type
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in {Union, UnionType}:
+        (inner,) = (each for each in args if each is not NoneType)
+        return partial(_optional, _decoder(inner))
+    if origin is tuple:
+        if args[-1] is Ellipsis:
+            return partial(_list, _decoder(args[0]))
+        return partial(_row, tuple(map(_decoder, args)))
+    if origin is not None and issubclass(origin, Mapping):
+        return partial(_mapping, _decoder(args[1]))
+    if _names(kind):
+        hints = get_type_hints(kind)
+        return partial(_record, kind, {name: _decoder(hints[name]) for name in _names(kind)})
+    if kind is Any or issubclass(kind, enum.Enum):
+        return (lambda value: value) if kind is Any else kind
+    return partial(_scalar, kind)
+
+
+def _optional(decoder: Callable[[Any], Any], found: Any) -> Any:
+    return None if found is None else decoder(found)
+
+
+def _list(decoder: Callable[[Any], Any], found: Any) -> tuple[Any, ...]:
+    return tuple(map(decoder, _scalar(list, found)))
+
+
+def _row(decoders: tuple[Callable[[Any], Any], ...], found: Any) -> tuple[Any, ...]:
+    values = zip(decoders, _scalar(list, found), strict=True)
+    return tuple(decoder(each) for decoder, each in values)
+
+
+def _mapping(decoder: Callable[[Any], Any], found: Any) -> dict[str, Any]:
+    return {key: decoder(each) for key, each in _scalar(dict, found).items()}
+
+
+def _record(kind: Any, decoders: Mapping[str, Callable[[Any], Any]], found: Any) -> Any:
+    given = _scalar(dict, found)
+    return kind(**{name: read(given[name]) for name, read in decoders.items() if name in given})
+
+
+def _scalar(kind: Any, found: Any) -> Any:
+    if kind is float and type(found) is int:
+        return float(found)  # what was written as 1.0 may come back as 1
+    if not isinstance(found, kind):
+        raise TypeError(f"{found!r:.80} is no {kind.__name__}")
+    return found

@@ -1,0 +1,127 @@
+"""How a replica ended, in words: for its log, and for the story and the error of its job."""
+
+import signal
+from typing import Final
+
+from trainshed.model.attempt import Outcome, ReplicaExit
+
+#: What is mostly behind a signal, if nobody has measured it.
+_HINTS: Final[dict[int, str]] = {
+    signal.SIGKILL: "out of memory?",
+    signal.SIGBUS: "is /dev/shm full?",
+}
+_UNIT: Final = 1024
+
+
+def how(
+    ended: ReplicaExit,
+    *,
+    limit_bytes: int | None = None,
+    children_killed: int = 0,
+    machine_oom: bool = False,
+) -> str:
+    """How it ended, to follow its name: ``was killed by SIGKILL: out of memory (peak 2.0 GiB)``.
+
+    What stands behind ``ended`` only its supervisor knows: the limit of its memory, how many of its
+    processes the kernel killed for it, and whether the whole machine was out of memory.
+    """
+    if ended.signal is None:
+        text = f"exited with code {ended.exit_code}"
+    else:
+        text = f"was killed by {signal_name(ended.signal)}"
+    peak = "" if ended.peak_memory_bytes is None else f"peak {size(ended.peak_memory_bytes)}"
+    if machine_oom and not children_killed:
+        return f"{text} while the machine was out of memory{_bracketed(peak)}"
+    if ended.oom and ended.status:
+        if children_killed and ended.signal != signal.SIGKILL:
+            text += f" after {children_killed} of its processes had been killed"
+        limit = "" if limit_bytes is None else f" at its limit of {size(limit_bytes)}"
+        return f"{text}: out of memory{limit}{_bracketed(peak)}"
+    text += _bracketed(_hint(ended))
+    return f"{text}; peak memory {size(ended.peak_memory_bytes)}" if _is_told(ended) else text
+
+
+def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
+    """The same with its time; ``noticed``: what came of its notice counts."""
+    after = f"after {ended.seconds:.1f} s"
+    if not ended.stopped_by_us:
+        return f"{how(ended)} {after}"
+    if noticed:
+        after = f"{_notice_s(ended)}after the notice"
+    if ended.killed:
+        return f"had to be killed {after}"
+    return f"{'ended by itself' if noticed else 'was stopped'} {after}"
+
+
+def failure(outcome: Outcome | None, fault: str | None) -> str:
+    """The error of a job whose program failed, as Vertex words it (contracts/vertex-sdk.md 4.1).
+
+    Behind Vertex's words stand the signal and the memory, which Vertex does not name.
+    """
+    said = fault or (outcome.message if outcome else "")
+    decider = _decider(outcome) if outcome else None
+    if outcome is None or decider is None or said.startswith("The replica "):
+        return said or "The job could not be started."
+    said = fault or outcome.last_words  # its message begins with what is said here
+    sentences = [
+        f"The replica {decider.task_name} exited with a non-zero status of {_status(decider)}.",
+        *(
+            f"The replica {e.task_name} was out of memory{_peak(e)}."
+            for e in outcome.replicas
+            if e.oom and e is not decider and not decider.oom
+        ),
+    ]
+    return " ".join([*sentences, said] if said else sentences)
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal; a real-time signal has only its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def size(size_bytes: int | None) -> str:
+    """A size for people: ``310 MiB``, ``2.0 GiB``."""
+    mib = (size_bytes or 0) / _UNIT**2
+    return f"{mib:.0f} MiB" if mib < _UNIT else f"{mib / _UNIT:.1f} GiB"
+
+
+def _decider(outcome: Outcome) -> ReplicaExit | None:
+    own = [e for e in outcome.replicas if e.status and not e.stopped_by_us]
+    deciders = [e for e in own if e.status == outcome.exit_code]
+    return next(iter(deciders or own), None)
+
+
+def _status(ended: ReplicaExit) -> str:
+    text = str(ended.status)
+    if ended.signal is not None:
+        names = filter(None, (signal_name(ended.signal), _hint(ended)))
+        text += f" ({', '.join(names)})"
+    if ended.oom:
+        text += ": out of memory"
+    return text + _peak(ended) if ended.oom or ended.signal is not None else text
+
+
+def _hint(ended: ReplicaExit) -> str:
+    """Nobody guesses at the memory of a replica if it was watched."""
+    is_known = ended.oom or (ended.signal == signal.SIGKILL and ended.peak_memory_bytes is not None)
+    return "" if is_known or ended.signal is None else _HINTS.get(ended.signal, "")
+
+
+def _is_told(ended: ReplicaExit) -> bool:
+    return ended.peak_memory_bytes is not None and ended.status != 0
+
+
+def _peak(ended: ReplicaExit) -> str:
+    found = ended.peak_memory_bytes
+    return "" if found is None else f"; peak memory {size(found)}"
+
+
+def _notice_s(ended: ReplicaExit) -> str:
+    return "" if ended.notice_s is None else f"{ended.notice_s:.1f} s "
+
+
+def _bracketed(text: str) -> str:
+    return f" ({text})" if text else ""

@@ -1,0 +1,86 @@
+"""When a job is over, with which code, and in which words (R11).
+
+The primary's end decides.  A replica that fails before it ends the job at once: the others would
+wait for it in a collective that never completes.  Of several failures the one seen first counts,
+since the others are mostly its consequences.  A replica other than the primary that ends with 0 has
+done its part.  The supervisor applies this rule, so it lies in the model (decision 0029).
+"""
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
+from trainshed.model.exits import how, signal_name
+from trainshed.model.roles import Role
+
+_LAST_WORDS_MAX: Final = 200
+
+
+class JobEnd(NamedTuple):
+    """What a job's exit code will be, and which replica or signal decided it."""
+
+    exit_code: int
+    decider: ReplicaExit | None = None
+    signum: signal.Signals | None = None
+    reason: str = ""
+
+
+def job_end(primary: str, exits: Sequence[ReplicaExit]) -> JobEnd | None:
+    """The end after these exits, in the order in which they were seen; None: the job goes on.
+
+    ``primary`` is the task name of the replica whose end decides.
+    """
+    own = [e for e in exits if not e.stopped_by_us]
+    ended = next((e for e in own if e.task_name == primary), None)
+    if ended is not None and ended.status == 0:
+        return JobEnd(exit_code=0, decider=ended)
+    failed = next((e for e in own if e.status != 0), None)
+    return None if failed is None else JobEnd(exit_code=failed.status, decider=failed)
+
+
+def interrupted(signum: signal.Signals, reason: str = "") -> JobEnd:
+    """The end by a signal to the launcher, or by an order with a reason of its own."""
+    return JobEnd(exit_code=SIGNAL_BASE + signum, signum=signum, reason=reason)
+
+
+def output_gone(error: OSError) -> JobEnd:
+    """The end because the output has nowhere to go, with what its writing failed of."""
+    cause = "the output was closed by its reader"
+    if not isinstance(error, BrokenPipeError):
+        cause = f"the output cannot be written: {error.strerror or error}"
+    return JobEnd(exit_code=SIGNAL_BASE + signal.SIGPIPE, reason=f"{cause}; the job was ended")
+
+
+def may_end_together(roles: Iterable[Role]) -> bool:
+    """Whether workers are expected to end when the primary does, rather than to be stopped.
+
+    Replicas of an all-reduce job finish the same last step; workers beside parameter servers may be
+    servers themselves.  ``roles`` are those of all replicas.
+    """
+    return Role.PARAMETER_SERVER not in roles
+
+
+def ends_by_itself(role: Role) -> bool:
+    """Whether a replica is waited for when the primary has ended: a reducer is not."""
+    return role is not Role.REDUCER
+
+
+def message(end: JobEnd, last_words: Mapping[str, str], said: str = "") -> str:
+    """The one line that says how the job ended; ``last_words`` by task name.
+
+    ``said`` is how the deciding replica ended, if more is known than its exit.
+    """
+    if end.decider is None:
+        return end.reason or f"stopped by {signal_name(end.signum or 0)}"
+    decider = end.decider
+    text = f"{decider.task_name} {said or how(decider)} after {decider.seconds:.1f} s"
+    words = words_of(end, last_words)
+    return f"{text}: {words}" if words else text
+
+
+def words_of(end: JobEnd, last_words: Mapping[str, str]) -> str:
+    """What the replica that made a job fail wrote last; empty for any other end."""
+    if end.decider is None or not end.exit_code:
+        return ""
+    return last_words.get(end.decider.task_name, "")[:_LAST_WORDS_MAX]
