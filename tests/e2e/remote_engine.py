@@ -14,8 +14,10 @@ from pydantic import TypeAdapter
 
 from trainshed.engines.base import Reach, Traits
 from trainshed.model.attempt import AttemptKey, Measured, Observation
+from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Node, Seat
 from trainshed.model.stopping import StopOrder
 
@@ -53,6 +55,9 @@ ANSWERS = {
     "measured": TypeAdapter(Measured),
     "forget": TypeAdapter(bool),
 }
+ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
+    _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat)}
+)
 
 
 class RemoteEngine:

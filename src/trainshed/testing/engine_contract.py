@@ -23,10 +23,18 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import pytest
 
-from trainshed.engines.base import Engine, ReplicaShape
-from trainshed.model.attempt import ALIVE, AttemptKey, Loss, Observation, Phase
+from trainshed.engines.base import Engine, Living, ReplicaShape
+from trainshed.model.attempt import (
+    ALIVE,
+    AttemptKey,
+    Loss,
+    MetricsPlan,
+    Observation,
+    Outcome,
+    Phase,
+)
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import Environment, LaunchPlan, MetricsPlan, ReplicaPlan
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.log_line import LogLine
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
@@ -37,10 +45,10 @@ _T = TypeVar("_T")
 #: What a program of the contract is to do, in the environment of its replica; see ``program_of``.
 PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
 DEADLINE_S: Final = 60.0
+#: Less than the grace of the orders here, and enough for a slow machine.
+_PROMPTLY_S: Final = 20.0
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _TERMINATED: Final = 128 + signal.SIGTERM
-_PROMPTLY_S: Final = 20.0
-"""Less than the grace of the orders here; enough for a slow machine."""
 
 
 class Program(NamedTuple):
@@ -64,6 +72,8 @@ class Program(NamedTuple):
 
 
 WAITS: Final = Program(waits=True)
+DEAF: Final = Program(waits=True, deaf=True)
+SERVES: Final = Program(waits=True, role=Role.PARAMETER_SERVER)
 
 
 class World(Protocol):
@@ -136,8 +146,9 @@ def program_of(replica: ReplicaPlan) -> Program:
 
 def _shell(program: Program) -> str:
     """Files in ``$STARTED`` are starts; while ``$GO`` is absent the program waits."""
-    report = '{"timestamp": 1, "trial": "0", "loss": "$step", "global_step": "$step"}'.replace(
-        '"', '\\"'
+    reports = (
+        json.dumps({"timestamp": 1, "trial": "0", "loss": str(step), "global_step": str(step)})
+        for step in range(program.reports)
     )
     lines = [
         'echo . >> "$STARTED"',
@@ -145,10 +156,7 @@ def _shell(program: Program) -> str:
         program.code,
         'while [ ! -e "$GO" ]; do sleep 0.02; done' if program.waits else "",
         'mkdir -p "$(dirname "$CLOUD_ML_HP_METRIC_FILE")"' if program.reports else "",
-        *(
-            f'step={step}; echo "{report}" >> "$CLOUD_ML_HP_METRIC_FILE"'
-            for step in range(program.reports)
-        ),
+        *(f"echo '{report}' >> \"$CLOUD_ML_HP_METRIC_FILE\"" for report in reports),
         f"kill -{program.signal} $$; sleep 60" if program.signal else "",
         f"exit {program.exit_code}",
     ]
@@ -219,6 +227,19 @@ def launch(world: World, engine: Engine, key: AttemptKey, *programs: Program) ->
     engine.launch(key, replace(plan, attempt=key.attempt), seats)
 
 
+def ended(engine: Engine, key: AttemptKey) -> Outcome:
+    """How an attempt ended, once it has."""
+    found = until(engine, key, *_FINAL)
+    assert (found.phase, found.fault) == (Phase.ENDED, None)
+    assert found.outcome is not None
+    return found.outcome
+
+
+def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
+    """What the engine finds of an attempt that lives."""
+    return [part for each in engine.known() if each.key == key for part in each.living]
+
+
 def ready(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
     """An attempt all of whose programs run."""
     engine, key = world.engine(), new_key()
@@ -244,46 +265,38 @@ def _kill_after(pause_s: float, act: Callable[[], object]) -> None:
 class EngineContract:
     """What holds for every engine."""
 
-    @pytest.mark.parametrize("code", [0, 1, 42, 126, 127])
-    def test_the_exit_code_of_the_primary_is_the_outcome_s(self, world: World, code: int) -> None:
+    @pytest.mark.parametrize(
+        ("code", "number"),
+        [*((code, 0) for code in (0, 1, 42, 126, 127)), *((0, number) for number in (9, 11, 15))],
+    )
+    def test_the_end_of_the_primary_is_the_outcome(
+        self, world: World, code: int, number: int
+    ) -> None:
         engine, key = world.engine(), new_key()
-        launch(world, engine, key, Program(exit_code=code))
-        found = until(engine, key, *_FINAL)
-        assert (found.phase, found.fault, found.hung) == (Phase.ENDED, None, ())
-        outcome = found.outcome
-        assert outcome is not None
-        assert (outcome.exit_code, outcome.interrupted) == (code, False)
-        assert outcome.message.strip()
-        assert "\n" not in outcome.message
-        (ended,) = outcome.replicas
-        assert (ended.exit_code, ended.signal, ended.status) == (code, None, code)
-        assert (ended.role, ended.index, ended.task_name) == (Role.PRIMARY, 0, "primary-0")
-        assert (ended.stopped_by_us, ended.killed, ended.oom) == (False, False, False)
-        assert ended.notice_s is None
-        assert 0 <= ended.seconds < DEADLINE_S
-
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
-    def test_a_signal_is_no_exit_code(self, world: World, number: int) -> None:
-        engine, key = world.engine(), new_key()
-        launch(world, engine, key, Program(signal=number))
-        outcome = until(engine, key, *_FINAL).outcome
-        assert outcome is not None
-        assert (outcome.exit_code, outcome.interrupted) == (128 + number, False)
-        (ended,) = outcome.replicas
-        assert (ended.exit_code, ended.signal, ended.stopped_by_us) == (None, number, False)
-        assert (ended.status, ended.oom) == (128 + number, False)
+        launch(world, engine, key, Program(exit_code=code, signal=number))
+        found = ended(engine, key)
+        status = 128 + number if number else code
+        assert (found.exit_code, found.interrupted) == (status, False)
+        assert found.message.strip()
+        assert "\n" not in found.message
+        (only,) = found.replicas
+        assert (only.role, only.index, only.task_name) == (Role.PRIMARY, 0, "primary-0")
+        assert (only.exit_code, only.signal) == ((None, number) if number else (code, None))
+        assert (only.stopped_by_us, only.killed, only.oom) == (False, False, False)
+        assert (only.notice_s, only.status) == (None, status)
+        assert 0 <= only.seconds < DEADLINE_S
 
     def test_it_is_ready_as_long_as_it_runs_then_ended_for_ever(self, world: World) -> None:
-        engine, key = ready(world, WAITS, WAITS, Program(waits=True, role=Role.PARAMETER_SERVER))
+        engine, key = ready(world, WAITS, WAITS, SERVES)
         names = ("primary-0", "worker-0", "parameter_server-0")
         for seen in (*engine.observe([key]), *world.engine().observe([key])):
             assert (seen.phase, seen.task_names, seen.outcome) == (Phase.READY, names, None)
+            assert (seen.hung, seen.fault) == ((), None)
         world.finish(key)
-        found = until(engine, key, *_FINAL)
-        assert found.outcome is not None
-        assert found.outcome.exit_code == 0
-        assert [ended.task_name for ended in found.outcome.replicas] == list(names)
-        assert engine.observe([key]) == world.engine().observe([key]) == [found]
+        found = ended(engine, key)
+        assert (found.exit_code, tuple(each.task_name for each in found.replicas)) == (0, names)
+        assert engine.observe([key]) == world.engine().observe([key])
+        assert engine.observe([key])[0].outcome == found
 
     def test_it_starts_once_from_wherever_it_is_launched(self, world: World) -> None:
         engines, key = [world.engine() for _ in range(4)], new_key()
@@ -300,90 +313,83 @@ class EngineContract:
         world.finish(key)
         for engine in (*engines, world.engine()):
             launch(world, engine, key, WAITS)
-            assert until(engine, key, *_FINAL).phase is Phase.ENDED
+            assert ended(engine, key).exit_code == 0
         assert world.started(key) == 1
 
     def test_what_was_stopped_before_never_starts(self, world: World) -> None:
         engine, key = world.engine(), new_key()
         engine.stop(key, order())
-        found = until(engine, key, *_FINAL)
-        assert found.outcome is not None
-        assert found.outcome[:1] + found.outcome[2:3] == (_TERMINATED, ())
-        assert found.outcome.interrupted
+        found = ended(engine, key)
+        assert (found.exit_code, found.replicas) == (_TERMINATED, ())
+        assert found.interrupted
         for each in (engine, world.engine()):
             launch(world, each, key, WAITS)
-            assert until(each, key, *_FINAL) == found
+            assert ended(each, key) == found
         assert world.started(key) == 0
 
     @pytest.mark.parametrize("is_running", [False, True])
     def test_a_stop_ends_all_replicas_and_the_outcome_says_so(
         self, world: World, *, is_running: bool
     ) -> None:
-        engine, key = world.engine(), new_key()
-        launch(world, engine, key, WAITS, WAITS)
         if is_running:
-            until(engine, key, Phase.READY)
-            eventually(lambda: world.started(key) == 2, "all programs run")
+            engine, key = ready(world, WAITS, WAITS)
+        else:
+            engine, key = world.engine(), new_key()
+            launch(world, engine, key, WAITS, WAITS)
         began = time.monotonic()
         world.engine().stop(key, order())
-        found = until(engine, key, *_FINAL)
+        found = ended(engine, key)
         assert time.monotonic() - began < _PROMPTLY_S, "nobody waits for the whole grace"
-        assert found.outcome is not None
-        assert (found.outcome.exit_code, found.outcome.interrupted) == (_TERMINATED, True)
-        ended = found.outcome.replicas
-        assert all(each.stopped_by_us and not each.killed for each in ended)
+        assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
+        assert all(each.stopped_by_us and not each.killed for each in found.replicas)
         if is_running:
-            assert [each.signal for each in ended] == [signal.SIGTERM] * 2
-            assert all(0 <= (each.notice_s or 0) < _PROMPTLY_S for each in ended)
+            assert [each.signal for each in found.replicas] == [signal.SIGTERM] * 2
+            assert all(0 <= (each.notice_s or 0) < _PROMPTLY_S for each in found.replicas)
         engine.stop(key, order(0.0))
-        assert engine.observe([key]) == [found], "an end is final"
+        assert ended(engine, key) == found, "an end is final"
 
     def test_the_deaf_are_killed_after_the_grace_and_not_before(self, world: World) -> None:
-        engine, key = ready(world, Program(waits=True, deaf=True))
+        engine, key = ready(world, DEAF)
         began = time.monotonic()
         engine.stop(key, order(0.5))
         engine.stop(key, order(60.0))
-        found = until(engine, key, *_FINAL)
+        found = ended(engine, key)
         assert 0.5 <= time.monotonic() - began < _PROMPTLY_S
-        assert found.outcome is not None
-        assert (found.outcome.exit_code, found.outcome.interrupted) == (_TERMINATED, True)
-        (ended,) = found.outcome.replicas
-        assert (ended.exit_code, ended.signal, ended.killed) == (None, signal.SIGKILL, True)
-        assert ended.notice_s is not None
-        assert ended.notice_s >= 0.5
+        assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
+        (only,) = found.replicas
+        assert (only.exit_code, only.signal, only.killed) == (None, signal.SIGKILL, True)
+        assert (only.notice_s or 0) >= 0.5
 
     def test_an_order_never_gets_milder_and_may_get_harder(self, world: World) -> None:
-        engine, key = ready(world, Program(waits=True, deaf=True))
+        engine, key = ready(world, DEAF)
         engine.stop(key, order(60.0))
         assert engine.observe([key])[0].phase in ALIVE
         began = time.monotonic()
         world.engine().stop(key, order(0.0))
         engine.stop(key, order(60.0))
-        assert until(engine, key, *_FINAL).phase is Phase.ENDED
+        assert ended(engine, key).interrupted
         assert time.monotonic() - began < _PROMPTLY_S
 
     def test_attempts_are_told_apart(self, world: World) -> None:
         engine, first = ready(world, WAITS)
         other, stranger = new_key(), new_key()
         launch(world, engine, other, Program(exit_code=3))
-        until(engine, other, *_FINAL)
+        assert ended(engine, other).exit_code == 3
         seen = engine.observe([other, stranger, first])
         assert [each.key for each in seen] == [other, stranger, first]
         assert [each.phase for each in seen] == [Phase.ENDED, Phase.UNKNOWN, Phase.READY]
+        seen = engine.observe([first, stranger, other])
+        assert [each.key for each in seen] == [first, stranger, other]
         assert engine.observe([]) == []
-        assert {each.key for each in engine.known()} == {first, other}
         engine.stop(first, order())
-        before = until(engine, first, *_FINAL)
+        before = ended(engine, first)
         second = AttemptKey(first.uid, 2)
         launch(world, engine, second, Program(exit_code=4))
-        outcome = until(engine, second, *_FINAL).outcome
-        assert outcome is not None
-        assert outcome.exit_code == 4
-        assert engine.observe([first]) == [before]
+        assert ended(engine, second).exit_code == 4
+        assert ended(world.engine(), first) == before
 
     def test_what_cannot_be_started_is_a_fault_and_no_program_runs(self, world: World) -> None:
         engine, key = world.engine(), new_key()
-        why = ""
         try:
             launch(world, engine, key, Program(missing=True))
         except EngineFault as fault:  # it may be told at once
@@ -404,7 +410,7 @@ class EngineContract:
         assert (found.phase, found.outcome) == (Phase.LOST, None)
         assert found.fault
         assert found.loss in {None, Loss.INFRA}
-        assert not any(each.living for each in engine.known() if each.key == key)
+        assert living(engine, key) == []
         engine.stop(key, order(0.0))
         launch(world, world.engine(), key, WAITS, WAITS)
         assert until(engine, key, *_FINAL).phase is Phase.LOST
@@ -417,30 +423,28 @@ class EngineContract:
                 assert [seen.phase for seen in each.observe([key])] == [Phase.UNKNOWN]
         until(engine, key, Phase.READY)
         world.finish(key)
-        assert until(world.engine(), key, *_FINAL).phase is Phase.ENDED
+        assert ended(world.engine(), key).exit_code == 0
 
     def test_reports_are_read_behind_a_mark_to_the_last_one(self, world: World) -> None:
         engine, key = world.engine(), new_key()
         assert engine.measured(key, 7)[:2] == (7, ())
         launch(world, engine, key, Program(reports=4))
-        until(engine, key, *_FINAL)
+        assert ended(engine, key).exit_code == 0
         found = world.engine().measured(key, 0)
-        assert [(each.tag, each.value, each.step) for each in found.reports] == [
-            ("loss", float(step), step) for step in range(4)
-        ]
+        values = [("loss", float(step), step) for step in range(4)]
+        assert [(each.tag, each.value, each.step) for each in found.reports] == values
         assert engine.measured(key, found.mark)[:2] == (found.mark, ())
         assert engine.measured(key, 0) == found
 
-    def test_every_replica_has_an_address_and_an_attempt_its_own_folders(
-        self, world: World
-    ) -> None:
+    def test_replicas_have_addresses_and_attempts_have_folders(self, world: World) -> None:
         engine, key = world.engine(), new_key()
         shape = (
             ReplicaShape(Role.PRIMARY, 0),
             ReplicaShape(Role.WORKER, 0),
             ReplicaShape(Role.REDUCER, 0, 3),
         )
-        first = engine.sight(key, shape)
+        first, second = (engine.sight(AttemptKey(key.uid, number), shape) for number in (1, 2))
+        third = world.engine().sight(AttemptKey(key.uid, 3), shape)
         assert list(first.addresses) == [each[:2] for each in shape]
         taken = {
             (first.addresses[role, index].host, first.addresses[role, index].port + place)
@@ -449,10 +453,7 @@ class EngineContract:
         }
         primary = first.addresses[Role.PRIMARY, 0]
         assert len(taken | {(primary.host, primary.rendezvous_port)}) == 6
-        assert first.earlier == ()
-        third = world.engine().sight(AttemptKey(key.uid, 3), shape)
-        second = engine.sight(AttemptKey(key.uid, 2), shape)
-        assert third.earlier == (first.work, second.work)
+        assert (first.earlier, third.earlier) == ((), (first.work, second.work))
         folders = [{each.work, each.exchange, each.metrics} for each in (first, second, third)]
         assert len(set[str]().union(*folders)) == 9
         assert first.buckets == third.buckets
@@ -462,24 +463,23 @@ class EngineContract:
         engine = world.engine()
         assert engine.name
         assert engine.traits == world.engine().traits
-        nodes = engine.fleet()
-        assert len({node.name for node in nodes}) == len(nodes) > 0
-        assert all(node.slots > 0 for node in nodes)
-        assert [node.name for node in world.engine().fleet()] == [node.name for node in nodes]
+        names = [node.name for node in engine.fleet()]
+        assert len(set(names)) == len(names) > 0
+        assert all(node.slots > 0 for node in engine.fleet())
+        assert [node.name for node in world.engine().fleet()] == names
 
     def test_what_lives_is_known_and_what_is_left_is_found(self, world: World) -> None:
         engine, key = ready(world, WAITS)
-        lost = new_key()
-        with world.leftover(lost):
+        left = new_key()
+        with world.leftover(left):
             known = {each.key: each for each in world.engine().known()}
-            assert known.keys() == {key, lost}
-            assert (known[key].phase, known[lost].phase) == (Phase.READY, Phase.UNKNOWN)
+            assert known.keys() == {key, left}
+            assert (known[key].phase, known[left].phase) == (Phase.READY, Phase.UNKNOWN)
             for each in known.values():
-                assert each.living
                 assert {part.key for part in each.living} == {each.key}
             assert list(world.elsewhere().known()) == []
         world.finish(key)
-        until(engine, key, *_FINAL)
+        assert ended(engine, key).exit_code == 0
         assert [each[1:] for each in engine.known() if each.key == key] == [(Phase.ENDED, ())]
 
     def test_a_job_is_forgotten_whole_and_not_while_it_lives(self, world: World) -> None:
@@ -488,13 +488,13 @@ class EngineContract:
         launch(world, engine, other, Program())
         assert not engine.forget(key.uid)
         engine.stop(key, order())
-        until(engine, key, *_FINAL)
+        assert ended(engine, key).interrupted
         with world.leftover(second):
             assert not world.engine().forget(key.uid)
-        assert until(engine, other, *_FINAL).phase is Phase.ENDED
+        assert ended(engine, other).exit_code == 0
         assert engine.forget(key.uid)
         assert {each.key for each in engine.known()} == {other}
-        assert world.lines(key) == []
+        assert list(world.lines(key)) == []
         for each in (engine, world.engine()):
             assert each.observe([key])[0].phase is Phase.UNKNOWN
             assert each.forget(key.uid), "there is nothing of it"
@@ -535,102 +535,92 @@ class EngineContract:
 class ProgramContract(EngineContract):
     """What holds where programs really run."""
 
-    def test_environment_arguments_folder_and_limits(
+    def test_a_program_finds_what_its_plan_says_and_no_secret(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("TRAINSHED_TOKEN", "hush")
+        monkeypatch.setenv("UNSET", "leaks")
         code = (
             'echo "$KIT|$0|$1|$2|$#"; pwd; readlink /proc/self/fd/0; umask; echo "$UNSET"\n'
             'env | grep -c hush; echo "$TRAINSHED_JOB|$TRAINSHED_ATTEMPT|$TRAINSHED_TASK"'
         )
         engine, key = world.engine(), AttemptKey(new_key().uid, 3)
         plan = world.plan(key, Program())
-        shape = [ReplicaShape(Role.PRIMARY, 0)]
-        work = engine.sight(key, shape).work
+        work = engine.sight(key, [ReplicaShape(Role.PRIMARY, 0)]).work
+        Path(work).mkdir(parents=True)
         argv = ("/bin/sh", "-c", code, "a b", "'\"$KIT\\", "")
         env = {**plan.primary.env, "KIT": "as 'it' is\n=$HOME"}
-        replicas = (replace(plan.primary, argv=argv, env=env),)
-        monkeypatch.setenv("UNSET", "leaks")
-        plan = replace(plan, replicas=replicas, cwd=work, unset_env=("UNSET",))
-        Path(work).mkdir(parents=True)
+        replica = replace(plan.primary, argv=argv, env=env)
+        plan = replace(plan, replicas=(replica,), cwd=work, unset_env=("UNSET",))
         engine.launch(key, plan, ())
-        assert until(engine, key, *_FINAL).phase is Phase.ENDED
+        assert ended(engine, key).exit_code == 0
         mask = os.umask(0)
         os.umask(mask)
-        assert self._texts(world, key) == [
+        assert _texts(world, key) == [
             *("as 'it' is", "=$HOME|a b|'\"$KIT\\||2"),
             *(work, "/dev/null", f"{mask:04o}", "", "0", f"{key}|3|primary-0"),
         ]
 
-    def test_who_fails_first_decides_unless_it_is_a_worker_that_has_done_its_part(
-        self, world: World
-    ) -> None:
+    def test_who_fails_first_decides(self, world: World) -> None:
         engine, key = world.engine(), new_key()
-        server = Program(waits=True, role=Role.PARAMETER_SERVER)
-        launch(world, engine, key, WAITS, Program(exit_code=7), server)
-        outcome = until(engine, key, *_FINAL).outcome
-        assert outcome is not None
-        assert (outcome.exit_code, outcome.interrupted) == (7, False)
-        assert "worker-0" in outcome.message
-        assert [each.stopped_by_us for each in outcome.replicas] == [True, False, True]
+        launch(world, engine, key, WAITS, Program(exit_code=7), SERVES)
+        found = ended(engine, key)
+        assert (found.exit_code, found.interrupted) == (7, False)
+        assert "worker-0" in found.message
+        assert [each.stopped_by_us for each in found.replicas] == [True, False, True]
 
-    @pytest.mark.parametrize("role", [Role.PARAMETER_SERVER, Role.EVALUATOR])
-    def test_the_primary_s_end_is_the_end_of_those_who_wait(self, world: World, role: Role) -> None:
+    @pytest.mark.parametrize("role", [Role.PARAMETER_SERVER, Role.EVALUATOR, Role.REDUCER])
+    def test_the_primary_decides_and_those_who_wait_are_stopped(
+        self, world: World, role: Role
+    ) -> None:
+        """A worker that has ended with 0 before has done its part."""
         engine, key = world.engine(), new_key()
-        done = Program(code="sleep 0.1")
-        launch(world, engine, key, done, Program(), Program(waits=True, role=role))
-        outcome = until(engine, key, *_FINAL).outcome
-        assert outcome is not None
-        assert (outcome.exit_code, outcome.interrupted) == (0, False)
-        assert [each.stopped_by_us for each in outcome.replicas] == [False, False, True]
+        waits = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
+        launch(world, engine, key, Program(code=waits), Program(), Program(waits=True, role=role))
+        found = ended(engine, key)
+        assert (found.exit_code, found.interrupted) == (0, False)
+        assert [each.stopped_by_us for each in found.replicas] == [False, False, True]
 
     def test_a_gang_that_cannot_be_whole_ends(self, world: World) -> None:
         engine, key = world.engine(), new_key()
         launch(world, engine, key, WAITS, WAITS, Program(missing=True))
         found = until(engine, key, *_FINAL)
-        assert (found.phase, found.outcome and found.outcome.exit_code) == (Phase.ENDED, 1)
+        assert found.phase is Phase.ENDED
         assert "worker-1" in (found.fault or "")
-        assert not any(each.living for each in engine.known())
+        assert living(engine, key) == []
 
-    @pytest.mark.parametrize("is_killed", [False, True])
-    def test_nothing_is_left_whatever_it_has_forked(self, world: World, *, is_killed: bool) -> None:
-        daemon = "(trap '' TERM; setsid sh -c 'setsid sleep 600 & echo ready; wait' &) "
+    @pytest.mark.parametrize("is_lost", [False, True])
+    def test_nothing_is_left_whatever_it_has_forked(self, world: World, *, is_lost: bool) -> None:
+        daemon = "(trap '' TERM; setsid sh -c 'setsid sleep 600 & echo ready; wait' &)"
         engine, key = ready(world, Program(waits=True, code=daemon))
-        eventually(lambda: "ready" in self._texts(world, key), "the daemon runs")
-        if is_killed:
+        eventually(lambda: "ready" in _texts(world, key), "the daemon runs")
+        if is_lost:
             world.lose(key)
         else:
             engine.stop(key, order(0.2))
         until(engine, key, *_FINAL)
-        assert [each.living for each in engine.known()] == [()]
+        assert living(engine, key) == []
 
     def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
         code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; exit 0' TERM"
         engine, key = ready(world, Program(waits=True, code=code))
         before = time.time()
         engine.stop(key, order(40.0))
-        until(engine, key, *_FINAL)
-        notice = json.loads("".join(self._texts(world, key)))
+        assert ended(engine, key).interrupted
+        notice = json.loads("".join(_texts(world, key)))
         assert (notice["reason"], notice["message"]) == ("cancel", "It was cancelled.")
         assert before + 39.0 < notice["until"] < time.time() + 41.0
 
     def test_every_line_is_kept_once_and_in_order(self, world: World) -> None:
-        """Also those of the last instant, and after another attempt."""
-        engine, key = world.engine(), new_key()
-        burst = Program(code="seq 10000; printf 'a\\377b' >&2")
-        second = AttemptKey(key.uid, 2)
-        launch(world, engine, key, burst)
-        until(engine, key, *_FINAL)
-        launch(world, engine, second, burst)
-        until(engine, second, *_FINAL)
-        stamps: list[int] = []
-        for each in (key, second):
-            lines = [line for line in world.lines(each) if line.task_name == "primary-0"]
-            assert [line.text for line in lines if line.stream == "stdout"] == [
-                str(number) for number in range(1, 10_001)
-            ]
-            assert [line.text for line in lines if line.stream == "stderr"] == ["a\ufffdb"]
-            stamps += [line.stamp_ns for line in world.lines(each)]
+        """Also those of the last instant; stamps ascend over the attempts of a job."""
+        engine, first = world.engine(), new_key()
+        wanted, stamps = [str(number) for number in range(1, 10_001)], list[int]()
+        for key in (first, AttemptKey(first.uid, 2)):
+            launch(world, engine, key, Program(code="seq 10000; printf 'a\\377b' >&2"))
+            assert ended(engine, key).exit_code == 0
+            assert _texts(world, key) == wanted
+            assert _texts(world, key, "stderr") == ["a\ufffdb"]
+            stamps += [line.stamp_ns for line in world.lines(key)]
         assert all(earlier < later for earlier, later in pairwise(stamps))
 
     def test_a_launch_that_is_killed_anywhere_starts_it_once(self, world: World) -> None:
@@ -640,9 +630,10 @@ class ProgramContract(EngineContract):
         launch(world, engine, key, WAITS)
         until(engine, key, Phase.READY)
         world.finish(key)
-        assert until(engine, key, *_FINAL).phase is Phase.ENDED
+        assert ended(engine, key).exit_code == 0
         assert world.started(key) == 1
 
-    @staticmethod
-    def _texts(world: World, key: AttemptKey) -> Sequence[str]:
-        return [line.text for line in world.lines(key) if line.task_name == "primary-0"]
+
+def _texts(world: World, key: AttemptKey, stream: str = "stdout") -> Sequence[str]:
+    lines = [line for line in world.lines(key) if line.task_name == "primary-0"]
+    return [line.text for line in lines if line.stream == stream]

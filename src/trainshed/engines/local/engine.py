@@ -39,9 +39,9 @@ from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
-from trainshed.model.passing import passes
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.stopping import StopOrder
+from trainshed.model.transient import is_transient
 
 _LOG = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class LocalEngine:
                     self._fence.close(key, attempt.folder)
                     self._begin(key, attempt, plan, emulates=emulates)
             except OSError as error:
-                if passes(error):
+                if is_transient(error):
                     raise
                 raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
 
