@@ -189,7 +189,7 @@ LOCAL: Final = tuple(
         ),
         (
             _LOCAL_ATTEMPT,
-            "return telling.ended(self.key, self.known, outcome_of(STOPPED_EARLY))",
+            "return telling.ended(self.key, self.known, STOPPED_EARLY)",
             "return Observation(key=self.key, phase=Phase.UNKNOWN)",
         ),
         (_FIND, "if key and (below in data or _path(root, key).exists()):", "if key:"),
@@ -217,7 +217,7 @@ LOCAL: Final = tuple(
             "mark=after + len(whole)",
         ),
         (
-            "engines/local/attempts/errands.py",
+            "engines/local/attempts/plan_file.py",
             "**_mark(site),\n        trainer_contract.ATTEMPT",
             "trainer_contract.ATTEMPT",
         ),
@@ -225,8 +225,8 @@ LOCAL: Final = tuple(
         ("engines/local/processes/replica_env.py", "if name not in plan.unset_env", ""),
         (
             _RUN,
-            "self._verdict = verdict.interrupted(signal.SIGTERM, new.message)",
-            "self._verdict = None",
+            "self._job_end = success.interrupted(signal.SIGTERM, new.message)",
+            "self._job_end = None",
         ),
         (_RUN, "if self.children.any_left or self._cage.living():", "if False:"),
         (_RUN, "if new is None:\n            return\n", ""),
@@ -253,12 +253,12 @@ LOCAL: Final = tuple(
         (_SEGMENTS, "max(self._clock(), self._last_ns + 1)", "self._clock()"),
         (_SEGMENTS, "del self._gathered[:count]", "self._gathered.clear()"),
         (
-            "engines/local/verdict.py",
-            "return None if failed is None else Verdict(exit_code=failed.status, decider=failed)",
+            "model/success.py",
+            "return None if failed is None else JobEnd(exit_code=failed.status, decider=failed)",
             "return None",
         ),
-        ("engines/local/verdict.py", "return role != _REDUCER", "return False"),
-        ("engines/local/verdict.py", "if ended is not None and ended.status == 0:", "if False:"),
+        ("model/success.py", "return role is not Role.REDUCER", "return False"),
+        ("model/success.py", "if ended is not None and ended.status == 0:", "if False:"),
         ("engines/local/supervise/leftovers.py", "tree.kill_listed(lambda: marked(mark))", "pass"),
     )
 )
