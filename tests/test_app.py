@@ -8,6 +8,7 @@ import pytest
 from trainshed import app
 from trainshed.app import build
 from trainshed.config import Settings
+from trainshed.engines.local import factory
 from trainshed.model.restarts import Budgets
 from trainshed.store.base import StoreFault
 
@@ -43,8 +44,11 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
 
         return make
 
-    for name in ("Controller", "LocalEngine", "SubmitRules", "Expiry", "Nodes"):
-        monkeypatch.setattr(app, name, noting(name, getattr(app, name)))
+    for owner, name in (
+        *((app, name) for name in ("Controller", "SubmitRules", "Expiry", "Nodes")),
+        (factory, "LocalEngine"),
+    ):
+        monkeypatch.setattr(owner, name, noting(name, getattr(owner, name)))
     settings = Settings(
         data_dir=tmp_path,
         restarts_infra=7,

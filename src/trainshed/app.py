@@ -2,10 +2,9 @@
 
 import os
 import secrets
-import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -28,16 +27,13 @@ from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.api.training_pipelines import TrainingPipelines
 from trainshed.config import Settings
+from trainshed.config.engine import engine_of
 from trainshed.controller.loop import Controller
 from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
-from trainshed.engines.base import Engine
-from trainshed.engines.local.containers import detect
-from trainshed.engines.local.containers.runtime import Found
-from trainshed.engines.local.engine import LocalEngine
-from trainshed.model.resources import ANY_GPU
+from trainshed.engines.base import Engine, Reach
 from trainshed.service.access import Access
-from trainshed.service.expiry import Expiry, remove_folder
+from trainshed.service.expiry import Expiry
 from trainshed.service.housekeeping import ClockWatch, Housekeeping
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
@@ -49,8 +45,9 @@ from trainshed.service.pipelines import PipelineService
 from trainshed.service.retention import Retention
 from trainshed.service.story import Stories
 from trainshed.service.submission import SubmitRules
+from trainshed.service.trainer_library import LIBRARY
 from trainshed.service.trial_jobs import TrialJobs
-from trainshed.storage.buckets import buckets_of, cache_dir
+from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
@@ -75,15 +72,12 @@ class Application:
     """Makes the native API ready."""
     table: Sequence[Method]
     around: Surroundings
-    containers: Found
-    """What runs the images of jobs, or why nothing does."""
-    machine: str | None
-    """Where all servers of the database must be; None for an engine that reaches many machines."""
+    engine: Engine
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
-        if self.machine is not None:
-            _check_machine(self.machine, self.store.servers())
+        if self.engine.traits.reach is Reach.THIS_MACHINE:
+            _check_machine(os.uname().nodename, self.store.servers())
         self.controller.start()
         self.housekeeping.start()
         self.soon.start()
@@ -95,6 +89,7 @@ class Application:
         try:
             self.controller.stop()
         finally:
+            self.engine.close()
             self.store.close()
 
 
@@ -111,20 +106,23 @@ def _check_machine(machine: str, servers: Sequence[str]) -> None:
 def build(
     settings: Settings, *, engine: Engine | None = None, compose: Compose | None = None
 ) -> Application:
-    """Wire a server.  ``engine`` and ``compose`` are the local ones unless given.
+    """Wire a server.  ``engine`` is the one that the settings name, unless given.
 
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
     folder = settings.data_dir
     folder.mkdir(parents=True, exist_ok=True)
-    containers = detect.find(settings.container_runtime, user=settings.container_user)
-    images = Images(settings.environments, settings.images, sys.executable, containers)
+    engine = engine or engine_of(settings)
+    traits = engine.traits
+    images = Images(settings.environments, settings.images, traits.python, traits.containers)
     store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
-    jobs_dir = _closed(folder / "jobs")
-    launching = Launching(store, images=images, buckets=buckets_of(folder), jobs_dir=jobs_dir)
+    jobs_dir = _closed(settings.jobs_dir)
+    launching = Launching(
+        store, engine, images=images, buckets=buckets_of(folder), library=folder / LIBRARY
+    )
     controller = Controller(
         store,
-        engine or _local_engine(settings, jobs_dir, containers),
+        engine,
         server=f"{os.uname().nodename}-{os.getpid()}-{secrets.token_hex(3)}",
         compose=compose or launching,
         make_trial_job=TrialJobs(store, settings.running_s_default),
@@ -166,13 +164,12 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
-        housekeeping=_housekeeping(settings, store, jobs_dir),
+        housekeeping=_housekeeping(settings, store, engine),
         http=http,
         soon=_soon(native),
         table=table,
         around=around,
-        containers=containers,
-        machine=None if engine else os.uname().nodename,
+        engine=engine,
     )
 
 
@@ -188,17 +185,17 @@ def _closed(folder: Path) -> Path:
     return folder
 
 
-def _housekeeping(settings: Settings, store: StoreBase, jobs_dir: Path) -> Housekeeping:
+def _housekeeping(settings: Settings, store: StoreBase, engine: Engine) -> Housekeeping:
     retention = Retention(
         store=store,
-        job_log=JobLog(jobs_dir),
+        job_log=JobLog(settings.jobs_dir),
         bytes_max=settings.log_bytes_max,
         days_max=settings.log_days_max,
         clock=lambda: store.now().timestamp(),
     )
     expiry = Expiry(
         store=store,
-        remove=partial(remove_folder, jobs_dir),
+        remove=engine.forget,
         days_max=settings.finished_days_max,
         clock=store.now,
     )
@@ -209,32 +206,6 @@ def _housekeeping(settings: Settings, store: StoreBase, jobs_dir: Path) -> House
             "the clock": ClockWatch(store.clock_skew_s).look,
         }
     )
-
-
-def _local_engine(settings: Settings, jobs_dir: Path, containers: Found) -> LocalEngine:
-    return LocalEngine(
-        jobs_dir,
-        cache_dir=cache_dir(os.environ),
-        policy=settings.policy,
-        slots=settings.slots,
-        gpu_alias=_gpu_alias(settings),
-        fake_gpus=settings.fake_gpus,
-        gpu_wait_s=settings.gpu_wait_s,
-        runtime=containers.runtime,
-        hang_s=settings.hang_s,
-        hang_stacks=settings.hang_stacks,
-        grace_s=settings.grace_s,
-    )
-
-
-def _gpu_alias(settings: Settings) -> Mapping[str, str]:
-    """Fake GPUs are of every type."""
-    if not settings.fake_gpus:
-        return settings.gpu_alias
-    from trainshed.catalog.accelerators import known_accelerators  # noqa: PLC0415 - rarely needed
-
-    names = (name for each in known_accelerators() for name in each.enum_by_product.values())
-    return {**dict.fromkeys(names, ANY_GPU), **settings.gpu_alias}
 
 
 def _table(

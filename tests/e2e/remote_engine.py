@@ -6,14 +6,18 @@ JSON lines over a unix socket, one connection a thread of the server.
 import contextlib
 import socket
 import socketserver
+import sys
 import threading
 from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
+from trainshed.engines.base import Reach, Traits
 from trainshed.model.attempt import AttemptKey, Measured, Observation
+from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Node, Seat
 from trainshed.model.stopping import StopOrder
 
@@ -36,32 +40,38 @@ class Ask(NamedTuple):
 
 #: What each call is given and answers with, as JSON.
 ARGUMENTS = {
-    "nodes": TypeAdapter(tuple[()]),
+    "fleet": TypeAdapter(tuple[()]),
     "launch": TypeAdapter(Launch),
     "stop": TypeAdapter(Stop),
     "observe": TypeAdapter(list[AttemptKey]),
     "measured": TypeAdapter(Ask),
+    "forget": TypeAdapter(tuple[int]),
 }
 ANSWERS = {
-    "nodes": TypeAdapter(tuple[Node, ...]),
+    "fleet": TypeAdapter(tuple[Node, ...]),
     "launch": TypeAdapter(None),
     "stop": TypeAdapter(None),
     "observe": TypeAdapter(list[Observation]),
     "measured": TypeAdapter(Measured),
+    "forget": TypeAdapter(bool),
 }
+ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
+    _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat)}
+)
 
 
 class RemoteEngine:
     """``engines.base.Engine`` at the server's end."""
 
     name = "fake"
+    traits = Traits(reach=Reach.ANY, python=sys.executable)
 
     def __init__(self, path):
         self._path = str(path)
         self._local = threading.local()
 
-    def nodes(self):
-        return self._call("nodes", ())
+    def fleet(self):
+        return self._call("fleet", ())
 
     def launch(self, key, plan, seats):
         self._call("launch", Launch(key, plan, list(seats)))
@@ -74,6 +84,15 @@ class RemoteEngine:
 
     def measured(self, key, after):
         return self._call("measured", Ask(key, after))
+
+    def forget(self, uid):
+        return self._call("forget", (uid,))
+
+    def listen(self, callback):
+        """News would have to cross the socket; the server asks."""
+
+    def close(self):
+        """Connections end with their threads."""
 
     def _call(self, what, arguments):
         stream = self._stream()

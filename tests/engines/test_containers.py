@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Runtime
 from trainshed.engines.local.containers import apptainer_argv, docker_argv
 from trainshed.engines.local.containers.box import SHM_BYTES_MIN, Bind, Box, mount, shm_bytes
 from trainshed.engines.local.containers.client_env import client_env
 from trainshed.engines.local.containers.detect import find
-from trainshed.engines.local.containers.runtime import NONE, UNPRIVILEGED, Runtime
 from trainshed.engines.local.containers.start import Surroundings, container_name, replica_start
 from trainshed.engines.local.containers.variables import for_apptainer, for_docker
 from trainshed.model.faults import EngineFault

@@ -228,12 +228,12 @@ def test_an_emulating_node_gives_no_gpus_and_the_log_says_so(root, mark):
 
 
 def test_the_node_is_this_machine_and_its_policy_follows_from_its_gpus(root):
-    (bare,) = engine_at(root, node_name="here").nodes()
+    (bare,) = engine_at(root, node_name="here").fleet()
     assert (bare.name, bare.policy, bare.region) == ("here", FleetPolicy.EMULATE, None)
     assert bare.slots == max(32, 8 * len(os.sched_getaffinity(0)))
     names = ("Tesla T4", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H200", "NV X-1")
     devices = tuple(Device(uuid=name, name=name) for name in names)
-    (node,) = engine_at(root, find_gpus=lambda: devices, slots=3, gpu_alias={"A": "any"}).nodes()
+    (node,) = engine_at(root, find_gpus=lambda: devices, slots=3, gpu_alias={"A": "any"}).fleet()
     assert node.policy is FleetPolicy.BEST_EFFORT
     assert node.gpus == {
         "NVIDIA_TESLA_T4": 1,

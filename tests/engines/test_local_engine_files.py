@@ -7,11 +7,11 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.supervise import records, spec
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.records import (

@@ -137,12 +137,12 @@ def test_the_node_offers_what_strangers_have_as_held_and_what_is_ours_as_its_own
     kind = "NVIDIA_FAKE_GPU"
     engine.launch(KEY, plan(mark, awaiting(held / "never"), 2), ())
     until(engine, Phase.READY)
-    (mine,) = engine_at(root, find_gpus=None, fake_gpus=3).nodes()
+    (mine,) = engine_at(root, find_gpus=None, fake_gpus=3).fleet()
     assert (mine.gpus, mine.gpus_held, mine.policy) == ({kind: 3}, {}, FleetPolicy.BEST_EFFORT)
-    (theirs,) = engine_at(held / "other", find_gpus=None, fake_gpus=3).nodes()
+    (theirs,) = engine_at(held / "other", find_gpus=None, fake_gpus=3).fleet()
     assert (theirs.gpus, theirs.gpus_held) == ({kind: 3}, {kind: 2})
     with closing(device_locks.try_lock(locks, "GPU-fake-0002", STRANGER)):
-        (mine,) = engine_at(root, find_gpus=None, fake_gpus=3).nodes()
+        (mine,) = engine_at(root, find_gpus=None, fake_gpus=3).fleet()
         assert (mine.gpus, mine.gpus_held) == ({kind: 3}, {kind: 1})
 
 

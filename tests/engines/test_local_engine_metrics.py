@@ -21,10 +21,10 @@ from engines.attempts import (
 from engines.events import event, first, record, simple, tensor
 from engines.support import FOREVER, awaiting, touching, wait_until
 from engines.trials import HYPERTUNE, WRITERS, metric_file, steps, trial, whole
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.supervise import spec as specs
 from trainshed.model.attempt import Measured, MetricsPlan

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from trainshed.config.settings import ImageMapping
-from trainshed.engines.local.containers.runtime import Found, Runtime
+from trainshed.engines.container_runtime import Found, Runtime
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.service.images import Images

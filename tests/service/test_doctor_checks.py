@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from trainshed.engines.base import Living
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import FINAL, JobState
@@ -17,7 +18,6 @@ from trainshed.workbench.doctor.snapshot import (
     LeaseSeen,
     LogSeen,
     NodeSeen,
-    ProcessSeen,
     RowsSeen,
     SeatSeen,
     Snapshot,
@@ -60,7 +60,7 @@ def folder(*records, **changes):
 
 
 def process(key=KEY, **changes):
-    return ProcessSeen(**{"pid": 99, "key": key, "words": "python task.py", **changes})
+    return Living(**{"pid": 99, "key": key, "command": "python task.py", **changes})
 
 
 def rows(seen_job, **changes):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
 from trainshed.service.running import RunningServer, write_running
@@ -118,7 +119,7 @@ def attempt_in(data):
 
 
 def seen_in(data):
-    return look(data, url(data))
+    return look(data, url(data), LocalEngine(data / "jobs").known)
 
 
 def test_a_folder_is_seen_as_it_is(data):
@@ -176,7 +177,7 @@ def test_a_process_is_known_by_its_environment_with_its_devices(data):
     with running(**marks) as pid:
         (found,) = (each for each in seen_in(data).processes if each.key == KEY)
     assert (found.pid, found.devices) == (pid, {"GPU-a", "GPU-b"})
-    assert "input()" in found.words
+    assert "input()" in found.command
     assert KEY not in {each.key for each in seen_in(data).processes}
 
 

@@ -2,12 +2,12 @@
 
 import time
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 
+from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.status import JobState
-from trainshed.service.expiry import Expiry, remove_folder
+from trainshed.service.expiry import Expiry
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
 from trainshed.testing.store_builders import HandClock, add, go
@@ -21,6 +21,7 @@ class Shelf:
     def __init__(self, folder):
         self.clock = HandClock()
         self.jobs_dir = folder / "jobs"
+        self.engine = LocalEngine(self.jobs_dir)
         self.store = open_store(f"sqlite:///{folder / 'trainshed.db'}", self.clock)
 
     def job(self, state=None):
@@ -35,7 +36,7 @@ class Shelf:
     def tidy(self, days_max, remove=None):
         return Expiry(
             store=self.store,
-            remove=remove or partial(remove_folder, self.jobs_dir),
+            remove=remove or self.engine.forget,
             days_max=days_max,
             clock=lambda: datetime.fromtimestamp(self.clock.now_ns / 1e9, tz=UTC),
         ).tidy()
@@ -74,7 +75,7 @@ def test_by_default_all_is_kept_for_ever(shelf):
 
 def test_a_folder_that_is_gone_already_is_no_fault(shelf):
     uid = shelf.job(JobState.SUCCEEDED)
-    remove_folder(shelf.jobs_dir, uid)
+    assert shelf.engine.forget(uid)
     shelf.clock.forward(DAY_S)
     assert shelf.tidy(0.5) == 1
 
@@ -90,6 +91,15 @@ def test_a_job_whose_folder_cannot_be_removed_is_not_forgotten(shelf):
     with pytest.raises(PermissionError):
         shelf.tidy(0.5, refuse)
     assert shelf.store.job_by_uid(uid) is not None
+    assert shelf.tidy(0.5) == 1
+
+
+def test_a_job_of_which_something_lives_is_kept_until_it_does_not(shelf):
+    alive, other = shelf.job(JobState.SUCCEEDED), shelf.job(JobState.SUCCEEDED)
+    shelf.clock.forward(DAY_S)
+    assert shelf.tidy(0.5, lambda uid: uid != alive) == 1
+    assert shelf.store.job_by_uid(alive) is not None
+    assert shelf.store.job_by_uid(other) is None
     assert shelf.tidy(0.5) == 1
 
 
@@ -109,7 +119,7 @@ def test_a_folder_that_cannot_be_removed_keeps_no_other_job(shelf):
     def remove(uid):
         if uid == stuck:
             raise PermissionError("root's")
-        remove_folder(shelf.jobs_dir, uid)
+        return shelf.engine.forget(uid)
 
     with pytest.raises(PermissionError, match="root's"):
         shelf.tidy(0.5, remove)

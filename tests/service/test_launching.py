@@ -12,11 +12,14 @@ from trainshed.engines.local.run import run
 from engines.support import Recorder
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.run import run
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.launching import Launching
+from trainshed.service.trainer_library import LIBRARY
 from trainshed.storage.buckets import Buckets
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
@@ -28,8 +31,13 @@ def launch(store, tmp_path):
 
 
 def launching(store, folder, table):
-    buckets = Buckets(root=folder / "buckets")
-    return Launching(store, images=table, buckets=buckets, jobs_dir=folder / "jobs")
+    return Launching(
+        store,
+        LocalEngine(folder / "jobs"),
+        images=table,
+        buckets=Buckets(root=folder / "buckets"),
+        library=folder / LIBRARY,
+    )
 
 
 def test_a_plan_has_ports_of_its_own_a_folder_and_the_project_s_two_names(desk, launch, tmp_path):

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, pool
+from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.launching import Launching
 from trainshed.service.private_files import write_first
+from trainshed.service.trainer_library import LIBRARY
 from trainshed.storage.buckets import Buckets
 
 SERVER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
@@ -27,8 +29,13 @@ def launch(store, tmp_path):
 
 
 def launching(store, folder, table):
-    buckets = Buckets(root=folder / "buckets")
-    return Launching(store, images=table, buckets=buckets, jobs_dir=folder / "jobs")
+    return Launching(
+        store,
+        LocalEngine(folder / "jobs"),
+        images=table,
+        buckets=Buckets(root=folder / "buckets"),
+        library=folder / LIBRARY,
+    )
 
 
 def reducers(count=2, env=(), **container):

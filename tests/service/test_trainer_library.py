@@ -14,6 +14,7 @@ import pytest
 import trainshed_trainer
 from service.submitting import Desk, custom_job, images, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.engines.local.engine import LocalEngine
 from trainshed.service.launching import Launching
 from trainshed.service.trainer_library import ENTRY_POINTS, LIBRARY
 from trainshed.storage.buckets import Buckets
@@ -46,7 +47,12 @@ def started(store, tmp_path):
         table = images(ImageMapping(environment="other", image="OWN/*"), environments=(other,))
         buckets = Buckets(root=tmp_path / "buckets")
         launching = Launching(
-            store, images=table, buckets=buckets, jobs_dir=tmp_path / "jobs", environ=environ or {}
+            store,
+            LocalEngine(tmp_path / "jobs"),
+            images=table,
+            buckets=buckets,
+            library=tmp_path / LIBRARY,
+            environ=environ or {},
         )
         container = pool(["python", "-c", "pass"], image="OWN/x")
         container["containerSpec"]["env"] = [{"name": n, "value": v} for n, v in env]

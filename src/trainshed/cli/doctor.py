@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from trainshed.cli.failures import harmless
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import DIM, out, out_json, painted, wants_colour
 from trainshed.config import load_settings
+from trainshed.config.engine import engine_of
+from trainshed.engines.container_runtime import NO_RUNTIME
 from trainshed.model.faults import UsageFault
 from trainshed.workbench.doctor.examine import Report, examine
 from trainshed.workbench.doctor.looking import look
@@ -33,7 +36,8 @@ def run(request: Request) -> int:
     settings = load_settings(None, os.environ, flags)
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
-    report = examine(partial(look, settings.data_dir, settings.store_url))
+    engine = engine_of(replace(settings, container_runtime=NO_RUNTIME))
+    report = examine(partial(look, settings.data_dir, settings.store_url, engine.known))
     if args.format == "json":
         out_json(_document(report))
     else:

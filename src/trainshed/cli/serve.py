@@ -184,7 +184,7 @@ def _tell(
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
     lines.append(f"data            {settings.data_dir}")
-    lines.append(f"containers      {application.containers.told}")
+    lines.append(f"containers      {application.engine.traits.containers.told}")
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:

@@ -27,6 +27,7 @@ from trainshed.config.values import (
     policy,
     port,
     switch,
+    table,
     text,
     texts,
     whole,
@@ -59,6 +60,10 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "gpu_wait_s": ("gpu_wait_s", number),
         "grace_s": ("grace_s", number),
         "notice": ("notice_s", duration),
+    },
+    "engine": {
+        "name": ("engine", text),
+        "options": ("engine_options", table),
     },
     "restarts": {
         "infra": ("restarts_infra", whole(0)),

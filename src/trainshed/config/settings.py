@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainshed.engines.local.containers.runtime import AUTO
+from trainshed.engines.container_runtime import AUTO
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.request import QuotaRule
@@ -47,6 +47,10 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     """Host names besides loopback and ``host`` that requests may be addressed to."""
     allowed_origins: tuple[str, ...] = ()
+    engine: str = "local"
+    """The name of what runs attempts (``engines.registry``)."""
+    engine_options: Mapping[str, object] = field(default_factory=dict)
+    """The own settings of an engine that another package brings."""
     policy: FleetPolicy | None = None
     slots: int | None = None
     """Replicas at once on this machine; None is 32, or 8 per core where that is more."""
@@ -92,8 +96,13 @@ class Settings:
 
     @property
     def running_s_default(self) -> float | None:
-        """How long a job may run that says nothing of it; None is no limit."""
+        """How long a job may run that says nothing of it; no limit if None."""
         return self.running_days_default * 86_400.0 or None
+
+    @property
+    def jobs_dir(self) -> Path:
+        """Where the folders of attempts are."""
+        return self.data_dir / "jobs"
 
     @property
     def store_url(self) -> str:

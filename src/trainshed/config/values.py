@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trainshed.engines.local.containers.runtime import CHOICES, USER_OF_IMAGE
+from trainshed.engines.container_runtime import CHOICES, USER_OF_IMAGE
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.resources import FleetPolicy
 
@@ -60,6 +60,13 @@ def aliases(value: Any) -> dict[str, str]:
     """Which accelerator stands in for which; ``any`` is every one."""
     if not isinstance(value, dict) or not all(isinstance(v, str) and v for v in value.values()):
         raise WrongValue('a table from one accelerator to another, or to "any"')
+    return value
+
+
+def table(value: Any) -> dict[str, Any]:
+    """A table that somebody else reads."""
+    if not isinstance(value, dict):
+        raise WrongValue("a table")
     return value
 
 

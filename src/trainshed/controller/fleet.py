@@ -23,7 +23,7 @@ class Fleet:
 
     def once(self) -> bool:
         """Ask the engine; whether the fleet is another one than before."""
-        nodes = tuple(self._engine.nodes())
+        nodes = tuple(self._engine.fleet())
         changed = nodes != self._told
         now = self._monotonic()
         if changed or now - self._told_at >= SEEN_AGAIN_S:

@@ -7,7 +7,7 @@ crash between any two steps, or inside one, loses nothing; tests call the steps 
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from trainshed.controller.leases import Leases
@@ -17,6 +17,7 @@ from trainshed.controller.perform import COMMANDS_MAX, Compose
 from trainshed.controller.studies import MakeJob
 from trainshed.controller.worker import Worker
 from trainshed.engines.base import Engine
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.placement.request import QuotaRule
 from trainshed.store.base import StoreBase, StoreFault
@@ -99,6 +100,8 @@ class Controller:
             "studies", self.studies_once, tick_s=pace.studies_s, rest=_STUDIES_REST
         )
 
+        engine.listen(self._hear)
+
     # the whole
 
     def start(self) -> None:
@@ -132,6 +135,11 @@ class Controller:
         self._scheduler.look_at_nodes()
         self._schedule_worker.wake()
         self._maintain_worker.wake()
+
+    def _hear(self, keys: Collection[AttemptKey]) -> None:
+        """The engine has news; any thread may say so."""
+        self._observer.hear(keys)
+        self._observe_worker.wake()
 
     @property
     def leading(self) -> bool:

@@ -62,6 +62,7 @@ class Observer:
         self._batch = batch
         self._watched: dict[AttemptKey, Active] = {}
         self._changed: deque[AttemptKey] = deque()
+        self._heard: deque[AttemptKey] = deque()
         self._stale = True
         self.has_freed = False
         """Whether the last pass has seen an end: places are free, or commands to be performed."""
@@ -74,16 +75,21 @@ class Observer:
         """Read these attempts' jobs anew; any thread may say so."""
         self._changed.extend(keys)
 
+    def hear(self, keys: Iterable[AttemptKey]) -> None:
+        """There may be news of these attempts; any thread may say so."""
+        self._heard.extend(keys)
+
     def once(self, *, only_new: bool = False) -> int:
         """Observe, judge, write; how many jobs have come a step further.
 
-        ``only_new`` leaves out attempts that were observed before: there may be thousands.
+        ``only_new`` leaves out attempts that were observed before and of which nothing was heard:
+        there may be thousands.
         """
         server = self._leases.name
         new = self._refresh(server)
-        seen: Sequence[Observation] = self._engine.observe(
-            tuple(new if only_new else self._watched)
-        )
+        heard = {self._heard.popleft() for _ in range(len(self._heard))}
+        keys = {*new, *heard.intersection(self._watched)} if only_new else self._watched
+        seen: Sequence[Observation] = self._engine.observe(tuple(keys))
         steps = 0
         self.has_freed = False
         while seen:

@@ -27,10 +27,10 @@ from trainshed.lifecycle.outcome import (
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault, Fault
 from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.passing import passes
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.model.transient import is_transient
 from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.records import Active, Holding, JobRecord, StoredCommand
 
@@ -178,7 +178,7 @@ class Performer:
             plan = self._composed(record, key, held.seats)
             self._engine.launch(key, plan, held.seats)
         except (Fault, EngineFault, _CannotCompose) as error:
-            if passes(error):
+            if is_transient(error):
                 raise
             return self._give_up(record, held, error, server)
         return True
@@ -190,7 +190,7 @@ class Performer:
             raise
         except Exception as error:
             tries = self._delays[key].tries + 1 if key in self._delays else 1
-            if tries < COMPOSE_TRIES_MAX or passes(error):
+            if tries < COMPOSE_TRIES_MAX or is_transient(error):
                 raise
             log_with_story(self._store, key.uid, "cannot compose")
             raise _CannotCompose(error) from error

@@ -5,12 +5,17 @@ at all it says with ``EngineFault``; a program that fails is not a fault of the 
 outcome.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Literal, Protocol
+import enum
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
-from trainshed.model.attempt import AttemptKey, Measured, Observation
-from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.engines.container_runtime import NONE, Found
+from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
+from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
+from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
 
 Stream = Literal["stdout", "stderr"]
@@ -26,25 +31,127 @@ class OutputSink(Protocol):
         """Take one line of the engine itself."""
 
 
+class NotYet(Exception):
+    """``launch`` is to be tried again: an older attempt of the job may still live."""
+
+
+class Reach(enum.Enum):
+    """Where the nodes of an engine are."""
+
+    THIS_MACHINE = "THIS_MACHINE"
+    """All servers of the database must run on the machine of the nodes."""
+    ANY = "ANY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What is constant for the life of an engine."""
+
+    reach: Reach
+    python: str
+    """The interpreter on its nodes that has Trainshed: reducers and jobs that ask for none."""
+    containers: Found = NONE
+    """What runs the images of jobs there, or why nothing does."""
+
+
+class ReplicaShape(NamedTuple):
+    """What a replica needs of its address: so many neighbouring ports."""
+
+    role: Role
+    index: int  # type: ignore[assignment] # tuples have a method of that name
+    ports: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What the replicas of one attempt see around them; paths are those that they see."""
+
+    addresses: Mapping[tuple[Role, int], Address]
+    work: str
+    """The folder in which they start."""
+    exchange: str
+    """The folder of what they and the engine tell each other."""
+    metrics: str
+    """The folder of the metric files of a trial."""
+    earlier: tuple[str, ...]
+    """The work folders of earlier attempts, as far as they can be seen."""
+    buckets: str
+    """The folder that holds a folder for every bucket."""
+
+
+class Living(NamedTuple):
+    """A process of an attempt that lives, in the words of its node."""
+
+    key: AttemptKey
+    pid: int
+    command: str
+    devices: frozenset[str] = frozenset()
+    """The GPUs that it was given, by their own ids."""
+
+
+class Known(NamedTuple):
+    """An attempt that an engine finds without being asked for it."""
+
+    key: AttemptKey
+    phase: Phase
+    """UNKNOWN: it was never launched or nobody attends to it, and its end is not recorded."""
+    living: tuple[Living, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineContext:
+    """What a server gives to the factory of its engine."""
+
+    jobs_dir: Path
+    """Of this installation alone.  The log of an attempt lies in ``UID/ATTEMPT/log`` below it."""
+    buckets: Path
+    """The folder that holds a folder for every bucket."""
+    cache_dir: Path | None = None
+    """Where installed packages are kept; None: the engine's own place."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The engine's own settings, not yet looked at."""
+
+
 class Engine(Protocol):
-    """What the controller asks of an engine.  Every call is safe to repeat and thread-safe."""
+    """What a server asks of an engine.  Every call is safe to repeat and thread-safe.
+
+    ``trainshed.testing.engine_contract`` holds an implementation to these words.
+    """
 
     name: str
 
-    def nodes(self) -> Sequence[Node]:
-        """The fleet as it is now."""
+    @property
+    def traits(self) -> Traits:
+        """The same for the life of the engine."""
+
+    def fleet(self) -> Sequence[Node]:
+        """The nodes as they are now."""
+
+    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+        """What replicas will see; changes nothing.  The plan that ``launch`` gets is made from it.
+
+        Addresses may be others when it is asked again, folders not.  Raises EngineFault.
+        """
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
-        """Start an attempt and return at once.  Raises EngineFault when that is impossible."""
+        """Start an attempt, at most once for ever; it may have been started or stopped before.
+
+        Returns when the engine has the plan durably, though not one replica may run.  Raises
+        EngineFault: it can never start; NotYet or a transient OSError: to be tried again.
+        """
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """End an attempt and return at once; one that never started will not start any more.
 
         Its replicas are given notice first.  May be repeated; an order never gets milder.
+        Raises EngineFault or OSError: to be tried again.
         """
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
-        """What is known of these attempts; reading only, cheap, and never blocking for long."""
+        """What is known of these attempts; reading only, cheap, and never blocking for long.
+
+        ENDED and LOST are final.  An engine that cannot be reached says UNKNOWN.
+        """
 
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """What the trial of an attempt has reported behind a mark; 0 is the beginning.
@@ -52,3 +159,24 @@ class Engine(Protocol):
         Reading only.  Of an attempt that is not known there is nothing, and the mark stays.
         Raises OSError when that cannot be read now.
         """
+
+    def known(self) -> Sequence[Known]:
+        """Every attempt of this installation that the engine finds, and what lives of it.
+
+        Reading only; other installations on the same machines are not seen.  Raises OSError.
+        """
+
+    def forget(self, uid: int) -> bool:
+        """Remove all that is left of a job, its logs included; False while anything of it lives.
+
+        Raises OSError: to be tried again.
+        """
+
+    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
+        """Call back, from any thread, when there may be news of attempts.
+
+        News may be spurious or never come: who listens still asks from time to time.
+        """
+
+    def close(self) -> None:
+        """End threads and connections within two seconds; attempts run on."""

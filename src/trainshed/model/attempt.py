@@ -47,6 +47,10 @@ class Phase(enum.Enum):
     __hash__ = object.__hash__
 
 
+#: Phases in which replicas may run.
+ALIVE: Final = frozenset({Phase.STARTING, Phase.READY})
+
+
 class Loss(enum.Enum):
     """Why an attempt was lost; it decides which restart budget pays."""
 

@@ -1,11 +1,8 @@
 """How long jobs that are over are remembered at all."""
 
-import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from trainshed.store.base import Work
@@ -23,8 +20,8 @@ class Expiry:
     """
 
     store: Work
-    remove: Callable[[int], None]
-    """Removes the folder of a uid, or finds it gone; see ``remove_folder``."""
+    remove: Callable[[int], bool]
+    """Removes what an engine has of a uid (``Engine.forget``); False while anything lives."""
     days_max: float | None
     """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
     clock: Callable[[], datetime]
@@ -35,14 +32,14 @@ class Expiry:
         """Forget all whose time has come; how many.
 
         Folders go before rows: a server that is killed in between finds the rows again.  A folder
-        that cannot be removed keeps its job for the next time, and none of the others.  Raises its
-        OSError in the end.
+        that cannot be removed, or of which something lives, keeps its job for the next time, and
+        none of the others.  Raises its OSError in the end.
         """
         if self.days_max is None:
             return 0
         ended_before = self.clock() - timedelta(days=self.days_max)
         forgotten: set[int] = set()
-        kept: dict[int, OSError] = {}
+        kept: dict[int, OSError | None] = {}
         while len(kept) < _KEPT_MAX:
             oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(kept))
             uids = [uid for uid in oldest if uid not in kept]
@@ -51,20 +48,15 @@ class Expiry:
             gone = [uid for uid in uids if self._is_removed(uid, kept)]
             self.store.forget(gone)
             forgotten.update(gone)
-        for error in kept.values():
+        for error in filter(None, kept.values()):
             raise error
         return len(forgotten)
 
-    def _is_removed(self, uid: int, kept: dict[int, OSError]) -> bool:
+    def _is_removed(self, uid: int, kept: dict[int, OSError | None]) -> bool:
         try:
-            self.remove(uid)
+            if self.remove(uid):
+                return True
+            kept[uid] = None
         except OSError as error:
             kept[uid] = error
-            return False
-        return True
-
-
-def remove_folder(jobs_dir: Path, uid: int) -> None:
-    """Remove all that lies in a job's folder; it may be gone already.  Raises OSError."""
-    with suppress(FileNotFoundError):
-        shutil.rmtree(jobs_dir / str(uid))
+        return False

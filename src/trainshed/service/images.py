@@ -19,7 +19,7 @@ from trainshed.catalog.software import (
     runtimes,
     version,
 )
-from trainshed.engines.local.containers import runtime as container_runtime
+from trainshed.engines import container_runtime
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program
 from trainshed.service.installed import Installed, installed

@@ -1,52 +1,46 @@
-"""Makes the launch plan of an attempt on this machine, at the moment when its places are known.
+"""Makes the launch plan of an attempt, at the moment when its places are known.
 
-Thinking is ``launch.compose``'s; here are the things that only the machine can say: ports that are
-free, folders that stand for gs:// and /gcs, the interpreter that stands in for the image.
+Thinking is ``launch.compose``'s.  The engine says what replicas see of its nodes: addresses,
+folders, where gs:// and /gcs are.  The table of images says which interpreter stands in for one.
 """
 
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.base import Engine, ReplicaShape, Sight
 from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import FOLDER, under
+from trainshed.launch.reduction_env import procs_of
 from trainshed.launch.variables import (
     AIP_CHECKPOINT_DIR,
     AIP_TENSORBOARD_LOG_DIR,
     CLOUD_ML_HP_METRIC_FILE,
 )
-from trainshed.model.attempt import MetricsPlan
+from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.images import Images, StandIn
-from trainshed.service.local_run import (
-    AIP_FOLDERS,
-    HOST,
-    in_environment,
-    loopback_addresses,
-)
+from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment
 from trainshed.service.mounts import mounted, with_real_paths
 from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reducers import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.service.trainer_library import LIBRARY, TrainerLibrary
+from trainshed.service.trainer_library import TrainerLibrary
 from trainshed.storage.buckets import SCHEME, Buckets
 from trainshed.storage.folders import make_all
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord
 
-#: The folder of an attempt in which its replicas start.
-WORK = "work"
-#: The folder of an attempt in which its programs report metrics, and the primary's file there.
-METRICS = "hypertune"
+#: The primary's file in the folder of metric files.
 METRIC_FILE = "output.metrics"
 
 PYTHON_WORD = "python"
@@ -55,22 +49,27 @@ PYTHON_WORD = "python"
 class Launching:
     """Called by the controller once the places of an attempt are committed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a plan is made of, passed by name
         self,
         store: StoreBase,
+        engine: Engine,
         *,
         images: Images,
         buckets: Buckets,
-        jobs_dir: Path,
+        library: Path,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """``jobs_dir`` holds a folder for each job; ``environ`` is the server's environment."""
+        """``buckets`` are those of the server; replicas may see them elsewhere.
+
+        ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
+        environment.
+        """
         self._store = store
+        self._engine = engine
         self._images = images
         self._buckets = buckets
-        self._jobs_dir = jobs_dir
         self._environ = environ
-        self._library = TrainerLibrary(jobs_dir.with_name(LIBRARY))
+        self._library = TrainerLibrary(library)
 
     def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
@@ -87,25 +86,25 @@ class Launching:
         asked = self._store.expanded(record.uid)
         found = self._stand_ins(asked)
         contained = in_containers(found)
-        spec, mount_notes = with_real_paths(asked, self._buckets, contained)
-        home = AttemptFolder(self._jobs_dir / str(record.uid) / str(attempt))
-        work = Path(home.path, WORK)
-        make_all([work, *self._folders(spec)])
+        sight = self._engine.sight(AttemptKey(record.uid, attempt), tuple(_shape(asked)))
+        seen = Buckets(root=Path(sight.buckets))
+        spec, mount_notes = with_real_paths(asked, seen, contained)
+        make_all([Path(sight.work), *_folders(spec, self._buckets)])
         project, number = self._store.project(record.job.project)
         plan = compose(
             spec,
             job_id=spec.trial.study_job_id if spec.trial else record.job.job_id,
             trial=spec.trial,
-            metric_file=str(work.with_name(METRICS) / METRIC_FILE),
+            metric_file=f"{sight.metrics}/{METRIC_FILE}",
             attempt=attempt,
-            addresses=loopback_addresses(spec),
-            environment=self._environment(spec, found[Role.PRIMARY], work),
+            addresses=sight.addresses,
+            environment=_environment(spec, found[Role.PRIMARY], seen, Path(sight.work)),
             project=project,
             project_number=number,
-            map_uri=self._seen,
+            map_uri=partial(_path_of, buckets=seen),
             entrypoints=entry_points(found),
             in_containers=contained,
-            cwd=str(work),
+            cwd=sight.work,
         )
         nodes = self._nodes(seats)
         replicas = limited(as_placed(plan.replicas, seats, nodes), spec, seats, nodes)
@@ -118,33 +117,14 @@ class Launching:
         plan = replace(
             plan,
             environment=_needed(plan),
-            replicas=tuple(self._here(replica, found) for replica in replicas),
+            replicas=tuple(self._started(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
-            hosts=tuple(_hosts(spec, plan)),
-            binds=mounted(asked, record.job.project, self._buckets, self._store),
-            checkpoints=tuple(self._checkpoints(spec, record.uid, attempt)),
-            metrics=self._metrics(spec, plan),
+            hosts=tuple(_hosts(spec, plan, sight)),
+            binds=mounted(asked, record.job.project, seen, self._store),
+            checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
+            metrics=_metrics(spec, plan, seen),
         )
-        return with_token(plan, Path(home.shared))
-
-    def _metrics(self, spec: JobSpec, plan: LaunchPlan) -> MetricsPlan | None:
-        """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19)."""
-        if spec.trial is None or spec.study is None:
-            return None
-        envs = [replica.env for replica in plan.replicas]
-        logs = plan.primary.env.get(AIP_TENSORBOARD_LOG_DIR)
-        places = [self._results(spec, spec.job_dir), logs]
-        return MetricsPlan(
-            files=tuple(filter(None, (env.get(CLOUD_ML_HP_METRIC_FILE) for env in envs))),
-            tags=tuple(metric.metric_id for metric in spec.study.metrics),
-            summaries=tuple(place for place in places if place),
-        )
-
-    def _results(self, spec: JobSpec, base: str | None) -> str | None:
-        """The folder below a gs:// base that is the job's own: a trial has one for itself."""
-        if not base:
-            return None
-        return under(self._seen(base), *((spec.trial.trial_id,) if spec.trial else ()))
+        return with_token(plan, Path(sight.exchange))
 
     def _stand_ins(self, spec: JobSpec) -> dict[Role, StandIn]:
         """The configuration may have changed since the job was submitted.  Raises EngineFault."""
@@ -156,44 +136,14 @@ class Launching:
             raise EngineFault(message)
         return {role: stand_in for role, stand_in in found.items() if stand_in}
 
-    def _environment(self, spec: JobSpec, stand_in: StandIn, work: Path) -> Environment:
-        source = Source(folder=work)
-        return environment_of(spec, source, stand_in.python, self._buckets, work)
-
-    def _seen(self, place: str) -> str:
-        return str(self._buckets.path_of(place)) if place.startswith(SCHEME) else place
-
-    def _folders(self, spec: JobSpec) -> list[Path]:
-        """The gs:// folders that the job writes to."""
-        found = []
-        if spec.job_dir and spec.job_dir.startswith(SCHEME):
-            found.append(Path(self._results(spec, spec.job_dir) or ""))
-        if spec.base_output_dir and spec.base_output_dir.startswith(SCHEME):
-            base = Path(self._results(spec, spec.base_output_dir) or "")
-            found += [base, *(base / name for name in AIP_FOLDERS)]
-        return found
-
-    def _checkpoints(self, spec: JobSpec, uid: int, attempt: int) -> Iterator[str]:
-        """Where earlier attempts have left them.
-
-        A program that is told no place may keep them where it starts: the next attempt starts
-        elsewhere, and is to be told what it does not see.
-        """
-        for earlier in range(1, attempt):
-            yield str(self._jobs_dir / str(uid) / str(earlier) / WORK / FOLDER[AIP_CHECKPOINT_DIR])
-        if attempt > 1 and (job_dir := self._results(spec, spec.job_dir)):
-            yield job_dir
-        if attempt > 1 and (base := self._results(spec, spec.base_output_dir)):
-            yield under(base, FOLDER[AIP_CHECKPOINT_DIR])
-
     def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
         names = {seat.node for seat in seats}
         return {node.name: node for node in self._store.fleet() if node.name in names}
 
-    def _here(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
+    def _started(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
         """A replica's command with its own interpreter, whose programs are found before others."""
         if replica.container or replica.role is Role.REDUCER:
-            return started_here(replica)
+            return started_here(replica, self._engine.traits.python)
         stand_in = found[replica.role]
         first, *rest = in_environment(replica.argv)
         is_other = stand_in.python != found[Role.PRIMARY].python
@@ -207,6 +157,66 @@ class Launching:
         return os.pathsep.join(filter(None, [str(binaries), self._environ.get("PATH", "")]))
 
 
+def _shape(spec: JobSpec) -> Iterator[ReplicaShape]:
+    """Every replica in the order of ports, with so many as it has processes that listen."""
+    counts = {group.role: group.count for group in spec.groups}
+    for role in PORT_ORDER:
+        ports = procs_of(spec) if role is Role.REDUCER else 1
+        yield from (ReplicaShape(role, index, ports) for index in range(counts.get(role, 0)))
+
+
+def _environment(spec: JobSpec, stand_in: StandIn, buckets: Buckets, work: Path) -> Environment:
+    return environment_of(spec, Source(folder=work), stand_in.python, buckets, work)
+
+
+def _path_of(place: str, buckets: Buckets) -> str:
+    return str(buckets.path_of(place)) if place.startswith(SCHEME) else place
+
+
+def _results(spec: JobSpec, base: str | None, buckets: Buckets) -> str | None:
+    """The folder below a gs:// base that is the job's own: a trial has one for itself."""
+    if not base:
+        return None
+    return under(_path_of(base, buckets), *((spec.trial.trial_id,) if spec.trial else ()))
+
+
+def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Path]:
+    """The gs:// folders that the job writes to."""
+    if spec.job_dir and spec.job_dir.startswith(SCHEME):
+        yield Path(_results(spec, spec.job_dir, buckets) or "")
+    if spec.base_output_dir and spec.base_output_dir.startswith(SCHEME):
+        base = Path(_results(spec, spec.base_output_dir, buckets) or "")
+        yield from (base, *(base / name for name in AIP_FOLDERS))
+
+
+def _checkpoints(spec: JobSpec, attempt: int, sight: Sight, buckets: Buckets) -> Iterator[str]:
+    """Where earlier attempts have left them.
+
+    A program that is told no place may keep them where it starts: the next attempt starts
+    elsewhere, and is to be told what it does not see.
+    """
+    for work in sight.earlier:
+        yield f"{work}/{FOLDER[AIP_CHECKPOINT_DIR]}"
+    if attempt > 1 and (job_dir := _results(spec, spec.job_dir, buckets)):
+        yield job_dir
+    if attempt > 1 and (base := _results(spec, spec.base_output_dir, buckets)):
+        yield under(base, FOLDER[AIP_CHECKPOINT_DIR])
+
+
+def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets) -> MetricsPlan | None:
+    """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19)."""
+    if spec.trial is None or spec.study is None:
+        return None
+    envs = [replica.env for replica in plan.replicas]
+    logs = plan.primary.env.get(AIP_TENSORBOARD_LOG_DIR)
+    places = [_results(spec, spec.job_dir, buckets), logs]
+    return MetricsPlan(
+        files=tuple(filter(None, (env.get(CLOUD_ML_HP_METRIC_FILE) for env in envs))),
+        tags=tuple(metric.metric_id for metric in spec.study.metrics),
+        summaries=tuple(place for place in places if place),
+    )
+
+
 def _needed(plan: LaunchPlan) -> Environment:
     """What is installed on the machine: nothing where each container installs its own."""
     if all(replica.container or replica.role is Role.REDUCER for replica in plan.replicas):
@@ -214,12 +224,13 @@ def _needed(plan: LaunchPlan) -> Environment:
     return plan.environment
 
 
-def _hosts(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[str, str]]:
+def _hosts(spec: JobSpec, plan: LaunchPlan, sight: Sight) -> Iterator[tuple[str, str]]:
     """The names of the replicas: those that Google gives their hosts, and those of their logs.
 
     TF_CONFIG and CLUSTER_SPEC have the address itself: a name in them would help only programs that
     do not run here, and would need a mount namespace, which not every machine allows.
     """
     for replica in plan.replicas:
-        yield HOST, names.host_name(spec.dialect, plan.job_id, replica.role, replica.index)
-        yield HOST, replica.task_name
+        host = sight.addresses[replica.role, replica.index].host
+        yield host, names.host_name(spec.dialect, plan.job_id, replica.role, replica.index)
+        yield host, replica.task_name

@@ -1,6 +1,6 @@
-"""How the reducers of an attempt are run on this machine, and the secret that they share (R16).
+"""How the reducers of an attempt are run, and the secret that they share (R16).
 
-A reducer is our own program, so it runs in the interpreter that runs us, whatever its image is, and
+A reducer is our own program, so it runs in an interpreter that has us, whatever its image is, and
 in no container.  The secret is made for one attempt and kept in a file: arguments, launch plans and
 stored documents never have it.
 """
@@ -16,19 +16,19 @@ from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.service.private_files import PRIVATE, PUBLIC, write_first
 
-#: What is sent for the name of the program: our interpreter, which looks for modules among its own
-#: packages and not in the folder of the job (-P).
-_COMMAND: Final = (sys.executable, "-P", "-m", "trainshed.reduction")
+#: What is sent for the name of the program, behind an interpreter: that looks for modules among
+#: its own packages and not in the folder of the job (-P).
+_COMMAND: Final = ("-P", "-m", "trainshed.reduction")
 _TOKEN_BYTES: Final = 32
 _TOKEN_FILE: Final = "reduction-token"  # noqa: S105  # a name, no secret
 _FOLDER_MODE: Final = 0o700
 
 
-def started_here(replica: ReplicaPlan) -> ReplicaPlan:
+def started_here(replica: ReplicaPlan, python: str = sys.executable) -> ReplicaPlan:
     """A replica that is a reducer, with the command that starts it; others as they are."""
     if replica.role is not Role.REDUCER:
         return replica
-    return replace(replica, argv=(*_COMMAND, *replica.argv[1:]))
+    return replace(replica, argv=(python, *_COMMAND, *replica.argv[1:]))
 
 
 def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainshed.model.faults import EngineFault
-from trainshed.model.passing import PassingFault, passes
+from trainshed.model.transient import TransientFault, is_transient
 
 #: What an errno means to the person who reads it.
 REASON = {
@@ -29,7 +29,7 @@ REASON = {
 def make_all(folders: Iterable[Path]) -> None:
     """Create folders and make sure that they can be written to.
 
-    Raises EngineFault, and of that PassingFault where the machine is at fault.
+    Raises EngineFault, and of that TransientFault where the machine is at fault.
     """
     for folder in folders:
         make(folder)
@@ -41,7 +41,7 @@ def make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _try_writing(folder)
     except OSError as error:
-        kind = PassingFault if passes(error) else EngineFault
+        kind = TransientFault if is_transient(error) else EngineFault
         raise kind(f"cannot write to {folder}: {reason(error)}") from error
 
 

@@ -32,6 +32,8 @@ class Script:
     runs_s: float | None = 0.0
     """From ready to the end."""
     exit_code: int = 0
+    signal: int | None = None
+    """What its primary ends by, in place of an exit code."""
     fault: str | None = None
     """Why ``launch`` refuses it."""
     message: str = ""
@@ -69,7 +71,9 @@ class FakeAttempt:
             return self._ready
         if now >= min(self._own_end, self._ordered_end):
             if self._own_end < self._ordered_end:
-                return self.end(self._own_end, self.script.exit_code)
+                number = self.script.signal
+                code = SIGNAL_BASE + number if number else self.script.exit_code
+                return self.end(self._own_end, code, signal=number)
             return self._stopped(now)
         if now - self.began < self.script.ready_s:
             return Observation(key=self.key, phase=Phase.STARTING)
@@ -149,7 +153,7 @@ class FakeAttempt:
         }
         exits = tuple(found._replace(**how) for found in self._exits(now))
         self._over_at = self._ordered_end
-        return self._over(SIGNAL_BASE + signum, exits, interrupted=True)
+        return self._over(SIGNAL_BASE + _SIGTERM, exits, interrupted=True)
 
     def _exits(self, now: float) -> tuple[ReplicaExit, ...]:
         return tuple(

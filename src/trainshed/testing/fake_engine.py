@@ -6,23 +6,25 @@ with more replicas than it holds.  Thousands of attempts are cheap: time is read
 also that between a notice and the end.
 """
 
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Phase
+from trainshed.engines.base import Known, Living, Reach, ReplicaShape, Sight, Traits
+from trainshed.model.attempt import ALIVE, AttemptKey, Hang, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.testing.fake_attempt import FakeAttempt, Script, never_started
 
 __all__ = ["FakeEngine", "Script"]
 
-_ALIVE = frozenset({Phase.STARTING, Phase.READY})
+_PORT: Final = 2222
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class FakeEngine:
         self._world = _World()
         self.launches: Counter[AttemptKey] = Counter()
         """Calls of ``launch``, also repeated ones."""
+        self.started: Counter[AttemptKey] = Counter()
+        """Replicas that have begun to run."""
         self.stops: Counter[AttemptKey] = Counter()
         self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
         """What ``stop`` was told, in order."""
@@ -71,12 +75,33 @@ class FakeEngine:
         """While True it answers UNKNOWN, and takes no launch or stop."""
         self.launch_s = 0.0
         """How slow a launch is."""
+        self.leftovers: set[AttemptKey] = set()
+        """Attempts of which a process lives that nobody attends to."""
+        self.traits = Traits(reach=Reach.ANY, python=sys.executable)
+        self._callback: Callable[[Collection[AttemptKey]], None] = lambda _keys: None
 
     # what the controller asks
 
-    def nodes(self) -> Sequence[Node]:
+    def fleet(self) -> Sequence[Node]:
         """The fleet as it was given."""
         return self._nodes
+
+    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+        """Every replica is a host of its own; folders are names only."""
+        attempts = [f"/jobs/{key.uid}/{number}" for number in range(1, key.attempt + 1)]
+        return Sight(
+            addresses={
+                (role, index): Address(
+                    host=f"{role.value}-{index}", port=_PORT, rendezvous_port=_PORT + ports
+                )
+                for role, index, ports in shape
+            },
+            work=f"{attempts[-1]}/work",
+            exchange=f"{attempts[-1]}/exchange",
+            metrics=f"{attempts[-1]}/metrics",
+            earlier=tuple(f"{earlier}/work" for earlier in attempts[:-1]),
+            buckets="/buckets",
+        )
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
         """Start an attempt unless it was started or stopped before.  Raises EngineFault."""
@@ -99,7 +124,7 @@ class FakeEngine:
             self.stops[key] += 1
             self.orders[key].append(order)
             self._world.stopped.add(key)
-            if self._observe_one(key).phase in _ALIVE:
+            if self._observe_one(key).phase in ALIVE:
                 self._world.attempts[key].stop(self._monotonic(), order)
                 self._observe_one(key)
 
@@ -120,6 +145,38 @@ class FakeEngine:
                 return Measured(mark=after)
             return attempt.measured(self._monotonic(), after)
 
+    def known(self) -> Sequence[Known]:
+        """Every attempt that was launched, and what a test has left.  Raises ConnectionError."""
+        self._reach()
+        with self._lock:
+            phases = {key: self._observe_one(key).phase for key in self._world.attempts}
+            phases |= dict.fromkeys(self.leftovers, Phase.UNKNOWN)
+            return [
+                Known(key, phase, (Living(key, 1, "fake"),) if self._lives(key) else ())
+                for key, phase in sorted(phases.items())
+            ]
+
+    def forget(self, uid: int) -> bool:
+        """Drop all attempts of a job that is over.  Raises ConnectionError."""
+        self._reach()
+        with self._lock:
+            world = self._world
+            known = {*world.attempts, *world.stopped, *self.leftovers}
+            keys = [key for key in known if key.uid == uid]
+            if any(map(self._lives, keys)):
+                return False
+            for key in keys:
+                self._world.attempts.pop(key, None)
+                self._world.stopped.discard(key)
+            return True
+
+    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
+        """Call back when a test ends an attempt."""
+        self._callback = callback
+
+    def close(self) -> None:
+        """There are no threads to be ended."""
+
     # what a test does to the world
 
     def end(self, key: AttemptKey, exit_code: int = 0, **how: Any) -> None:
@@ -130,6 +187,7 @@ class FakeEngine:
         with self._lock:
             self._world.attempts[key].end(self._monotonic(), exit_code, **how)
             self._free(self._world.attempts[key])
+        self._callback((key,))
 
     def lose(self, key: AttemptKey, ran_s: float | None = None) -> None:
         """Let an attempt vanish without a record, as a machine does that loses its power.
@@ -139,6 +197,7 @@ class FakeEngine:
         with self._lock:
             self._world.attempts[key].lose(self._monotonic(), ran_s)
             self._free(self._world.attempts[key])
+        self._callback((key,))
 
     def interrupt(self, key: AttemptKey) -> None:
         """Let a running attempt be stopped by somebody, and not by a controller."""
@@ -166,16 +225,20 @@ class FakeEngine:
     def _start(self, attempt: FakeAttempt) -> None:
         key = attempt.key
         before = self._world.live.get(key.uid)
-        if before is not None and self._observe_one(before).phase in _ALIVE:
+        if before is not None and self._observe_one(before).phase in ALIVE:
             self.violations.append(f"{key} was started while {before} ran")
         self._world.attempts[key] = attempt
         self._world.live[key.uid] = key
+        self.started[key] += len(attempt.replicas)
         for seat, _ in attempt.replicas:
             self._world.load[seat.node] += 1
             if self._world.load[seat.node] > self._slots.get(seat.node, 0):
                 self._settle()
                 if self._world.load[seat.node] > self._slots.get(seat.node, 0):
                     self.violations.append(f"{seat.node} holds too much with {key}")
+
+    def _lives(self, key: AttemptKey) -> bool:
+        return key in self.leftovers or self._observe_one(key).phase in ALIVE
 
     def _settle(self) -> None:
         """Let what is over by now be over, before anything is called a violation."""

@@ -7,38 +7,47 @@ folder, sees the same.
 
 import logging
 import os
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import Attempt
 from trainshed.engines.local.attempts.fence import Fence
+from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.measured import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.spawn import replica_base_env
 from trainshed.engines.local.attempts.start import Beginning
 from trainshed.engines.local.attempts.sweep import Sweeper
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
+from trainshed.engines.local.news import News
+from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule
-from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
+from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.passing import passes
+from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.stopping import StopOrder
+from trainshed.model.transient import is_transient
 
 _LOG = logging.getLogger(__name__)
 
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
+_HOST: Final = "127.0.0.1"
 
 
 class LocalEngine:
@@ -55,7 +64,8 @@ class LocalEngine:
         find_gpus: Callable[[], Sequence[Device]] | None = None,
         fake_gpus: int = 0,
         gpu_wait_s: float = 60.0,
-        runtime: Runtime | None = None,
+        containers: Found = NONE,
+        buckets: Path | None = None,
         hang_s: float | None = None,
         hang_stacks: bool = True,
         grace_s: float = GRACE_S,
@@ -63,6 +73,8 @@ class LocalEngine:
         node_name: str | None = None,
     ) -> None:
         """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
+
+        ``buckets`` is the folder that programs see as ``gs://``; it lies beside ``root``.
 
         A replica without a sign of progress for ``hang_s`` seconds hangs; with ``hang_stacks`` it
         is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
@@ -78,19 +90,40 @@ class LocalEngine:
         self._fake_gpus = fake_gpus
         self._gpu_wait_s = gpu_wait_s
         self._inventory = Inventory(self._root, find_gpus or partial(finding.devices, fake_gpus))
-        self._runtime = runtime
+        self._runtime = containers.runtime
+        self._buckets = buckets or self._root.with_name("buckets")
+        self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, Attempt] = {}
         self._swept_at = 0.0
-        self._sweeper = Sweeper(runtime, replica_base_env())
+        self._sweeper = Sweeper(containers.runtime, replica_base_env())
         self._fence = Fence(self._sweeper)
+        self._news = News()
 
-    def nodes(self) -> Sequence[Node]:
+    def fleet(self) -> Sequence[Node]:
         """The one machine."""
         return (self._node(),)
+
+    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+        """Free ports of the loopback, and the folders as they are.  Raises EngineFault."""
+        folder = self._folder(key)
+        *ports, meeting = free_runs((*(each.ports for each in shape), 1))
+        addresses = {
+            (each.role, each.index): Address(host=_HOST, port=port, rendezvous_port=meeting)
+            for each, port in zip(shape, ports, strict=True)
+        }
+        earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
+        return Sight(
+            addresses=addresses,
+            work=folder.work,
+            exchange=folder.shared,
+            metrics=folder.metrics,
+            earlier=tuple(self._folder(each).work for each in earlier),
+            buckets=str(self._buckets),
+        )
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
         """Start a supervisor, unless one began before or the attempt was to stop; return at once.
@@ -110,7 +143,7 @@ class LocalEngine:
                     self._fence.close(key, attempt.folder)
                     self._begin(key, attempt, plan, emulates=emulates)
             except OSError as error:
-                if passes(error):
+                if is_transient(error):
                     raise
                 raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
 
@@ -144,6 +177,32 @@ class LocalEngine:
     def measured(self, key: AttemptKey, after: int) -> Measured:
         """What an attempt's supervisor has written of its reports.  Raises OSError."""
         return measured(self._folder(key), after)
+
+    def known(self) -> Sequence[Known]:
+        """Every folder of an attempt, and every process that bears the mark of one."""
+        return known(self._root)
+
+    def forget(self, uid: int) -> bool:
+        """Remove the folder of a job unless something of it lives.  Raises OSError."""
+        folder = self._root / str(uid)
+        with self._lock:
+            keys = list(attempts_of(folder))
+            if any(map(self._lives, keys)):
+                return False
+            for key in keys:
+                self._drop(key)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+        return True
+
+    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
+        """Call back when a supervisor ends that this process has started."""
+        self._news.listen(callback)
+
+    def close(self) -> None:
+        """End the threads; supervisors live on."""
+        self._news.close()
+        self._sweeper.close()
 
     def _node(self) -> Node:
         with self._lock:
@@ -181,6 +240,7 @@ class LocalEngine:
         beginning = Beginning(devices=devices, hang=self._hang, grace_s=self._grace_s)
         attempt.child = beginning.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
+        self._news.watch(key, attempt.child)
 
     def _observation(self, key: AttemptKey) -> Observation:
         attempt = self._attempt(key)
@@ -201,5 +261,15 @@ class LocalEngine:
         ended = [k for k, a in self._attempts.items() if not a.is_running()]
         if len(self._attempts) > _KNOWN_MAX + len(keys):
             for key in set(ended).difference(keys):
-                del self._attempts[key]
-                self._sweeper.forget(key)
+                self._drop(key)
+
+    def _drop(self, key: AttemptKey) -> None:
+        self._attempts.pop(key, None)
+        self._sweeper.forget(key)
+
+    def _lives(self, key: AttemptKey) -> bool:
+        """Whether something of an attempt may live; nobody may have launched it."""
+        phase = self._observation(key).phase
+        if phase is not Phase.UNKNOWN:
+            return phase in ALIVE
+        return self._attempt(key).folder.is_held() or bool(marked(str(key)))

@@ -4,21 +4,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from trainshed.engines.base import Living
+from trainshed.engines.registry import LOCAL
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (
     FolderSeen,
     JobSeen,
-    ProcessSeen,
     RowsSeen,
     SeatSeen,
     Snapshot,
 )
 from trainshed.workbench.doctor.values import Check, Finding, Part, check
-
-#: The engine whose attempts have folders and processes here.
-LOCAL: Final = "local"
 
 _KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
 
@@ -146,7 +144,7 @@ def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
-def _processes(seen: Snapshot) -> Iterator[tuple[ProcessSeen, JobSeen]]:
+def _processes(seen: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
     """Processes of jobs that are known; others may be of another data directory."""
     jobs = (seen.rows or RowsSeen()).jobs
     for process in seen.processes or ():
@@ -164,14 +162,14 @@ def _folders(seen: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]
 def _is_here(seen: Snapshot, job: JobSeen) -> bool:
     """Whether its replicas are the local engine's, on this machine."""
     rows = seen.rows or RowsSeen()
-    own = {each.node.name for each in rows.nodes if each.engine == LOCAL} & {seen.machine}
+    own = {each.node.name for each in rows.nodes if each.engine == LOCAL.name} & {seen.machine}
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
 
-def _survivor(process: ProcessSeen, job: JobSeen, why: str) -> Finding:
+def _survivor(process: Living, job: JobSeen, why: str) -> Finding:
     return Finding(
         subject=f"{process.key}: {process.pid}",
-        text=f"{job.told}: process {process.pid} ({process.words}) {why}",
+        text=f"{job.told}: process {process.pid} ({process.command}) {why}",
         advice=_KILL.format(process.pid),
     )
 

@@ -1,38 +1,41 @@
-"""Looks at everything once: the database, the folders, the processes.  Writes nothing."""
+"""Looks at everything once: database, folders, what the engine knows.  Writes nothing."""
 
 import os
 import resource
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.model.attempt import AttemptKey
+from trainshed.engines.base import Known
+from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
-from trainshed.model.trainer_contract import JOB
 from trainshed.service.running import ADMIN_FILE, read_running
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store.base import StoreFault
 from trainshed.workbench.doctor.audited import rows_seen
 from trainshed.workbench.doctor.logs import look_at_log, look_at_records
-from trainshed.workbench.doctor.snapshot import DiskSeen, FolderSeen, ProcessSeen, Snapshot
+from trainshed.workbench.doctor.snapshot import DiskSeen, FolderSeen, Snapshot
 from trainshed.workbench.doctor.values import Part
 
 _T = TypeVar("_T")
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SECRETS: Final = (ADMIN_FILE, "tls/ca.key", "tls/server.key", "trainshed.db")
-_DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="
-_MARK: Final = f"{JOB}=".encode()
-#: Words in that variable that name no device.
-_NO_DEVICE: Final = frozenset({"", "void", "all", "none"})
 
 
-def look(data_dir: Path, url: str, clock: Callable[[], int] = time.time_ns) -> Snapshot:
-    """Everything as it is now.  Rows are read first: what they say has happened before."""
+def look(
+    data_dir: Path,
+    url: str,
+    known: Callable[[], Sequence[Known]],
+    clock: Callable[[], int] = time.time_ns,
+) -> Snapshot:
+    """Everything as it is now.  Rows are read first: what they say has happened before.
+
+    ``known`` asks the engine (``engines.base.Engine``).
+    """
     unseen: dict[str, str] = {}
 
     def tried(part: Part, read: Callable[[], _T]) -> _T | None:
@@ -47,8 +50,9 @@ def look(data_dir: Path, url: str, clock: Callable[[], int] = time.time_ns) -> S
     running = read_running(data_dir)
     server = running.pid if running and running.is_alive else None
     rows = tried(Part.ROWS, lambda: rows_seen(url))
-    folders = tried(Part.DISK, lambda: dict(_folders(data_dir / "jobs")))
-    processes = tried(Part.PROCESSES, lambda: tuple(_processes()))
+    attempts = tried(Part.PROCESSES, known)
+    attended = {each.key for each in attempts or () if each.phase in ALIVE}
+    folders = tried(Part.DISK, lambda: dict(_folders(data_dir / "jobs", attended)))
     now_ns = clock()
     return Snapshot(
         now_ns=now_ns,
@@ -57,26 +61,25 @@ def look(data_dir: Path, url: str, clock: Callable[[], int] = time.time_ns) -> S
         files_max=_files_max(server),
         rows=rows,
         folders=folders,
-        processes=processes,
+        processes=None if attempts is None else tuple(p for each in attempts for p in each.living),
         disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         unseen=unseen,
     )
 
 
-def _folders(root: Path) -> Iterator[tuple[AttemptKey, FolderSeen]]:
+def _folders(
+    root: Path, attended: Collection[AttemptKey]
+) -> Iterator[tuple[AttemptKey, FolderSeen]]:
     for uid in _numbers(root):
         for attempt in _numbers(root / str(uid)):
             path = root / str(uid) / str(attempt)
             with suppress(FileNotFoundError):  # forgotten meanwhile
-                yield AttemptKey(uid, attempt), _folder(path, root)
+                key = AttemptKey(uid, attempt)
+                yield key, _folder(path, root, is_held=key in attended)
 
 
-def _folder(path: Path, root: Path) -> FolderSeen:
-    folder = AttemptFolder(path)
-    is_held = folder.is_held()
+def _folder(path: Path, root: Path, *, is_held: bool) -> FolderSeen:
     records, wrong = look_at_records(_content(path / "records.jsonl"))
-    if not is_held:  # it may have ended between the two looks
-        records, wrong = look_at_records(_content(path / "records.jsonl"))
     return FolderSeen(
         path=path,
         is_private=any(not _mode(each) & _OTHERS for each in (path, path.parent, root)),
@@ -85,34 +88,6 @@ def _folder(path: Path, root: Path) -> FolderSeen:
         wrong_records=wrong,
         log=look_at_log(sorted((path / LOG_FOLDER).glob(SEGMENT_PATTERN))),
     )
-
-
-def _processes() -> Iterator[ProcessSeen]:
-    """Every process whose environment names an attempt, but this one."""
-    for pid in _numbers(Path("/proc")):
-        if pid == os.getpid():
-            continue
-        with suppress(OSError):  # it has ended, or is somebody else's
-            environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if key := _key(_value(environ, _MARK)):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-                yield ProcessSeen(
-                    pid=pid,
-                    key=key,
-                    words=words.decode(errors="replace").strip()[:200],
-                    devices=frozenset(_value(environ, _DEVICES).split(",")) - _NO_DEVICE,
-                )
-
-
-def _value(environ: list[bytes], head: bytes) -> str:
-    found = (entry[len(head) :] for entry in environ if entry.startswith(head))
-    return next(found, b"").decode(errors="replace")
-
-
-def _key(text: str) -> AttemptKey | None:
-    uid, _, attempt = text.partition("/")
-    is_one = uid.isdecimal() and attempt.isdecimal()
-    return AttemptKey(int(uid), int(attempt)) if is_one else None
 
 
 def _disk(data_dir: Path, now_s: float) -> DiskSeen:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainshed.engines.base import Living
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Node
 from trainshed.model.status import FINAL, JobState
@@ -142,18 +143,6 @@ class FolderSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSeen:
-    """A living process of an attempt, recognised by its environment."""
-
-    pid: int
-    key: AttemptKey
-    words: str
-    """Its command line."""
-    devices: frozenset[str] = frozenset()
-    """The GPUs that it was given, by their own ids."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSeen:
     """The data directory beside its attempts."""
 
@@ -181,6 +170,6 @@ class Snapshot:
     """How many files the server may have open, or would."""
     rows: RowsSeen | None = None
     folders: Mapping[AttemptKey, FolderSeen] | None = None
-    processes: tuple[ProcessSeen, ...] | None = None
+    processes: tuple[Living, ...] | None = None
     disk: DiskSeen | None = None
     unseen: Mapping[str, str] = field(default_factory=dict)

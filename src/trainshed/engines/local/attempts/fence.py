@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from trainshed.engines.base import NotYet
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.sweep import Sweeper
@@ -24,11 +25,8 @@ _GONE_S_MAX: Final = 0.5
 _POLL_S: Final = 0.005
 
 
-class OlderAttemptLives(Exception):
-    """An older attempt of the job could not be ended yet; launching is to be tried again.
-
-    Not an ``EngineFault``: that would end the job.
-    """
+class OlderAttemptLives(NotYet):
+    """An older attempt of the job could not be ended yet."""
 
 
 class Fence:

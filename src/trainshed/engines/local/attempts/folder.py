@@ -121,6 +121,11 @@ class AttemptFolder:
         return self._at("work")
 
     @property
+    def metrics(self) -> str:
+        """Where the programs of a trial leave their metric files."""
+        return self._at("hypertune")
+
+    @property
     def reports(self) -> str:
         """What a trial has reported, in the order in which it came."""
         return self._at("reports.jsonl")

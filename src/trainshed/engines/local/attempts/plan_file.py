@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import reduction as reduced
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
 from trainshed.engines.local.containers.handing_over import hand_over
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.containers.start import Surroundings, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared

@@ -8,17 +8,21 @@ import queue
 import subprocess
 import threading
 from collections.abc import Mapping
+from typing import Final
 
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.containers.leaving import end_containers
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.leftovers import end_leftovers
 from trainshed.engines.local.supervise.records import Began
 from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)
+
+#: How long closing waits; the thread is a daemon.
+_CLOSE_S_MAX: Final = 2.0
 
 _Task = tuple[AttemptKey, Began, AttemptFolder]
 
@@ -31,7 +35,7 @@ class Sweeper:
         self._runtime = runtime
         self._env = env
         self._lock = threading.Condition()
-        self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._under_way: set[AttemptKey] = set()
         self._clean: set[AttemptKey] = set()
         self._thread: threading.Thread | None = None
@@ -58,14 +62,20 @@ class Sweeper:
         with self._lock:
             self._clean.discard(key)
 
+    def close(self) -> None:
+        """End the thread, or leave it to end after what it is at."""
+        if self._thread is not None:
+            self._tasks.put(None)
+            self._thread.join(_CLOSE_S_MAX)
+
     def _have_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="sweeper", daemon=True)
             self._thread.start()
 
     def _work(self) -> None:
-        while True:
-            key, began, folder = self._tasks.get()
+        while (task := self._tasks.get()) is not None:
+            key, began, folder = task
             try:
                 is_clean = self._sweep(key, began, folder)
             except Exception:  # noqa: BLE001 - the next one must be swept all the same

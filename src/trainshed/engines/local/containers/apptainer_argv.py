@@ -6,8 +6,8 @@ the rest of what surrounds a process surround them too.
 
 from collections.abc import Iterator
 
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.containers.box import Box, mount
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.model.launch_plan import ContainerPlan
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.engines.local.containers.client_env import client_env
-from trainshed.engines.local.containers.runtime import (
+from trainshed.engines.container_runtime import (
     APPTAINER,
     AUTO,
     CHILDREN_OF_CLIENT,
@@ -27,6 +26,7 @@ from trainshed.engines.local.containers.runtime import (
     Found,
     Runtime,
 )
+from trainshed.engines.local.containers.client_env import client_env
 
 #: A daemon that takes longer is of no use to a server that starts.
 ANSWER_S_MAX: Final = 5.0

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from trainshed.engines.container_runtime import PODMAN, Runtime
 from trainshed.engines.local.containers.box import Box, mount
-from trainshed.engines.local.containers.runtime import PODMAN, Runtime
 from trainshed.model.launch_plan import ContainerPlan
 
 #: How containers of ours are told from those of others, and of which attempt they are.

@@ -4,9 +4,9 @@ import subprocess
 from collections.abc import Mapping
 from typing import Final
 
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.client_env import client_env
 from trainshed.engines.local.containers.docker_argv import list_argv, remove_argv
-from trainshed.engines.local.containers.runtime import CHILDREN_OF_CLIENT, Runtime
 
 ANSWER_S_MAX: Final = 30.0
 

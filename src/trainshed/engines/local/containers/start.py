@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers import apptainer_argv, docker_argv
 from trainshed.engines.local.containers.box import Bind, Box, shm_bytes
 from trainshed.engines.local.containers.client_env import client_env
-from trainshed.engines.local.containers.runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.variables import for_apptainer, for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan

@@ -1,6 +1,6 @@
 """What is wrong with a machine for a while, and is not the fault of any job.
 
-A job that meets it waits and tries again; ending it would lose what was accepted.
+A job that meets it waits and is tried again; ending it would lose what was accepted.
 """
 
 import errno
@@ -9,7 +9,7 @@ from typing import Final
 from trainshed.model.faults import EngineFault
 
 #: A full disk, one that is away or read-only, and too little of what is shared by all.
-_PASSES: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {
         errno.EAGAIN,
         errno.EDQUOT,
@@ -24,11 +24,11 @@ _PASSES: Final = frozenset(
 )
 
 
-class PassingFault(EngineFault):
+class TransientFault(EngineFault):
     """What a valid plan asked could not be done now, and may be done later."""
 
 
-def passes(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether an error is one of the machine, and worth another try."""
-    is_one = isinstance(error, OSError) and error.errno in _PASSES
-    return is_one or isinstance(error, PassingFault)
+    is_one = isinstance(error, OSError) and error.errno in _TRANSIENT
+    return is_one or isinstance(error, TransientFault)

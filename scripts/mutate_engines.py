@@ -1,0 +1,340 @@
+"""Does the contract of engines notice mistakes?  Each mutation is one; the contract alone is run.
+
+    python scripts/mutate_engines.py fake
+    python scripts/mutate_engines.py local        # slow: an hour on a busy machine
+    python scripts/mutate_engines.py local 7 12   # these only, by their numbers
+
+Sources are changed in a copy.  A mutation that the contract does not notice is printed as SURVIVED,
+one whose text the source has no more as GONE: write it anew.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parent.parent
+RUN_S_MAX: Final = 120.0
+TESTS: Final = {
+    "fake": "tests/testing/test_fake_contract.py",
+    "local": "tests/engines/test_engine_contract.py",
+}
+#: Mutants may wait for what never comes.
+DEADLINES: Final = {"fake": "DEADLINE_S: Final = 3.0", "local": "DEADLINE_S: Final = 12.0"}
+
+
+class Mutation(NamedTuple):
+    """One change of one line; ``file`` is below ``src/trainshed``."""
+
+    file: str
+    old: str
+    new: str
+
+
+_ENGINE: Final = "testing/fake_engine.py"
+_ATTEMPT: Final = "testing/fake_attempt.py"
+FAKE: Final = tuple(
+    Mutation(*each)
+    for each in (
+        (_ENGINE, "if key in self._world.attempts or key in self._world.stopped:", "if False:"),
+        (_ENGINE, "or key in self._world.stopped:", "or False:"),
+        (_ENGINE, "if script.fault is not None:", "if False:"),
+        (_ENGINE, "self._world.stopped.add(key)", "pass"),
+        (
+            _ENGINE,
+            "self._world.attempts[key].stop(self._monotonic(), order)\n                self",
+            "self",
+        ),
+        (
+            _ENGINE,
+            "return [self._observe_one(key) for key in keys]",
+            "return [self._observe_one(key) for key in sorted(keys)]",
+        ),
+        (
+            _ENGINE,
+            "return [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]",
+            "return [Observation(key=key, phase=Phase.LOST) for key in keys]",
+        ),
+        (_ENGINE, "return Measured(mark=after)", "return Measured(mark=0)"),
+        (
+            _ENGINE,
+            "return attempt.measured(self._monotonic(), after)",
+            "return attempt.measured(self._monotonic(), 0)",
+        ),
+        (_ENGINE, "phases |= dict.fromkeys(self.leftovers, Phase.UNKNOWN)", "pass"),
+        (
+            _ENGINE,
+            "dict.fromkeys(self.leftovers, Phase.UNKNOWN)",
+            "dict.fromkeys(self.leftovers, Phase.READY)",
+        ),
+        (_ENGINE, "if self._lives(key) else ()", "if True else ()"),
+        (_ENGINE, "if any(map(self._lives, keys)):", "if False:"),
+        (_ENGINE, "*world.stopped, *self.leftovers}", "*world.stopped}"),
+        (_ENGINE, "if key.uid == uid]", "]"),
+        (_ENGINE, "self._world.attempts.pop(key, None)", "pass"),
+        (_ENGINE, "self._world.stopped.discard(key)", "pass"),
+        (_ENGINE, "self._callback = callback", "pass"),
+        (_ENGINE, "self._callback((key,))", "pass"),
+        (_ENGINE, "return key in self.leftovers or", "return False or"),
+        (_ENGINE, "range(1, key.attempt + 1)", "range(1, 2)"),
+        (_ENGINE, "for earlier in attempts[:-1]", "for earlier in attempts"),
+        (_ENGINE, 'host=f"{role.value}-{index}"', 'host="localhost"'),
+        (_ENGINE, "rendezvous_port=_PORT + ports", "rendezvous_port=_PORT"),
+        (_ENGINE, 'metrics=f"{attempts[-1]}/metrics"', 'metrics="/metrics"'),
+        (_ENGINE, "return never_started(key)", "return Observation(key=key, phase=Phase.UNKNOWN)"),
+        (
+            _ENGINE,
+            "if attempt.ended is not None:\n            return attempt.ended",
+            "if False:\n            return attempt.ended",
+        ),
+        (_ATTEMPT, "if self.ended is not None:", "if False:"),
+        (_ATTEMPT, "code = SIGNAL_BASE + number if number else", "code = number if number else"),
+        (_ATTEMPT, "signal=number)", "signal=None)"),
+        (
+            _ATTEMPT,
+            "self._kill_at = min(self._kill_at, now + order.grace_s)",
+            "self._kill_at = now + order.grace_s",
+        ),
+        (
+            _ATTEMPT,
+            "self._kill_at = min(self._kill_at, now + order.grace_s)",
+            "self._kill_at = min(self._kill_at, now)",
+        ),
+        (
+            _ATTEMPT,
+            "if self._noticed_at is None:\n            self._noticed_at = now",
+            "if True:\n            self._noticed_at = now",
+        ),
+        (_ATTEMPT, 'code = None if how.get("signal") else exit_code', "code = exit_code"),
+        (_ATTEMPT, "phase=Phase.LOST,", "phase=Phase.ENDED,"),
+        (_ATTEMPT, 'fault="the machine was lost",', ""),
+        (_ATTEMPT, "signum = _SIGKILL if killed else _SIGTERM", "signum = _SIGTERM"),
+        (_ATTEMPT, '"stopped_by_us": True,', '"stopped_by_us": False,'),
+        (_ATTEMPT, '"killed": killed,', '"killed": False,'),
+        (_ATTEMPT, '"notice_s": self._ordered_end - since,', '"notice_s": None,'),
+        (
+            _ATTEMPT,
+            "SIGNAL_BASE + _SIGTERM, exits, interrupted=True",
+            "SIGNAL_BASE + _SIGTERM, exits",
+        ),
+        (_ATTEMPT, "SIGNAL_BASE + _SIGTERM, exits", "SIGNAL_BASE + signum, exits"),
+        (_ATTEMPT, "mark = after\n", "mark = 0\n"),
+        (_ATTEMPT, "<= until:", "< until - 1:"),
+        (_ATTEMPT, 'message="stopped early", interrupted=True', 'message="stopped early"'),
+        (_ATTEMPT, "task_names=names, hung=self._hung", "hung=self._hung"),
+        (
+            _ATTEMPT,
+            "exit_code=exit_code,\n            replicas=exits",
+            "exit_code=0,\n            replicas=exits",
+        ),
+    )
+)
+
+_LOCAL: Final = "engines/local/engine.py"
+_LOCAL_ATTEMPT: Final = "engines/local/attempts/attempt.py"
+_FIND: Final = "engines/local/attempts/find.py"
+_FENCE: Final = "engines/local/attempts/fence.py"
+_FOLDER: Final = "engines/local/attempts/folder.py"
+_NEWS: Final = "engines/local/news.py"
+_RUN: Final = "engines/local/supervise/attempt.py"
+_ENDING: Final = "engines/local/supervise/ending.py"
+_REPLICAS: Final = "engines/local/supervise/replicas.py"
+_SPAWN: Final = "engines/local/supervise/spawn.py"
+_SEGMENTS: Final = "engines/local/supervise/segments.py"
+LOCAL: Final = tuple(
+    Mutation(*each)
+    for each in (
+        (_LOCAL, "if attempt.may_begin():", "if True:"),
+        (_LOCAL, "attempt.folder.give_order(kept)", "pass"),
+        (_LOCAL, "attempt.tell(kept)", "pass"),
+        (
+            _LOCAL,
+            "return Observation(key=key, phase=Phase.UNKNOWN)",
+            "return Observation(key=key, phase=Phase.LOST)",
+        ),
+        (_LOCAL, "for number in range(1, key.attempt)", "for number in range(1, key.attempt + 1)"),
+        (
+            _LOCAL,
+            "free_runs((*(each.ports for each in shape), 1))",
+            "free_runs((*(1 for each in shape), 1))",
+        ),
+        (_LOCAL, "if any(map(self._lives, keys)):", "if False:"),
+        (_LOCAL, "self._drop(key)\n        with", "pass\n        with"),
+        (_LOCAL, "shutil.rmtree(folder)", "pass"),
+        (_LOCAL, "return phase in ALIVE", "return phase is Phase.STARTING"),
+        (_LOCAL, "or bool(marked(str(key)))", ""),
+        (_LOCAL, "self._news.watch(key, attempt.child)", "pass"),
+        (_LOCAL, "self._news.close()", "pass"),
+        (_LOCAL_ATTEMPT, "return self.folder.stop_order() is None", "return True"),
+        (
+            _LOCAL_ATTEMPT,
+            "if self.known.began is not None or self.is_running():",
+            "if self.is_running():",
+        ),
+        (
+            _LOCAL_ATTEMPT,
+            "if not sweeper.is_clean(self.key, known.began, self.folder):",
+            "if False:",
+        ),
+        (
+            _LOCAL_ATTEMPT,
+            "if self.known.ended is None and not self._lives():",
+            "if self.known.ended is None:",
+        ),
+        (
+            _LOCAL_ATTEMPT,
+            "return telling.ended(self.key, self.known, STOPPED_EARLY)",
+            "return Observation(key=self.key, phase=Phase.UNKNOWN)",
+        ),
+        (_FIND, "if key and (below in data or _path(root, key).exists()):", "if key:"),
+        (_FIND, "tuple(living[key])", "()"),
+        (_FIND, "keys.union(living)", "keys"),
+        (
+            _FIND,
+            "if is_attended or found.ended else Phase.UNKNOWN",
+            "if found.ended else Phase.UNKNOWN",
+        ),
+        (_FENCE, "return folder.is_held() or", "return False and"),
+        (_FOLDER, "if self.grace_s >= before.grace_s:", "if False:"),
+        (_FOLDER, "if self.grace_s >= before.grace_s:", "if True:"),
+        (
+            _FOLDER,
+            "except BlockingIOError:\n            os.close(descriptor)\n            return None",
+            "except BlockingIOError:\n            pass",
+        ),
+        (_NEWS, "if self._callback is not None:", "if False:"),
+        (_NEWS, "os.eventfd_write(self._stop, 1)", "pass"),
+        ("engines/local/attempts/measured.py", "file.seek(after)", "file.seek(0)"),
+        (
+            "engines/local/attempts/measured.py",
+            "mark=after + len(whole) + len(newline)",
+            "mark=after + len(whole)",
+        ),
+        (
+            "engines/local/attempts/plan_file.py",
+            "**_mark(site),\n        trainer_contract.ATTEMPT",
+            "trainer_contract.ATTEMPT",
+        ),
+        ("engines/local/attempts/spawn.py", "if name not in _SECRET_VARIABLES", ""),
+        ("engines/local/processes/replica_env.py", "if name not in plan.unset_env", ""),
+        (
+            _RUN,
+            "self._job_end = success.interrupted(signal.SIGTERM, new.message)",
+            "self._job_end = None",
+        ),
+        (_RUN, "if self.children.any_left or self._cage.living():", "if False:"),
+        (_RUN, "if new is None:\n            return\n", ""),
+        (
+            _RUN,
+            "return self.output.finish() and self._go(self._waiting)",
+            "return self._go(self._waiting)",
+        ),
+        (_ENDING, "self._give_notice(order)\n", "\n"),
+        (_ENDING, "            self._replicas.terminate()", "            pass"),
+        (
+            _ENDING,
+            "self._timer = self._loop.at(kill_s, self._kill)",
+            "self._timer = self._loop.at(kill_s + 60, self._kill)",
+        ),
+        (
+            _ENDING,
+            "kill_s = self._loop.now() + max(0.0, order.grace_s)",
+            "kill_s = self._loop.now()",
+        ),
+        (_ENDING, "until = time.time() + max(0.0, order.grace_s)", "until = time.time()"),
+        (_SPAWN, "os.dup2(nothing, 0)", "pass"),
+        (_SPAWN, "os.chdir(command.cwd)", "pass"),
+        (_SEGMENTS, "max(self._clock(), self._last_ns + 1)", "self._clock()"),
+        (_SEGMENTS, "del self._gathered[:count]", "self._gathered.clear()"),
+        (
+            "model/success.py",
+            "return None if failed is None else JobEnd(exit_code=failed.status, decider=failed)",
+            "return None",
+        ),
+        ("model/success.py", "return role is not Role.REDUCER", "return False"),
+        ("model/success.py", "if ended is not None and ended.status == 0:", "if False:"),
+        ("engines/local/supervise/leftovers.py", "tree.kill_listed(lambda: marked(mark))", "pass"),
+    )
+)
+ALL: Final = {"fake": FAKE, "local": LOCAL}
+
+
+def main() -> int:
+    """Try the mutations of an engine; 1 if any survives or is gone."""
+    kind, *numbers = sys.argv[1:]
+    chosen = {int(number) for number in numbers} or set(range(1, len(ALL[kind]) + 1))
+    words: dict[str, int] = {}
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        kit = source / "trainshed/testing/engine_contract.py"
+        impatient = kit.read_text().replace("DEADLINE_S: Final = 60.0", DEADLINES[kind])
+        kit.write_text(impatient)
+        if _word(kind, source) != "SURVIVED":
+            print("the contract fails without any mutation")
+            return 1
+        for number, mutation in enumerate(ALL[kind], 1):
+            if number in chosen:
+                word = _tried(kind, mutation, source)
+                words[word] = words.get(word, 0) + 1
+                text = " ".join(mutation.old.split())[:70]
+                print(f"{number:3} {word:8} {mutation.file}: {text}", flush=True)
+    print(", ".join(f"{count} {word}" for word, count in sorted(words.items())))
+    return int(set(words) != {"caught"})
+
+
+def _tried(kind: str, mutation: Mutation, source: Path) -> str:
+    path = source / "trainshed" / mutation.file
+    before = path.read_text()
+    if mutation.old not in before:
+        return "GONE"
+    path.write_text(before.replace(mutation.old, mutation.new, 1))
+    try:
+        return _word(kind, source)
+    finally:
+        path.write_text(before)
+
+
+def _word(kind: str, source: Path) -> str:
+    """What the contract says of a copy of the sources."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", TESTS[kind]]
+    env = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    run = subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return "caught" if run.wait(RUN_S_MAX) else "SURVIVED"
+    except subprocess.TimeoutExpired:
+        return "caught"  # it hangs
+    finally:
+        _kill_all(str(source))
+        run.wait()
+
+
+def _kill_all(mark: str) -> None:
+    """What a mutant has left: all that was started with the copy on its path."""
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline and (pids := list(_marked(f"PYTHONPATH={mark}".encode()))):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _marked(entry: bytes) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if entry in (path / "environ").read_bytes().split(b"\0"):
+                found.append(int(path.name))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

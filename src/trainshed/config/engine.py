@@ -1,0 +1,53 @@
+"""The engine that the settings name."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from trainshed.config.settings import Settings
+from trainshed.engines.base import Engine, EngineContext
+from trainshed.engines.registry import LOCAL, open_engine
+from trainshed.model.faults import UsageFault
+from trainshed.model.resources import ANY_GPU
+from trainshed.storage.buckets import buckets_of, cache_dir
+
+
+def engine_of(settings: Settings) -> Engine:
+    """Make it.  Raises UsageFault for a name that no package has, or options that do not fit."""
+    context = EngineContext(
+        jobs_dir=settings.jobs_dir,
+        buckets=buckets_of(settings.data_dir).root,
+        cache_dir=cache_dir(os.environ),
+        options=_options(settings),
+    )
+    return open_engine(settings.engine, context)
+
+
+def _options(settings: Settings) -> Mapping[str, Any]:
+    """What is under [engine.options]; the local engine is set in tables of its own."""
+    if settings.engine != LOCAL.name:
+        return settings.engine_options
+    if settings.engine_options:
+        raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
+    return {
+        "policy": settings.policy,
+        "slots": settings.slots,
+        "gpu_alias": _gpu_alias(settings),
+        "fake_gpus": settings.fake_gpus,
+        "gpu_wait_s": settings.gpu_wait_s,
+        "container_runtime": settings.container_runtime,
+        "container_user": settings.container_user,
+        "hang_s": settings.hang_s,
+        "hang_stacks": settings.hang_stacks,
+        "grace_s": settings.grace_s,
+    }
+
+
+def _gpu_alias(settings: Settings) -> Mapping[str, str]:
+    """Fake GPUs are of every type."""
+    if not settings.fake_gpus:
+        return settings.gpu_alias
+    from trainshed.catalog.accelerators import known_accelerators  # noqa: PLC0415 - rarely needed
+
+    names = (name for each in known_accelerators() for name in each.enum_by_product.values())
+    return {**dict.fromkeys(names, ANY_GPU), **settings.gpu_alias}

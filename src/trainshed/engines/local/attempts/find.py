@@ -1,0 +1,90 @@
+"""Finds attempts that nobody names: by their folders, and by the mark that their processes bear."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.base import Known, Living
+from trainshed.engines.local.attempts import known as records
+from trainshed.engines.local.attempts.fence import lives
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.observe import told
+from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.model.trainer_contract import JOB
+
+_DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="
+_MARK: Final = f"{JOB}=".encode()
+#: Words in that variable that name no device.
+_NO_DEVICE: Final = frozenset({"", "void", "all", "none"})
+_COMMAND_LENGTH: Final = 200
+
+
+def known(root: Path) -> Sequence[Known]:
+    """Every attempt of the installation whose folders lie below ``root``.  Raises OSError."""
+    living: defaultdict[AttemptKey, list[Living]] = defaultdict(list)
+    for each in _processes(root):
+        living[each.key].append(each)
+    keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
+    return [
+        Known(key, _phase(key, AttemptFolder(_path(root, key))), tuple(living[key]))
+        for key in sorted(keys.union(living))
+    ]
+
+
+def attempts_of(folder: Path) -> Iterator[AttemptKey]:
+    """The attempts that have a folder in that of their job."""
+    for attempt in _numbers(folder):
+        yield AttemptKey(int(folder.name), attempt)
+
+
+def _phase(key: AttemptKey, folder: AttemptFolder) -> Phase:
+    """What folder and lock say; unlike an observation it changes nothing."""
+    found = records.Known()
+    found.read(folder.records)
+    is_attended = lives(folder, found.began)
+    found.read(folder.records)  # it may have ended between the two looks
+    return told(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
+
+
+def _processes(root: Path) -> Iterator[Living]:
+    """Processes whose environment names an attempt of this installation, but this one."""
+    below = f"{root}/".encode()
+    for pid in _numbers(Path("/proc")):
+        if pid == os.getpid():
+            continue
+        with suppress(OSError):  # it has ended, or is somebody else's
+            data = Path(f"/proc/{pid}/environ").read_bytes()
+            environ = data.split(b"\0")
+            key = _key(_value(environ, _MARK))
+            if key and (below in data or _path(root, key).exists()):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                yield Living(
+                    key=key,
+                    pid=pid,
+                    command=words.decode(errors="replace").strip()[:_COMMAND_LENGTH],
+                    devices=frozenset(_value(environ, _DEVICES).split(",")) - _NO_DEVICE,
+                )
+
+
+def _path(root: Path, key: AttemptKey) -> Path:
+    return root / str(key.uid) / str(key.attempt)
+
+
+def _value(environ: list[bytes], head: bytes) -> str:
+    found = (entry[len(head) :] for entry in environ if entry.startswith(head))
+    return next(found, b"").decode(errors="replace")
+
+
+def _key(text: str) -> AttemptKey | None:
+    uid, _, attempt = text.partition("/")
+    is_one = uid.isdecimal() and attempt.isdecimal()
+    return AttemptKey(int(uid), int(attempt)) if is_one else None
+
+
+def _numbers(folder: Path) -> list[int]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+    return []

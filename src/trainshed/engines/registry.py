@@ -1,0 +1,36 @@
+"""Engines by name, so that somebody else's package can bring one.
+
+A package names a factory among its entry points; it is imported when it is asked for.
+"""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from trainshed.engines.base import Engine, EngineContext
+from trainshed.model.faults import UsageFault
+
+#: The group of entry points.  Each is a ``Factory``, under the name of its engine.
+GROUP: Final = "trainshed.engines"
+
+#: Makes an engine.  Raises UsageFault for options that it does not take.
+Factory = Callable[[EngineContext], Engine]
+
+#: Known without metadata: source that is only on the path has none, and reading it takes time.
+LOCAL: Final = EntryPoint("local", "trainshed.engines.local.factory:make", GROUP)
+
+
+def open_engine(name: str, context: EngineContext) -> Engine:
+    """The engine of a name.  Raises UsageFault for a name that no package has."""
+    if name == LOCAL.name:
+        return _made(LOCAL, context)
+    installed = entry_points(group=GROUP)
+    if name not in installed.names:
+        names = ", ".join(sorted({LOCAL.name, *installed.names}))
+        raise UsageFault(f"there is no engine {name!r}; installed are: {names}")
+    return _made(installed[name], context)
+
+
+def _made(found: EntryPoint, context: EngineContext) -> Engine:
+    factory: Factory = found.load()
+    return factory(context)

@@ -1,0 +1,639 @@
+"""What every engine must do.  Inherit a class and supply one pytest fixture, ``world``.
+
+``EngineContract`` is for every engine.  ``ProgramContract`` adds what can be seen only where real
+programs run.  A ``World`` is one installation of the engine under test; ``ShellWorld`` does half
+of it for engines whose replicas see a folder of this machine.
+"""
+# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
+
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import pytest
+
+from trainshed.engines.base import Engine, Living, ReplicaShape
+from trainshed.model.attempt import (
+    ALIVE,
+    AttemptKey,
+    Loss,
+    MetricsPlan,
+    Observation,
+    Outcome,
+    Phase,
+)
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.log_line import LogLine
+from trainshed.model.resources import Seat
+from trainshed.model.roles import Role
+from trainshed.model.stopping import StopOrder, StopReason
+
+_T = TypeVar("_T")
+
+#: What a program of the contract is to do, in the environment of its replica; see ``program_of``.
+PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
+DEADLINE_S: Final = 60.0
+#: Less than the grace of the orders here, and enough for a slow machine.
+_PROMPTLY_S: Final = 20.0
+_FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
+_TERMINATED: Final = 128 + signal.SIGTERM
+
+
+class Program(NamedTuple):
+    """What a replica does: perhaps report, perhaps wait, then end."""
+
+    exit_code: int = 0
+    signal: int = 0
+    """It ends by this signal, if that is not 0."""
+    waits: bool = False
+    """Until ``World.finish``."""
+    deaf: bool = False
+    """It ignores SIGTERM."""
+    reports: int = 0
+    """So many values of the metric ``loss``, at steps from 0, just before it ends."""
+    code: str = ""
+    """What a real program does first."""
+    role: Role = Role.WORKER
+    """Of any but the first, which is the primary."""
+    missing: bool = False
+    """There is no such program."""
+
+
+WAITS: Final = Program(waits=True)
+DEAF: Final = Program(waits=True, deaf=True)
+SERVES: Final = Program(waits=True, role=Role.PARAMETER_SERVER)
+
+
+class World(Protocol):
+    """One installation of an engine, and what a test does to it."""
+
+    def engine(self) -> Engine:
+        """The engine, each time as after a restart of the server."""
+
+    def elsewhere(self) -> Engine:
+        """The engine of another installation on the same nodes."""
+
+    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
+        """What ``plan_of`` gives, with all that the engine needs to run it."""
+
+    def started(self, key: AttemptKey) -> int:
+        """How many programs of an attempt have been started."""
+
+    def finish(self, key: AttemptKey) -> None:
+        """Let the programs of an attempt wait no longer."""
+
+    def lose(self, key: AttemptKey) -> None:
+        """Let an attempt that runs vanish with all that knows of it, but not its traces."""
+
+    def leftover(self, key: AttemptKey) -> AbstractContextManager[object]:
+        """A process of an attempt that nobody attends to, while the block lasts."""
+
+    def away(self) -> AbstractContextManager[object]:
+        """The engine cannot see its nodes while the block lasts."""
+
+    def lines(self, key: AttemptKey) -> Sequence[LogLine]:
+        """The log of an attempt."""
+
+
+def plan_of(
+    *programs: Program, env: Mapping[str, str] | None = None, metric_file: str = ""
+) -> LaunchPlan:
+    """A plan whose replicas do what the programs say; the first one is the primary."""
+    replicas, counts = [], dict.fromkeys(Role, 0)
+    for place, program in enumerate(programs):
+        role = program.role if place else Role.PRIMARY
+        index, counts[role] = counts[role], counts[role] + 1
+        own = {PROGRAM: json.dumps({**program._asdict(), "role": role.value})}
+        argv = ("/no/such/program",) if program.missing else ("/bin/sh", "-c", _shell(program))
+        if program.reports:
+            own["CLOUD_ML_HP_METRIC_FILE"] = metric_file
+        replicas.append(
+            ReplicaPlan(
+                role=role,
+                index=index,
+                task_name=f"{role.value}-{index}",
+                argv=argv,
+                env={**(env or {}), **own},
+            )
+        )
+    is_trial = any(program.reports for program in programs)
+    return LaunchPlan(
+        job_id="contract",
+        attempt=1,
+        replicas=tuple(replicas),
+        environment=Environment(python=sys.executable),
+        metrics=MetricsPlan(files=(metric_file,), tags=("loss",)) if is_trial else None,
+    )
+
+
+def program_of(replica: ReplicaPlan) -> Program:
+    """The program of a replica of ``plan_of``, for an engine that only simulates."""
+    found = json.loads(replica.env[PROGRAM])
+    return Program(**{**found, "role": Role(found["role"])})
+
+
+def _shell(program: Program) -> str:
+    """Files in ``$STARTED`` are starts; while ``$GO`` is absent the program waits."""
+    reports = (
+        json.dumps({"timestamp": 1, "trial": "0", "loss": str(step), "global_step": str(step)})
+        for step in range(program.reports)
+    )
+    lines = [
+        'echo . >> "$STARTED"',
+        "trap '' TERM" if program.deaf else "",
+        program.code,
+        'while [ ! -e "$GO" ]; do sleep 0.02; done' if program.waits else "",
+        'mkdir -p "$(dirname "$CLOUD_ML_HP_METRIC_FILE")"' if program.reports else "",
+        *(f"echo '{report}' >> \"$CLOUD_ML_HP_METRIC_FILE\"" for report in reports),
+        f"kill -{program.signal} $$; sleep 60" if program.signal else "",
+        f"exit {program.exit_code}",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+class ShellWorld:
+    """The part of a ``World`` that is the same wherever programs see ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the test's own."""
+        self._folder = folder
+
+    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
+        """The plan, with the files by which test and programs know of each other."""
+        started, go = self._path("started", key), self._path("go", key)
+        metric_file = str(self._path("metrics", key))
+        return plan_of(
+            *programs, env={"STARTED": str(started), "GO": str(go)}, metric_file=metric_file
+        )
+
+    def started(self, key: AttemptKey) -> int:
+        """Every start has left a line."""
+        with suppress(FileNotFoundError):
+            return self._path("started", key).read_text().count(".")
+        return 0
+
+    def finish(self, key: AttemptKey) -> None:
+        """Programs look for a file."""
+        self._path("go", key).touch()
+
+    def _path(self, what: str, key: AttemptKey) -> Path:
+        return self._folder / f"{what}-{key.uid}-{key.attempt}"
+
+
+def new_key() -> AttemptKey:
+    """The first attempt of a job that no other test has: leftovers are found by it."""
+    return AttemptKey(secrets.randbits(60), 1)
+
+
+def order(grace_s: float = 60.0) -> StopOrder:
+    """An order to end because the job was cancelled."""
+    return StopOrder(grace_s=grace_s, reason=StopReason.CANCEL, message="It was cancelled.")
+
+
+def eventually(look: Callable[[], _T], what: str) -> _T:
+    """The first answer that is not false or empty."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"waited too long until {what}"
+        time.sleep(0.005)
+    return found
+
+
+def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
+    """The first observation of one of these phases."""
+    return eventually(
+        lambda: [found for found in engine.observe([key]) if found.phase in phases],
+        f"{key} is {phases}",
+    )[0]
+
+
+def launch(world: World, engine: Engine, key: AttemptKey, *programs: Program) -> None:
+    """Launch an attempt on the first node, as often as it is to be tried again."""
+    plan = world.plan(key, *programs)
+    node = engine.fleet()[0].name
+    seats = [Seat(role=each.role, index=each.index, node=node) for each in plan.replicas]
+    engine.launch(key, replace(plan, attempt=key.attempt), seats)
+
+
+def ended(engine: Engine, key: AttemptKey) -> Outcome:
+    """How an attempt ended, once it has."""
+    found = until(engine, key, *_FINAL)
+    assert (found.phase, found.fault) == (Phase.ENDED, None)
+    assert found.outcome is not None
+    return found.outcome
+
+
+def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
+    """What the engine finds of an attempt that lives."""
+    return [part for each in engine.known() if each.key == key for part in each.living]
+
+
+def ready(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
+    """An attempt all of whose programs run."""
+    engine, key = world.engine(), new_key()
+    launch(world, engine, key, *programs)
+    until(engine, key, Phase.READY)
+    eventually(lambda: world.started(key) == len(programs), "all programs run")
+    return engine, key
+
+
+def _kill_after(pause_s: float, act: Callable[[], object]) -> None:
+    """Let another process do something, and kill it meanwhile."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    time.sleep(pause_s)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+class EngineContract:
+    """What holds for every engine."""
+
+    @pytest.mark.parametrize(
+        ("code", "number"),
+        [*((code, 0) for code in (0, 1, 42, 126, 127)), *((0, number) for number in (9, 11, 15))],
+    )
+    def test_the_end_of_the_primary_is_the_outcome(
+        self, world: World, code: int, number: int
+    ) -> None:
+        engine, key = world.engine(), new_key()
+        launch(world, engine, key, Program(exit_code=code, signal=number))
+        found = ended(engine, key)
+        status = 128 + number if number else code
+        assert (found.exit_code, found.interrupted) == (status, False)
+        assert found.message.strip()
+        assert "\n" not in found.message
+        (only,) = found.replicas
+        assert (only.role, only.index, only.task_name) == (Role.PRIMARY, 0, "primary-0")
+        assert (only.exit_code, only.signal) == ((None, number) if number else (code, None))
+        assert (only.stopped_by_us, only.killed, only.oom) == (False, False, False)
+        assert (only.notice_s, only.status) == (None, status)
+        assert 0 <= only.seconds < DEADLINE_S
+
+    def test_it_is_ready_as_long_as_it_runs_then_ended_for_ever(self, world: World) -> None:
+        engine, key = ready(world, WAITS, WAITS, SERVES)
+        names = ("primary-0", "worker-0", "parameter_server-0")
+        for seen in (*engine.observe([key]), *world.engine().observe([key])):
+            assert (seen.phase, seen.task_names, seen.outcome) == (Phase.READY, names, None)
+            assert (seen.hung, seen.fault) == ((), None)
+        world.finish(key)
+        found = ended(engine, key)
+        assert (found.exit_code, tuple(each.task_name for each in found.replicas)) == (0, names)
+        assert engine.observe([key]) == world.engine().observe([key])
+        assert engine.observe([key])[0].outcome == found
+
+    def test_it_starts_once_from_wherever_it_is_launched(self, world: World) -> None:
+        engines, key = [world.engine() for _ in range(4)], new_key()
+        threads = [
+            threading.Thread(target=launch, args=(world, engine, key, WAITS))
+            for engine in engines * 5
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(engines[0], key, Phase.READY)
+        launch(world, world.engine(), key, WAITS)
+        world.finish(key)
+        for engine in (*engines, world.engine()):
+            launch(world, engine, key, WAITS)
+            assert ended(engine, key).exit_code == 0
+        assert world.started(key) == 1
+
+    def test_what_was_stopped_before_never_starts(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        engine.stop(key, order())
+        found = ended(engine, key)
+        assert (found.exit_code, found.replicas) == (_TERMINATED, ())
+        assert found.interrupted
+        for each in (engine, world.engine()):
+            launch(world, each, key, WAITS)
+            assert ended(each, key) == found
+        assert world.started(key) == 0
+
+    @pytest.mark.parametrize("is_running", [False, True])
+    def test_a_stop_ends_all_replicas_and_the_outcome_says_so(
+        self, world: World, *, is_running: bool
+    ) -> None:
+        if is_running:
+            engine, key = ready(world, WAITS, WAITS)
+        else:
+            engine, key = world.engine(), new_key()
+            launch(world, engine, key, WAITS, WAITS)
+        began = time.monotonic()
+        world.engine().stop(key, order())
+        found = ended(engine, key)
+        assert time.monotonic() - began < _PROMPTLY_S, "nobody waits for the whole grace"
+        assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
+        assert all(each.stopped_by_us and not each.killed for each in found.replicas)
+        if is_running:
+            assert [each.signal for each in found.replicas] == [signal.SIGTERM] * 2
+            assert all(0 <= (each.notice_s or 0) < _PROMPTLY_S for each in found.replicas)
+        engine.stop(key, order(0.0))
+        assert ended(engine, key) == found, "an end is final"
+
+    def test_the_deaf_are_killed_after_the_grace_and_not_before(self, world: World) -> None:
+        engine, key = ready(world, DEAF)
+        began = time.monotonic()
+        engine.stop(key, order(0.5))
+        engine.stop(key, order(60.0))
+        found = ended(engine, key)
+        assert 0.5 <= time.monotonic() - began < _PROMPTLY_S
+        assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
+        (only,) = found.replicas
+        assert (only.exit_code, only.signal, only.killed) == (None, signal.SIGKILL, True)
+        assert (only.notice_s or 0) >= 0.5
+
+    def test_an_order_never_gets_milder_and_may_get_harder(self, world: World) -> None:
+        engine, key = ready(world, DEAF)
+        engine.stop(key, order(60.0))
+        assert engine.observe([key])[0].phase in ALIVE
+        began = time.monotonic()
+        world.engine().stop(key, order(0.0))
+        engine.stop(key, order(60.0))
+        assert ended(engine, key).interrupted
+        assert time.monotonic() - began < _PROMPTLY_S
+
+    def test_attempts_are_told_apart(self, world: World) -> None:
+        engine, first = ready(world, WAITS)
+        other, stranger = new_key(), new_key()
+        launch(world, engine, other, Program(exit_code=3))
+        assert ended(engine, other).exit_code == 3
+        seen = engine.observe([other, stranger, first])
+        assert [each.key for each in seen] == [other, stranger, first]
+        assert [each.phase for each in seen] == [Phase.ENDED, Phase.UNKNOWN, Phase.READY]
+        seen = engine.observe([first, stranger, other])
+        assert [each.key for each in seen] == [first, stranger, other]
+        assert engine.observe([]) == []
+        engine.stop(first, order())
+        before = ended(engine, first)
+        second = AttemptKey(first.uid, 2)
+        launch(world, engine, second, Program(exit_code=4))
+        assert ended(engine, second).exit_code == 4
+        assert ended(world.engine(), first) == before
+
+    def test_what_cannot_be_started_is_a_fault_and_no_program_runs(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        try:
+            launch(world, engine, key, Program(missing=True))
+        except EngineFault as fault:  # it may be told at once
+            why = str(fault)
+        else:
+            found = until(engine, key, *_FINAL)
+            assert (found.phase, found.task_names) == (Phase.ENDED, ())
+            assert found.outcome is not None
+            assert found.outcome.exit_code == 1
+            why = found.fault or ""
+        assert "/no/such/program" in why
+        assert world.started(key) == 0
+
+    def test_what_is_lost_is_gone_and_stays_so(self, world: World) -> None:
+        engine, key = ready(world, WAITS, WAITS)
+        world.lose(key)
+        found = until(engine, key, *_FINAL)
+        assert (found.phase, found.outcome) == (Phase.LOST, None)
+        assert found.fault
+        assert found.loss in {None, Loss.INFRA}
+        assert living(engine, key) == []
+        engine.stop(key, order(0.0))
+        launch(world, world.engine(), key, WAITS, WAITS)
+        assert until(engine, key, *_FINAL).phase is Phase.LOST
+        assert world.started(key) == 2
+
+    def test_what_cannot_be_seen_is_unknown_until_it_can(self, world: World) -> None:
+        engine, key = ready(world, WAITS)
+        with world.away():
+            for each in (engine, world.engine()):
+                assert [seen.phase for seen in each.observe([key])] == [Phase.UNKNOWN]
+        until(engine, key, Phase.READY)
+        world.finish(key)
+        assert ended(world.engine(), key).exit_code == 0
+
+    def test_reports_are_read_behind_a_mark_to_the_last_one(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        assert engine.measured(key, 7)[:2] == (7, ())
+        launch(world, engine, key, Program(reports=4))
+        assert ended(engine, key).exit_code == 0
+        found = world.engine().measured(key, 0)
+        values = [("loss", float(step), step) for step in range(4)]
+        assert [(each.tag, each.value, each.step) for each in found.reports] == values
+        assert engine.measured(key, found.mark)[:2] == (found.mark, ())
+        assert engine.measured(key, 0) == found
+
+    def test_replicas_have_addresses_and_attempts_have_folders(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        shape = (
+            ReplicaShape(Role.PRIMARY, 0),
+            ReplicaShape(Role.WORKER, 0),
+            ReplicaShape(Role.REDUCER, 0, 3),
+        )
+        first, second = (engine.sight(AttemptKey(key.uid, number), shape) for number in (1, 2))
+        third = world.engine().sight(AttemptKey(key.uid, 3), shape)
+        assert list(first.addresses) == [each[:2] for each in shape]
+        taken = {
+            (first.addresses[role, index].host, first.addresses[role, index].port + place)
+            for role, index, ports in shape
+            for place in range(ports)
+        }
+        primary = first.addresses[Role.PRIMARY, 0]
+        assert len(taken | {(primary.host, primary.rendezvous_port)}) == 6
+        assert (first.earlier, third.earlier) == ((), (first.work, second.work))
+        folders = [{each.work, each.exchange, each.metrics} for each in (first, second, third)]
+        assert len(set[str]().union(*folders)) == 9
+        assert first.buckets == third.buckets
+        assert engine.observe([key])[0].phase is Phase.UNKNOWN, "looking starts nothing"
+
+    def test_nodes_and_traits_are_the_same_for_every_server(self, world: World) -> None:
+        engine = world.engine()
+        assert engine.name
+        assert engine.traits == world.engine().traits
+        names = [node.name for node in engine.fleet()]
+        assert len(set(names)) == len(names) > 0
+        assert all(node.slots > 0 for node in engine.fleet())
+        assert [node.name for node in world.engine().fleet()] == names
+
+    def test_what_lives_is_known_and_what_is_left_is_found(self, world: World) -> None:
+        engine, key = ready(world, WAITS)
+        left = new_key()
+        with world.leftover(left):
+            known = {each.key: each for each in world.engine().known()}
+            assert known.keys() == {key, left}
+            assert (known[key].phase, known[left].phase) == (Phase.READY, Phase.UNKNOWN)
+            for each in known.values():
+                assert {part.key for part in each.living} == {each.key}
+            assert list(world.elsewhere().known()) == []
+        world.finish(key)
+        assert ended(engine, key).exit_code == 0
+        assert [each[1:] for each in engine.known() if each.key == key] == [(Phase.ENDED, ())]
+
+    def test_a_job_is_forgotten_whole_and_not_while_it_lives(self, world: World) -> None:
+        engine, key = ready(world, WAITS)
+        other, second = new_key(), AttemptKey(key.uid, 2)
+        launch(world, engine, other, Program())
+        assert not engine.forget(key.uid)
+        engine.stop(key, order())
+        assert ended(engine, key).interrupted
+        with world.leftover(second):
+            assert not world.engine().forget(key.uid)
+        assert ended(engine, other).exit_code == 0
+        assert engine.forget(key.uid)
+        assert {each.key for each in engine.known()} == {other}
+        assert list(world.lines(key)) == []
+        for each in (engine, world.engine()):
+            assert each.observe([key])[0].phase is Phase.UNKNOWN
+            assert each.forget(key.uid), "there is nothing of it"
+        assert engine.forget(other.uid)
+        assert list(engine.known()) == []
+
+    def test_installations_do_not_see_each_other(self, world: World) -> None:
+        engine, key = ready(world, WAITS)
+        stranger = world.elsewhere()
+        assert stranger.observe([key])[0].phase is Phase.UNKNOWN
+        assert list(stranger.known()) == []
+        assert stranger.forget(key.uid)
+        stranger.stop(key, order(0.0))
+        assert engine.observe([key])[0].phase is Phase.READY
+
+    def test_who_listens_hears_of_an_end(self, world: World) -> None:
+        engine, key, heard = world.engine(), new_key(), list[AttemptKey]()
+        engine.listen(heard.extend)
+        launch(world, engine, key, WAITS)
+        until(engine, key, Phase.READY)
+        world.finish(key)
+        eventually(lambda: key in heard, "there is news of it")
+
+    def test_closing_ends_threads_and_no_attempt(self, world: World) -> None:
+        before = set(threading.enumerate())
+        engine, key = world.engine(), new_key()
+        engine.listen(lambda _keys: None)
+        launch(world, engine, key, WAITS)
+        until(engine, key, Phase.READY)
+        began = time.monotonic()
+        engine.close()
+        assert time.monotonic() - began <= 2.5
+        assert set(threading.enumerate()) <= before
+        engine.close()
+        assert world.engine().observe([key])[0].phase is Phase.READY
+
+
+class ProgramContract(EngineContract):
+    """What holds where programs really run."""
+
+    def test_a_program_finds_what_its_plan_says_and_no_secret(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TRAINSHED_TOKEN", "hush")
+        monkeypatch.setenv("UNSET", "leaks")
+        code = (
+            'echo "$KIT|$0|$1|$2|$#"; pwd; readlink /proc/self/fd/0; umask; echo "$UNSET"\n'
+            'env | grep -c hush; echo "$TRAINSHED_JOB|$TRAINSHED_ATTEMPT|$TRAINSHED_TASK"'
+        )
+        engine, key = world.engine(), AttemptKey(new_key().uid, 3)
+        plan = world.plan(key, Program())
+        work = engine.sight(key, [ReplicaShape(Role.PRIMARY, 0)]).work
+        Path(work).mkdir(parents=True)
+        argv = ("/bin/sh", "-c", code, "a b", "'\"$KIT\\", "")
+        env = {**plan.primary.env, "KIT": "as 'it' is\n=$HOME"}
+        replica = replace(plan.primary, argv=argv, env=env)
+        plan = replace(plan, replicas=(replica,), cwd=work, unset_env=("UNSET",))
+        engine.launch(key, plan, ())
+        assert ended(engine, key).exit_code == 0
+        mask = os.umask(0)
+        os.umask(mask)
+        assert _texts(world, key) == [
+            *("as 'it' is", "=$HOME|a b|'\"$KIT\\||2"),
+            *(work, "/dev/null", f"{mask:04o}", "", "0", f"{key}|3|primary-0"),
+        ]
+
+    def test_who_fails_first_decides(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        launch(world, engine, key, WAITS, Program(exit_code=7), SERVES)
+        found = ended(engine, key)
+        assert (found.exit_code, found.interrupted) == (7, False)
+        assert "worker-0" in found.message
+        assert [each.stopped_by_us for each in found.replicas] == [True, False, True]
+
+    @pytest.mark.parametrize("role", [Role.PARAMETER_SERVER, Role.EVALUATOR, Role.REDUCER])
+    def test_the_primary_decides_and_those_who_wait_are_stopped(
+        self, world: World, role: Role
+    ) -> None:
+        """A worker that has ended with 0 before has done its part."""
+        engine, key = world.engine(), new_key()
+        waits = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
+        launch(world, engine, key, Program(code=waits), Program(), Program(waits=True, role=role))
+        found = ended(engine, key)
+        assert (found.exit_code, found.interrupted) == (0, False)
+        assert [each.stopped_by_us for each in found.replicas] == [False, False, True]
+
+    def test_a_gang_that_cannot_be_whole_ends(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        launch(world, engine, key, WAITS, WAITS, Program(missing=True))
+        found = until(engine, key, *_FINAL)
+        assert found.phase is Phase.ENDED
+        assert "worker-1" in (found.fault or "")
+        assert living(engine, key) == []
+
+    @pytest.mark.parametrize("is_lost", [False, True])
+    def test_nothing_is_left_whatever_it_has_forked(self, world: World, *, is_lost: bool) -> None:
+        daemon = "(trap '' TERM; setsid sh -c 'setsid sleep 600 & echo ready; wait' &)"
+        engine, key = ready(world, Program(waits=True, code=daemon))
+        eventually(lambda: "ready" in _texts(world, key), "the daemon runs")
+        if is_lost:
+            world.lose(key)
+        else:
+            engine.stop(key, order(0.2))
+        until(engine, key, *_FINAL)
+        assert living(engine, key) == []
+
+    def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
+        code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; exit 0' TERM"
+        engine, key = ready(world, Program(waits=True, code=code))
+        before = time.time()
+        engine.stop(key, order(40.0))
+        assert ended(engine, key).interrupted
+        notice = json.loads("".join(_texts(world, key)))
+        assert (notice["reason"], notice["message"]) == ("cancel", "It was cancelled.")
+        assert before + 39.0 < notice["until"] < time.time() + 41.0
+
+    def test_every_line_is_kept_once_and_in_order(self, world: World) -> None:
+        """Also those of the last instant; stamps ascend over the attempts of a job."""
+        engine, first = world.engine(), new_key()
+        wanted, stamps = [str(number) for number in range(1, 10_001)], list[int]()
+        for key in (first, AttemptKey(first.uid, 2)):
+            launch(world, engine, key, Program(code="seq 10000; printf 'a\\377b' >&2"))
+            assert ended(engine, key).exit_code == 0
+            assert _texts(world, key) == wanted
+            assert _texts(world, key, "stderr") == ["a\ufffdb"]
+            stamps += [line.stamp_ns for line in world.lines(key)]
+        assert all(earlier < later for earlier, later in pairwise(stamps))
+
+    def test_a_launch_that_is_killed_anywhere_starts_it_once(self, world: World) -> None:
+        engine, key = world.engine(), new_key()
+        for pause_s in (0.0, 0.001, 0.003, 0.01, 0.03):
+            _kill_after(pause_s, partial(launch, world, world.engine(), key, WAITS))
+        launch(world, engine, key, WAITS)
+        until(engine, key, Phase.READY)
+        world.finish(key)
+        assert ended(engine, key).exit_code == 0
+        assert world.started(key) == 1
+
+
+def _texts(world: World, key: AttemptKey, stream: str = "stdout") -> Sequence[str]:
+    lines = [line for line in world.lines(key) if line.task_name == "primary-0"]
+    return [line.text for line in lines if line.stream == stream]

@@ -1,0 +1,66 @@
+"""The local engine keeps the contract of engines."""
+
+import os
+import signal
+import subprocess
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from engines.attempts import lines, supervisor
+from engines.support import DEADLINE_S, MARK
+from trainshed.engines.local.attempts import fence
+from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.engine import LocalEngine
+from trainshed.testing.engine_contract import ProgramContract, ShellWorld
+
+
+class LocalWorld(ShellWorld):
+    def __init__(self, root, mark, monkeypatch):
+        super().__init__(root.parent)
+        self._root, self._mark, self._monkeypatch = root, mark, monkeypatch
+        self._open = partial(LocalEngine, find_gpus=tuple)
+
+    def engine(self):
+        return self._open(self._root)
+
+    def elsewhere(self):
+        return self._open(self._root.with_name("elsewhere"))
+
+    def plan(self, key, *programs):
+        plan = super().plan(key, *programs)
+        marked = (replace(r, env={**r.env, MARK: self._mark}) for r in plan.replicas)
+        return replace(plan, replicas=tuple(marked))
+
+    def lose(self, key):
+        os.kill(supervisor(self._root, key), signal.SIGKILL)
+
+    @contextmanager
+    def leftover(self, key):
+        (self._root / str(key.uid) / str(key.attempt)).mkdir(parents=True)
+        marks = {"TRAINSHED_JOB": str(key)}
+        process = subprocess.Popen(["/bin/sleep", "600"], env={**os.environ, **marks})
+        with process:
+            yield
+            process.kill()
+
+    @contextmanager
+    def away(self):
+        def unreadable(*_):
+            raise OSError(5, "Input/output error")
+
+        with self._monkeypatch.context() as disk:
+            disk.setattr(Known, "read", unreadable)
+            yield
+
+    def lines(self, key):
+        return lines(self._root, key)
+
+
+class TestLocalEngine(ProgramContract):
+    @pytest.fixture
+    def world(self, root, mark, monkeypatch):
+        monkeypatch.setattr(fence, "_GONE_S_MAX", DEADLINE_S)
+        return LocalWorld(root, mark, monkeypatch)
