@@ -12,7 +12,7 @@ from trainshed.wire.logging_v2 import filter as log_filter
 from trainshed.wire.logging_v2 import request
 from trainshed.wire.logging_v2.entry import entry
 from trainshed.wire.logging_v2.filter import LogFilter
-from trainshed.wire.logging_v2.stamps import nanoseconds, timestamp
+from trainshed.wire.times import nanoseconds, timestamp
 
 #: What gcloud sent (contracts/gcloud.md 7.1).
 TYPES = '(resource.type="ml_job" OR resource.type="cloudml_job") AND '

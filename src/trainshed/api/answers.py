@@ -11,7 +11,7 @@ from starlette.responses import Response
 from trainshed.api.documents import write_document
 from trainshed.api.transport_refusals import TransportRefusal, http_status
 from trainshed.model.refusals import Refusal
-from trainshed.wire.rpc_status import status_json
+from trainshed.wire.status import status_json
 
 _MEDIA_TYPE: Final = "application/json; charset=UTF-8"
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff"}

@@ -19,7 +19,7 @@ from trainshed.api.chain import Passage, Surroundings
 from trainshed.api.documents import refuse_unstorable
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.descriptors import message_class, pool
-from trainshed.wire.rpc_status import status_json
+from trainshed.wire.status import status_json
 
 STATUS: Final = "google.rpc.Status"
 

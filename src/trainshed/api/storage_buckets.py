@@ -7,8 +7,7 @@ from starlette.responses import JSONResponse, Response
 from trainshed.api.storage_call import Ask, refusal
 from trainshed.model.access import AccessRole
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
-from trainshed.wire.storage_v1.faults import BadStorageRequest
-from trainshed.wire.storage_v1.requests import whole
+from trainshed.wire.storage_v1.requests import BadStorageRequest, whole
 from trainshed.wire.storage_v1.resources import bucket_json, bucket_list_json
 
 PAGE_MAX = 1000

@@ -11,11 +11,11 @@ from trainshed.model.stored_objects import Attributes
 from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
 from trainshed.storage.object_parts import Target, compose, copy
-from trainshed.wire.storage_v1.faults import BadStorageRequest
-from trainshed.wire.storage_v1.ranges import byte_range
 from trainshed.wire.storage_v1.requests import (
     SOURCE_CONDITION_KEYS,
+    BadStorageRequest,
     attributes_of,
+    byte_range,
     compose_sources,
     conditions_of,
     patched,

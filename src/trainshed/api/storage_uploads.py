@@ -19,13 +19,14 @@ from trainshed.storage.object_hashes import Hasher, check
 from trainshed.storage.object_parts import part
 from trainshed.storage.objects import NewObject
 from trainshed.storage.uploads import Session, Uploads
-from trainshed.wire.storage_v1.faults import BadStorageRequest
 from trainshed.wire.storage_v1.multipart import MultipartReader, boundary_of
-from trainshed.wire.storage_v1.ranges import ContentRange, content_range
 from trainshed.wire.storage_v1.requests import (
+    BadStorageRequest,
+    ContentRange,
     attributes_of,
     checksums_of,
     conditions_of,
+    content_range,
     header_checksums,
     whole,
 )

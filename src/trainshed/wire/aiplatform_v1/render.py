@@ -11,7 +11,7 @@ from typing import Any, Final
 from trainshed.model.status import Job, JobState
 from trainshed.model.trials import TrialView
 from trainshed.wire.aiplatform_v1.trials import trial_json
-from trainshed.wire.telling import ending, with_labels
+from trainshed.wire.status import ending, with_labels
 from trainshed.wire.times import rfc3339
 
 #: This dialect's word for every state, behind its prefix (contracts/gcloud.md 10.3).

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from trainshed.model.log_line import LogLine
 from trainshed.model.severity import payload_of
-from trainshed.wire.logging_v2.stamps import timestamp
+from trainshed.wire.times import timestamp
 
 _TRIAL_LABEL: Final = "ml.googleapis.com/trial_id"
 

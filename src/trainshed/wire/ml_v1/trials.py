@@ -9,7 +9,7 @@ from typing import Any, Final
 from trainshed.model.status import JobState
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView, text_of
-from trainshed.wire.ml_v1.states import STATE
+from trainshed.wire.ml_v1.listing import STATE
 from trainshed.wire.times import rfc3339
 
 #: What a trial is called whose job has ended while the study has yet to say what came of it.

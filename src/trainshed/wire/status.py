@@ -1,10 +1,11 @@
-"""What both dialects tell alike: why a job waits or has ended, and its labels of today."""
+"""What both dialects say alike: why a job waits or ended, its labels, why a call is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.model.explanation import Explanation
-from trainshed.model.refusals import Code
+from trainshed.model.faults import FieldPath, Violation
+from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobError, JobState, JobStatus
 
 #: Clients take a cancelled pipeline without an error for a good one (contracts/vertex-sdk.md 1.7),
@@ -45,3 +46,36 @@ def with_labels(document: dict[str, Any], labels: Mapping[str, str] | None) -> d
         return document
     bare = {key: value for key, value in document.items() if key != "labels"}
     return {**bare, "labels": dict(labels)} if labels else bare
+
+
+BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
+
+
+def status_json(refusal: Refusal) -> dict[str, Any]:
+    """The body of an HTTP error: ``{"error": {"code", "message", "status", "details"}}``.
+
+    ``code`` is the HTTP status, as Google writes it, and not google.rpc's number.
+    """
+    code = refusal.code
+    error: dict[str, Any] = {
+        "code": code.http,
+        "message": refusal.message,
+        "status": code.name,
+    }
+    if refusal.violations:
+        error["details"] = [bad_request(refusal.violations)]
+    return {"error": error}
+
+
+def bad_request(violations: Sequence[Violation]) -> dict[str, Any]:
+    """All violations in one detail, in the caller's own field names."""
+    return {"@type": BAD_REQUEST, "fieldViolations": [_violation(v) for v in violations]}
+
+
+def _violation(violation: Violation) -> dict[str, str]:
+    field = violation.field
+    text = violation.message
+    if violation.accepted:
+        text = f"{text.rstrip('.')}; accepted: {violation.accepted}"
+    name = field.field.value if isinstance(field, FieldPath) else field
+    return {"field": name, "description": text}
