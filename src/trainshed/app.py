@@ -15,18 +15,16 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
+from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
 from trainshed.api.call import Method
 from trainshed.api.chain import Surroundings
-from trainshed.api.later import Later
 from trainshed.api.logging_v2 import LogEntries
 from trainshed.api.ml_v1 import MlJobs
 from trainshed.api.permissions import Permissions
-from trainshed.api.rest import make_app
+from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.routes import Routes
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
-from trainshed.api.training_pipelines import TrainingPipelines
 from trainshed.config import Settings
 from trainshed.controller.loop import Controller
 from trainshed.controller.pace import Pace
@@ -37,8 +35,13 @@ from trainshed.engines.local.containers.runtime import Found
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.resources import ANY_GPU
 from trainshed.service.access import Access
-from trainshed.service.expiry import Expiry, remove_folder
-from trainshed.service.housekeeping import ClockWatch, Housekeeping
+from trainshed.service.housekeeping import (
+    ClockWatch,
+    Expiry,
+    Housekeeping,
+    Retention,
+    remove_folder,
+)
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
 from trainshed.service.launching import Launching
@@ -46,7 +49,6 @@ from trainshed.service.logs import LogService
 from trainshed.service.nodes import Nodes
 from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
-from trainshed.service.retention import Retention
 from trainshed.service.story import Stories
 from trainshed.service.submission import SubmitRules
 from trainshed.service.trial_jobs import TrialJobs
@@ -154,7 +156,7 @@ def build(
     )
     objects = Objects(data_dir=folder)
     nodes = Nodes(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
-    native = Later(partial(_native, store, logs, nodes))
+    native = LazyApp(partial(_native, store, logs, nodes))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
@@ -251,7 +253,7 @@ def _table(
     return google_table(handlers)
 
 
-def _soon(native: Later) -> threading.Timer:
+def _soon(native: LazyApp) -> threading.Timer:
     timer = threading.Timer(NATIVE_S, native.made)
     timer.daemon = True
     return timer

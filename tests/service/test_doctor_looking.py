@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from trainshed.engines.base import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
-from trainshed.service.running import RunningServer, write_running
+from trainshed.service.server_files import RunningServer, write_running
 from trainshed.store.opening import open_store
 from trainshed.workbench.doctor.logs import LogLook, look_at_records
 from trainshed.workbench.doctor.looking import look

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from trainshed.model.status import JobState
-from trainshed.service.expiry import Expiry, remove_folder
+from trainshed.service.housekeeping import Expiry, remove_folder
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
 from trainshed.testing.store_builders import HandClock, add, go

@@ -16,9 +16,9 @@ from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.service import log_pages
+from trainshed.service.housekeeping import Retention
 from trainshed.service.logs import LogService
 from trainshed.service.native_log import NativeLog
-from trainshed.service.retention import Retention
 from trainshed.storage import log_segment
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store

@@ -11,7 +11,7 @@ from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, pool
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.launching import Launching
-from trainshed.service.private_files import write_first
+from trainshed.service.server_files import write_first
 from trainshed.storage.buckets import Buckets
 
 SERVER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"

@@ -10,9 +10,10 @@ from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord
-from trainshed.service.log_events import line_of
+from trainshed.planning.prediction import ONE_MACHINE, advice_here
+from trainshed.service.judging import predicted
+from trainshed.service.log_sources import line_of
 from trainshed.service.placing import placing_notes
-from trainshed.service.reduction_plan import ONE_MACHINE, advice_here, predicted
 from trainshed.service.story import Stories
 from trainshed.service.trial_jobs import TrialJobs
 from trainshed.store.records import NewEvent

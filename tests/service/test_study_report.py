@@ -22,9 +22,8 @@ from service.study_documents import (
     trial,
     vertex,
 )
-from trainshed.workbench.study_report.csv_file import csv_text
 from trainshed.workbench.study_report.figures import plots
-from trainshed.workbench.study_report.files import files_of, write
+from trainshed.workbench.study_report.files import csv_text, files_of, write
 from trainshed.workbench.study_report.page import page
 from trainshed.workbench.study_view import view_of
 

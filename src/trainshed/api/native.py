@@ -16,12 +16,10 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from trainshed.api import native_models as shown
-from trainshed.api.answers import refusal_response
 from trainshed.api.chain import database_away
-from trainshed.api.native_callers import Readable, administrator
-from trainshed.api.native_nodes import node_routes
+from trainshed.api.documents import refusal_response
 from trainshed.api.permissions import Permissions
-from trainshed.model.access import Caller
+from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import signing_keys, tokens
 from trainshed.service.log_sources import check_trial
@@ -30,8 +28,77 @@ from trainshed.service.native_log import NativeLog
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase, StoreFault
+from trainshed.wire.times import seconds
+
+
+def caller_of(request: Request) -> Caller:
+    """The caller whom the chain's guards have let in."""
+    found = request.state.caller
+    if not isinstance(found, Caller):
+        raise TypeError("the native routes come behind the chain's admission")
+    return found
+
+
+Known = Annotated[Caller, Depends(caller_of)]
+
+
+def project_for(role: AccessRole) -> Callable[[str, Caller, Request], str]:
+    """The id of the path's project, in which the caller has this role; the path may number it."""
+
+    def allowed(project: str, caller: Known, request: Request) -> str:
+        return str(request.app.state.permissions.enter(caller, role, project))
+
+    return allowed
+
+
+Readable = Annotated[str, Depends(project_for(AccessRole.VIEWER))]
+
+
+def administrator(caller: Known) -> Caller:
+    """The caller, if everything is his to change.  Raises Refusal."""
+    if not caller.may(AccessRole.ADMIN, None):
+        raise Refusal(Code.PERMISSION_DENIED, "only an administrator of all projects may do this")
+    return caller
+
 
 Json = dict[str, Any]
+
+
+def node_routes(nodes: Nodes) -> APIRouter:
+    """``/nodes`` and below."""
+    router = APIRouter(tags=["fleet"])
+    ordered: Json = {
+        "response_model": shown.NodeOrdered,
+        "response_model_exclude_none": True,
+        "dependencies": [Depends(administrator)],
+    }
+
+    @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
+    def list_nodes(_: Known) -> Json:
+        """Show the fleet as it was last seen."""
+        return nodes.listing()
+
+    @router.post("/nodes/{node}:drain", **ordered)
+    def drain(node: str, order: shown.NodeOrder | None = None) -> Json:
+        """Let a node take no new replicas; those on it run on, unless a notice is given."""
+        return nodes.drain(node, _notice(order))
+
+    @router.post("/nodes/{node}:maintain", **ordered)
+    def maintain(node: str, order: shown.NodeOrder | None = None) -> Json:
+        """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
+        return nodes.maintain(node, _notice(order))
+
+    @router.post("/nodes/{node}:resume", **ordered)
+    def resume(node: str) -> Json:
+        """Let a node take replicas again."""
+        return nodes.resume(node)
+
+    return router
+
+
+def _notice(order: shown.NodeOrder | None) -> float | None:
+    return seconds(order.notice) if order else None
+
 
 #: How long a follower of a quiet job rests between two looks.
 FOLLOW_S = 0.2

@@ -12,8 +12,8 @@ from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.run_job import run_job
 from trainshed.engines.local.devices.nvml import devices
 from trainshed.model.faults import UsageFault
+from trainshed.planning.prediction import advice_here
 from trainshed.service.local_run import LocalJob
-from trainshed.service.reduction_plan import advice_here
 from trainshed.workbench.custom_run import CustomFlags, CustomRun, custom_run
 
 

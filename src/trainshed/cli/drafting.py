@@ -7,7 +7,7 @@ from typing import Any
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
-from trainshed.service.merging import Merged
+from trainshed.service.refusing import Merged
 from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Said
 
 _KMS_PARTS = {

@@ -11,7 +11,7 @@ from trainshed.cli.python_snippet import python_snippet
 from trainshed.cli.reaching import TOKEN_VARIABLE, Reach, reach
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault
-from trainshed.service.running import ADMIN_FILE
+from trainshed.service.server_files import ADMIN_FILE
 from trainshed.workbench.client_settings import TOKEN, Target, properties, variables
 
 

@@ -13,8 +13,8 @@ from trainshed.cli.submitted import Submitted, told_of
 from trainshed.client.collections import collection_of
 from trainshed.client.uploads import staging_of
 from trainshed.model.faults import UsageFault
-from trainshed.service.merging import put, spelled
 from trainshed.workbench.job_drafts import Json, Said, training_job
+from trainshed.workbench.merging import put, spelled
 
 GROUP = "ai-platform jobs"
 

@@ -7,7 +7,7 @@ from trainshed.cli.connecting import place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import out, out_json
 from trainshed.client.collections import collection_of
-from trainshed.service import flag_values
+from trainshed.workbench import submit_flags
 
 
 def run(request: Request) -> int:
@@ -29,6 +29,6 @@ def run(request: Request) -> int:
 
 
 def _changed(args: argparse.Namespace, before: Mapping[str, str]) -> dict[str, str]:
-    removed = set(flag_values.words(args.remove_labels or ""))
+    removed = set(submit_flags.words(args.remove_labels or ""))
     kept = {} if args.clear_labels else {k: v for k, v in before.items() if k not in removed}
-    return {**kept, **flag_values.pairs("--update-labels", args.update_labels or "")}
+    return {**kept, **submit_flags.pairs("--update-labels", args.update_labels or "")}

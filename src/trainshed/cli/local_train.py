@@ -13,8 +13,8 @@ from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
-from trainshed.service.submit_flags import MACHINE_FLAGS
 from trainshed.workbench.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
+from trainshed.workbench.submit_flags import MACHINE_FLAGS
 
 
 def run(request: Request) -> int:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from trainshed.api.guards import is_loopback
 from trainshed.model.faults import UsageFault
-from trainshed.service.running import ADMIN_FILE, RunningServer, read_running, read_token
+from trainshed.service.server_files import ADMIN_FILE, RunningServer, read_running, read_token
 from trainshed.storage.buckets import data_dir
 
 TOKEN_VARIABLE = "TRAINSHED_TOKEN"  # noqa: S105  # a name

@@ -8,8 +8,8 @@ from typing import Any, Final
 from trainshed.cli.flags import Request
 from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.terminal import out, out_json, table
+from trainshed.planning.prediction import Prediction
 from trainshed.planning.sizing import Option, Plan, plan
-from trainshed.service.reduction_plan import Prediction
 from trainshed.workbench.reduction_hosts import Found, Given, hosts_of
 
 _MEGA: Final = 1e6

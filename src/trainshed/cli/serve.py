@@ -21,7 +21,7 @@ from trainshed.config import Settings, load_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
 from trainshed.service.certificates import ensure_tls
-from trainshed.service.running import RunningServer, forget_running, write_running
+from trainshed.service.server_files import RunningServer, forget_running, write_running
 from trainshed.service.tokens import FirstToken, first_token
 from trainshed.store.base import StoreFault
 

@@ -8,7 +8,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.notes import note
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model.faults import UsageFault
-from trainshed.service.private_files import write_file
+from trainshed.service.server_files import write_file
 
 
 def run(request: Request) -> int:

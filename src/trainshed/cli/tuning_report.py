@@ -8,7 +8,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.notes import note
 from trainshed.cli.terminal import out, out_json
 from trainshed.client.collections import FINAL_STATES, collection_of
-from trainshed.client.trials import native_trials
+from trainshed.client.following import native_trials
 from trainshed.workbench.study_report.files import ReportFiles, files_of, write
 from trainshed.workbench.study_view import StudyView, view_of, with_told
 

@@ -21,8 +21,7 @@ from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_tab
 from trainshed.cli.watch_view import Screen
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
-from trainshed.client.following import Followed
-from trainshed.client.trials import NativeTrials, native_trials
+from trainshed.client.following import Followed, NativeTrials, native_trials
 from trainshed.workbench.study_view import StudyView, view_of, with_told
 
 #: How often the study is asked for; one whose document is large is asked for less often, so that

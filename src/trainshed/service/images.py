@@ -22,7 +22,7 @@ from trainshed.catalog.software import (
 from trainshed.engines.local.containers import runtime as container_runtime
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program
-from trainshed.service.installed import Installed, installed
+from trainshed.service.interpreters import Installed, installed
 
 #: The server's own interpreter.
 DEFAULT = "default"

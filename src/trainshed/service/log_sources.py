@@ -1,4 +1,7 @@
-"""Whose lines belong to a job's log: its own, or those of its trials' jobs (R19)."""
+"""What belongs to a job's log: its own lines or those of its trials' jobs (R19), and its story.
+
+The service's own words are kept once, as events; here they become lines.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,13 +9,46 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 
-from trainshed.model.log_line import LogLine
+from trainshed.model.log_line import SERVICE_TASK, SEVERITIES, LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
-from trainshed.store.base import Studies
-from trainshed.store.records import JobRecord
+from trainshed.store.base import Jobs, Studies
+from trainshed.store.records import JobRecord, StoredEvent
 from trainshed.store.records_studies import TrialJob
+
+_READ_MAX: Final = 1000
+
+#: Kinds of events that are more than a piece of news.
+_GRAVE: Final = {"FAILED": "ERROR", "RESTARTING": "WARNING", "ENGINE_RETRIED": "WARNING"}
+
+
+def all_events(store: Jobs, uid: int) -> Iterator[StoredEvent]:
+    """The whole story of a job."""
+    seq = 0
+    while events := store.events(uid, after=seq, limit=_READ_MAX):
+        yield from events
+        seq = events[-1].seq
+
+
+def line_of(event: StoredEvent) -> LogLine:
+    """A sentence of a job's story as a line of its log.
+
+    Its severity is the event's own (``data["severity"]``), or follows from its kind.
+    """
+    said = event.data.get("severity")
+    return LogLine(
+        stamp_ns=event.stamp_ns,
+        task_name=SERVICE_TASK,
+        text=event.message,
+        severity=str(said) if said in SEVERITIES else _GRAVE.get(event.kind, "INFO"),
+    )
+
+
+def is_told(task: str | None) -> bool:
+    """Whether somebody who asks for the lines of this task asks for the story."""
+    return task in (None, SERVICE_TASK)
+
 
 _NS: Final = 1_000_000_000
 #: The last lines of a job may be stamped a little behind its end.

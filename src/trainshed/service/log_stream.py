@@ -10,8 +10,15 @@ from itertools import islice
 from typing import Final
 
 from trainshed.model.log_line import LogLine
-from trainshed.service.log_events import all_events, is_told, line_of
-from trainshed.service.log_sources import Source, lines_of, sources, story_of
+from trainshed.service.log_sources import (
+    Source,
+    all_events,
+    is_told,
+    line_of,
+    lines_of,
+    sources,
+    story_of,
+)
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 from trainshed.store.base import StoreBase

@@ -11,9 +11,8 @@ from heapq import merge
 from typing import Final
 
 from trainshed.model.log_line import LogLine
-from trainshed.service.log_events import all_events, is_told, line_of
 from trainshed.service.log_pages import Page, Place, first_of, place_of, token_of
-from trainshed.service.log_sources import Source, lines_of, sources
+from trainshed.service.log_sources import Source, all_events, is_told, line_of, lines_of, sources
 from trainshed.service.log_stream import LogCursor
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span

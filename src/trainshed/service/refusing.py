@@ -1,11 +1,14 @@
-"""Refusals as sentences that stand alone: many clients show the message and nothing else.
+"""Refusals as sentences that stand alone, and violations in the caller's own words.
 
-A message ends without a full stop, because gcloud goes on behind it (contracts/gcloud.md 8.1).
+Many clients show the message of a refusal and nothing else.  It ends without a full stop, because
+gcloud goes on behind it (contracts/gcloud.md 8.1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from trainshed.model.faults import Violation
+from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.refusals import Code, Refusal
 
 #: How many violations the message itself tells, and how much of each.
@@ -31,3 +34,38 @@ def sentence(violation: Violation) -> str:
 def not_found(name: str) -> Refusal:
     """The refusal for a resource that is not there, whether it ever was or not."""
     return Refusal(Code.NOT_FOUND, f"{name} does not exist")
+
+
+Say = Callable[[FieldPath], str]
+
+
+def in_words(found: Iterable[Violation], say: Say) -> tuple[Violation, ...]:
+    """Violations with the caller's words for their fields, none of them twice."""
+    told = (v if isinstance(v.field, str) else replace(v, field=say(v.field)) for v in found)
+    return tuple(dict.fromkeys(told))
+
+
+def one_a_field(found: Iterable[Violation]) -> tuple[Violation, ...]:
+    """The first violation of each field: groups that inherit one program break one rule alike."""
+    first: dict[str, Violation] = {}
+    for violation in found:
+        first.setdefault(str(violation.field), violation)
+    return tuple(first.values())
+
+
+def unchanged(wire_path: str) -> str:
+    """The caller's word for a field of a file: its dotted path."""
+    return wire_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A document with flags applied; ``words`` turns a dotted wire path into the caller's word.
+
+    ``region`` is one that a flag gives beside the document, as Vertex calls have it.
+    """
+
+    content: dict[str, Any]
+    words: Callable[[str], str] = unchanged
+    region: str | None = None
+    region_word: str = "--region"

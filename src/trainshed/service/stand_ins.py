@@ -32,7 +32,7 @@ START: Final = (
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
     """What every group but the reducers runs in; None for an image that nothing stands in for.
 
-    Reducers run our own program, whatever their image is (``service.reducers``).
+    Reducers run our own program, whatever their image is (``service.reduction``).
     """
     groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
     programs = ((group.role, program_of(spec, group)) for group in groups)

@@ -1,8 +1,10 @@
 """What happened to a job and why it is where it is, for the native API and the command line."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
@@ -10,13 +12,16 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
-from trainshed.service.log_events import all_events
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import TrialState, text_of
+from trainshed.service.log_sources import all_events
 from trainshed.service.native_trials import trial_json
 from trainshed.service.resource_names import job_name
 from trainshed.service.studies import trial_views
-from trainshed.service.study_story import study_sentence
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
+from trainshed.store.records_studies import StoredTrial
+from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.times import rfc3339
 
 Json = dict[str, Any]
@@ -187,3 +192,58 @@ def _event(event: StoredEvent) -> Json:
 def stamp(seconds: int, fraction_ns: int) -> str:
     """A time of full width, so that texts sort as times do (contracts/gcloud.md 7.3)."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
+
+
+_WORDS: Final = {
+    TrialState.SUCCEEDED: "succeeded",
+    TrialState.INFEASIBLE: "infeasible",
+    TrialState.STOPPING: "being stopped",
+}
+
+
+def study_sentence(store: StoreBase, record: JobRecord) -> str:
+    """Why a tuning job that is not over is where it is."""
+    study = record.job.spec.study
+    assert study is not None, f"job {record.uid} has no study"  # noqa: S101
+    stored = store.trials(record.uid)
+    if not stored:
+        return "Its first trials are about to be made."
+    sentences = [
+        _counts(study, stored),
+        *_leader(store, record, study),
+        *_waiting(store, stored),
+    ]
+    return " ".join(sentences)
+
+
+def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
+    """``7 of 24 trials were made: 2 running, 4 succeeded, 1 infeasible.``."""
+    counts = Counter(_word(each) for each in stored)
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{len(stored)} of {study.trial_count_max} trials were made: {told}."
+
+
+def _word(stored: StoredTrial) -> str:
+    active = "running" if stored.job_state is JobState.RUNNING else "waiting or starting"
+    return _WORDS.get(stored.trial.state, active)
+
+
+def _leader(store: StoreBase, record: JobRecord, study: StudySpec) -> Iterator[str]:
+    if len(objectives(study)) != 1:
+        return
+    leader = best(study, [view.trial for view in trial_views(store, record)])
+    if leader is None or leader.final is None:
+        return
+    values = ", ".join(f"{name} {value:.6g}" for name, value in leader.final.metrics)
+    how = ", ".join(f"{name}={text_of(value)}" for name, value in leader.values)
+    yield f"The best so far is trial {leader.number} with {values} ({how})."
+
+
+def _waiting(store: StoreBase, stored: Sequence[StoredTrial]) -> Iterator[str]:
+    """What the first trial that waits is waiting for."""
+    queued = (each for each in stored if each.job_state is JobState.QUEUED)
+    first = next(queued, None)
+    job = store.job_by_uid(first.job_uid) if first else None
+    if first is None or job is None or job.job.explanation is None:
+        return
+    yield f"Trial {first.trial.number} waits: {job.job.explanation.message}"

@@ -18,13 +18,12 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Dialect
 from trainshed.placement.request import QuotaRule
+from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.fleet import demand_of
 from trainshed.service.images import Images
 from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, accept, judge
-from trainshed.service.merging import Merged
-from trainshed.service.reduction_plan import Prediction
-from trainshed.service.refusing import invalid
+from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
 from trainshed.store.records import NewEvent
 from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told

@@ -8,10 +8,10 @@ from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.service.judging import Rulebook, accept, judge
 from trainshed.service.local_run import LocalJob
-from trainshed.service.merging import merge_any, with_args
 from trainshed.service.programs import Source
 from trainshed.wire.detect import Kind, kind_of
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge_any, with_args
 
 #: Stands for a program that the file leaves to a flag; no variable shows it.
 NO_PROGRAM = Program(kind=ProgramKind.PYTHON_PACKAGE, module="unnamed")

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
-from trainshed.service import flag_values
-from trainshed.service.merging import Merged, merge, put, spelled, unchanged, with_args
+from trainshed.service.refusing import Merged, unchanged
+from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge, put, spelled, with_args
 from trainshed.workbench.pool_flags import (
     FLAG,
     LOCAL_KEYS,
@@ -88,7 +89,7 @@ def custom_job(pool_specs: Sequence[str], said: Said) -> Merged:
     flagged = _flagged(pool_specs)
     key = spelled(spec, "workerPoolSpecs")
     if flagged:
-        uris = flag_values.words(said.words.get("python-package-uris", ""))
+        uris = submit_flags.words(said.words.get("python-package-uris", ""))
         spec[key] = [wire_pool(pool, uris) for pool in flagged]
     elif not spec.get(key):
         raise UsageFault(f"a custom job has worker pools: give {FLAG}, or a --config with them")
@@ -103,11 +104,11 @@ def tuning_job(said: Said) -> Merged:
     document = said.content()
     for flag, name in _TRIALS.items():
         if flag in said.words:
-            put(document, (name,), flag_values.whole(f"--{flag}", said.words[flag]))
+            put(document, (name,), submit_flags.whole(f"--{flag}", said.words[flag]))
         else:
             document.setdefault(spelled(document, name), 1)
     if "algorithm" in said.words:
-        put(document, ("studySpec", "algorithm"), flag_values.choice(said.words["algorithm"]))
+        put(document, ("studySpec", "algorithm"), submit_flags.choice(said.words["algorithm"]))
     for name, value in said.spec.items():
         put(document, ("trialJobSpec", name), value)
     _put_envelope(document, said)
@@ -131,7 +132,7 @@ def _told(written: Any, words: Mapping[str, str]) -> Any:
     if not isinstance(written, list) or not all(isinstance(pool, dict) for pool in written):
         return written
     given = {
-        name: flag_values.words(words[name])
+        name: submit_flags.words(words[name])
         for name in ("args", "command", "python-package-uris")
         if name in words
     }
@@ -150,6 +151,6 @@ def _put_envelope(document: Json, said: Said) -> None:
     if "display-name" in said.words:
         put(document, ("displayName",), said.words["display-name"])
     if "labels" in said.words:
-        put(document, ("labels",), flag_values.pairs("--labels", said.words["labels"]))
+        put(document, ("labels",), submit_flags.pairs("--labels", said.words["labels"]))
     if said.kms_key:
         put(document, ("encryptionSpec", "kmsKeyName"), said.kms_key)

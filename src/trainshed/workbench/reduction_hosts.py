@@ -16,11 +16,11 @@ from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.sizing import Hosts
-from trainshed.service import flag_values
 from trainshed.service.catalogs import catalog_for
 from trainshed.service.judging import Rulebook, Verdict, judge
-from trainshed.service.merging import merge_any
+from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def _alike(count: int, gbps: float) -> WorkerLinks:
 def _words(machine: str, accelerator: str | None) -> str:
     if accelerator is None:
         return machine
-    found = flag_values.accelerator("--worker-accelerator", accelerator)
+    found = submit_flags.accelerator("--worker-accelerator", accelerator)
     return f"{machine} with {found['count']} {found['type']}"
 
 
@@ -176,7 +176,7 @@ def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) ->
         raise UsageFault(f"{flag}: edition {catalog.edition.id} knows no machine type {machine}")
     name, count = None, 0
     if accelerator is not None:
-        found = flag_values.accelerator("--worker-accelerator", accelerator)
+        found = submit_flags.accelerator("--worker-accelerator", accelerator)
         name, count = found["type"], found["count"]
         if count < 1:
             raise UsageFault("--worker-accelerator: the count is 1 or more; leave the flag out")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from trainshed.model.faults import UsageFault, Violation
 from trainshed.service.catalogs import load_catalog
 from trainshed.service.judging import Rulebook, Verdict, judge
-from trainshed.service.merging import merge_any
 from trainshed.workbench.documents import Document, read
+from trainshed.workbench.merging import merge_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from trainshed.engines.base import AttemptKey
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 from trainshed.model.trainer_contract import JOB
-from trainshed.service.running import ADMIN_FILE, read_running
+from trainshed.service.server_files import ADMIN_FILE, read_running
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store.base import StoreFault
 from trainshed.workbench.doctor.audited import rows_seen

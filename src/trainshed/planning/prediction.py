@@ -1,24 +1,17 @@
-"""What reducers are worth to a job: from its machines in the catalog to numbers and sentences.
+"""What reducers are worth to a job, in numbers and in a sentence.
 
-Admission knows only whether they are enough (R17).  Here it meets the model of ``planning``, so
-that whoever is told that they are too few also hears what the right number would gain, and whoever
+Whoever is told that reducers are too few also hears what the right number would gain, and whoever
 cannot gain at all hears that.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from trainshed.admission.question import Question
-from trainshed.admission.rules.reduction import worker_links
-from trainshed.catalog.prices import price_of
-from trainshed.model.faults import Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, Plan, plan
 
-#: The rule of admission whose message is told here with what it costs the job.
-RULE: Final = "reducer-bandwidth"
 #: Google advises buckets of this size (reduction_server.toml, tuning); gains do not depend on it.
 GRADIENT_BYTES: Final = 64e6
 
@@ -93,40 +86,6 @@ class Prediction:
             "reducers": self.reducers,
             "sufficient": self.plan.sufficient.reducers,
         }
-
-
-def predicted(question: Question) -> Prediction | None:
-    """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
-    reducer = question.spec.group(Role.REDUCER)
-    if reducer is None or not reducer.machine_type or reducer.count < 1:
-        return None
-    hosts = _hosts(question, reducer.machine_type, question.egress_gbps(reducer))
-    if hosts is None:
-        return None
-    return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
-
-
-def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
-    """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
-    workers = worker_links(question)
-    if workers is None or not reducer_gbps:
-        return None
-    price = price_of(reducer_type, question.spec.region)
-    return Hosts(
-        workers=workers.hosts,
-        worker_gbps=workers.slowest_gbps,
-        total_gbps=workers.total_gbps,
-        reducer_gbps=reducer_gbps,
-        reducer_usd_hour=price.usd_hour if price else None,
-    )
-
-
-def with_gain(violation: Violation, question: Question) -> Violation:
-    """A violation of the rule of bandwidth with what it costs the job; others as they are."""
-    if violation.rule != RULE:
-        return violation
-    found = predicted(question)
-    return violation if found is None else replace(violation, message=found.sentence)
 
 
 def advice_here(spec: JobSpec, found: Prediction | None) -> tuple[str, ...]:

@@ -6,36 +6,18 @@ masterConfig alone (contracts/gcloud.md 3.2).
 
 import copy
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from trainshed.model.faults import UsageFault
-from trainshed.service.flag_values import text_of
-from trainshed.service.submit_flags import FLAGS, Path, SubmitFlag
+from trainshed.service.refusing import Merged
 from trainshed.wire.spelling import snake
+from trainshed.workbench.submit_flags import FLAGS, Path, SubmitFlag, text_of
 
 #: Where a file may carry flags of its own, applied as those on a command line would be.
 FLAGS_KEY = "flags"
-
-
-def unchanged(wire_path: str) -> str:
-    """The caller's word for a field of a file: its dotted path."""
-    return wire_path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """A document with flags applied; ``words`` turns a dotted wire path into the caller's word.
-
-    ``region`` is one that a flag gives beside the document, as Vertex calls have it.
-    """
-
-    content: dict[str, Any]
-    words: Callable[[str], str] = unchanged
-    region: str | None = None
-    region_word: str = "--region"
 
 
 def merge(content: Mapping[str, Any], flags: Mapping[str, str], *, has_file: bool = True) -> Merged:

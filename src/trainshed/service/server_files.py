@@ -1,11 +1,69 @@
-"""What a server leaves in its data directory for commands: where it is, and the first token."""
+"""Files of the data directory: secrets, and the note that says where the server is.
 
+Several servers may make them at once.  A file appears under its name only when it is complete, and
+its mode is right from the first byte: it is made under another name with O_EXCL and its mode set
+whatever the umask is, then renamed.
+"""
+
+import fcntl
 import json
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trainshed.service.private_files import PUBLIC, write_file
+#: Only its owner reads it.
+PRIVATE = 0o600
+#: Everybody may read it: certificates, addresses.
+PUBLIC = 0o644
+
+_LOCK = "first-start.lock"
+
+
+def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file in its place, durably, instead of what may be there."""
+    with _draft(path, content, mode) as draft:
+        draft.replace(path)
+
+
+def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file in its place, durably, unless there is one: whoever comes first has its way."""
+    with _draft(path, content, mode) as draft:
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+        draft.unlink()
+
+
+@contextmanager
+def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """The complete file under another name, which is gone whatever happens."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123  # a descriptor, not a path
+            os.fchmod(handle, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        yield draft
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Be the only server that makes the first files of the folder; the folder is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # gives the lock back
+
 
 FILE = "server.json"
 ADMIN_FILE = "admin-token"

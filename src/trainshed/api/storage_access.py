@@ -31,7 +31,7 @@ class Taken(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class BucketAccess:
     """Objects, unfinished uploads, and who owns the buckets."""
 
     objects: Objects

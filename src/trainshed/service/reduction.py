@@ -5,8 +5,12 @@ in no container.  The secret is made for one attempt and kept in a file: argumen
 stored documents never have it.
 """
 
+import os
 import secrets
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +18,8 @@ from typing import Final
 from trainshed.launch.reduction_env import has_reducers, with_token_file
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.service.private_files import PRIVATE, PUBLIC, write_first
+from trainshed.service.interpreters import LIBRARY, TrainerLibrary
+from trainshed.service.server_files import PRIVATE, PUBLIC, write_first
 
 #: What is sent for the name of the program: our interpreter, which looks for modules among its own
 #: packages and not in the folder of the job (-P).
@@ -45,3 +50,17 @@ def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:
     mode = PUBLIC if any(replica.container for replica in plan.replicas) else PRIVATE
     write_first(path, secrets.token_hex(_TOKEN_BYTES).encode(), mode)
     return with_token_file(plan, str(path))
+
+
+@contextmanager
+def reducing(plan: LaunchPlan, python: str, data_dir: Path) -> Iterator[LaunchPlan]:
+    """The plan of a job with reducers as it is run; nothing of the secret is left afterwards."""
+    library = TrainerLibrary(data_dir / LIBRARY)
+
+    def equipped(replica: ReplicaPlan) -> ReplicaPlan:
+        found = library.variables(python, {**os.environ, **replica.env})
+        return replace(replica, env={**replica.env, **found})
+
+    with tempfile.TemporaryDirectory(prefix="trainshed-") as folder:
+        whole = replace(plan, replicas=tuple(map(equipped, plan.replicas)))
+        yield with_token(whole, Path(folder))
