@@ -50,8 +50,8 @@ from trainshed.service.nodes import Nodes
 from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.story import Stories
+from trainshed.service.studies import TrialJobs
 from trainshed.service.submission import SubmitRules
-from trainshed.service.trial_jobs import TrialJobs
 from trainshed.storage.buckets import buckets_of, cache_dir
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects

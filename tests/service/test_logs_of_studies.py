@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from service.log_reading import read_page
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.model.job import JobSpec
 from trainshed.model.log_line import LOG_FOLDER, LogLine
@@ -100,7 +101,7 @@ def so_many_more_files(more):
 
 def page(logs, size, **more):
     query = 'resource.type="ml_job" AND resource.labels.job_id="census"'
-    found = logs.entries("p", EntriesQuery(filter=query, page_size=size, **more))
+    found = read_page(logs, "p", EntriesQuery(filter=query, page_size=size, **more))
     return [entry["jsonPayload"]["message"] for entry in found.entries]
 
 

@@ -15,7 +15,7 @@ from trainshed.service.judging import predicted
 from trainshed.service.log_sources import line_of
 from trainshed.service.placing import placing_notes
 from trainshed.service.story import Stories
-from trainshed.service.trial_jobs import TrialJobs
+from trainshed.service.studies import TrialJobs
 from trainshed.store.records import NewEvent
 from trainshed.testing.store_builders import add, go, place
 

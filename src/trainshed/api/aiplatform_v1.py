@@ -1,18 +1,19 @@
 """``aiplatform/v1`` over the use cases: a resource's document in, the resource out."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from trainshed.api.call import Call, Json
 from trainshed.api.lists import masked, page, page_size_of
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import PIPELINES, JobId, OperationId, ProjectId
 from trainshed.model.status import Job
 from trainshed.service.jobs import JobService
 from trainshed.service.operations import OperationService
-from trainshed.service.pipelines import COLLECTION, PipelineService, PipelineView
+from trainshed.service.pipelines import PipelineService, PipelineView
 from trainshed.store.records import Kind, Operation
 from trainshed.wire.aiplatform_v1 import render
+from trainshed.wire.aiplatform_v1.operations import deletion
 
 
 class _Words(NamedTuple):
@@ -49,7 +50,7 @@ class VertexJobs:
 
     def get(self, call: Call) -> Json:
         """One job; a tuning job with its trials, which lists leave out (gcloud.md 6.2)."""
-        record = self._jobs.get(self._kind, *parent_of(call), call.params["job"])
+        record = self._jobs.get(self._kind, *parent_of(call), JobId(call.params["job"]))
         if record.job.spec.is_study:
             return render.tuning_job(record.job, self._jobs.trials(record))
         return self._render(record.job)
@@ -70,13 +71,13 @@ class VertexJobs:
 
     def cancel(self, call: Call) -> Json:
         """Ask for the end; a finished job stays as it is."""
-        job = call.params["job"]
+        job = JobId(call.params["job"])
         self._jobs.cancel(self._kind, *parent_of(call), job, by=call.caller.name)
         return {}
 
     def delete(self, call: Call) -> Json:
         """Hide a finished job."""
-        return operation(self._jobs.delete(self._kind, *parent_of(call), call.params["job"]))
+        return operation(self._jobs.delete(self._kind, *parent_of(call), JobId(call.params["job"])))
 
 
 class VertexOperations:
@@ -88,7 +89,8 @@ class VertexOperations:
 
     def get(self, call: Call) -> Json:
         """One operation; to wait for one is the same."""
-        return operation(self._operations.get(*parent_of(call), call.params["operation"]))
+        number = OperationId(call.params["operation"])
+        return operation(self._operations.get(*parent_of(call), number))
 
     def cancel(self, call: Call) -> Json:
         """Nothing, where the operation is known: it is over."""
@@ -102,18 +104,13 @@ class VertexOperations:
 
 
 def operation(found: Operation) -> Json:
-    """An Operation as clients read it: done, with a response (contracts/vertex-sdk.md 4.2)."""
-    return {
-        "name": found.name,
-        "metadata": json.loads(found.metadata),
-        "done": found.done,
-        "response": json.loads(found.response),
-    }
+    """An Operation as clients read it."""
+    return deletion(found.name, found.create_time)
 
 
-def parent_of(call: Call) -> tuple[str, str]:
+def parent_of(call: Call) -> tuple[ProjectId, str]:
     """The project and location of the resource."""
-    return call.params["project"], call.params["location"]
+    return ProjectId(call.params["project"]), call.params["location"]
 
 
 class TrainingPipelines:
@@ -132,7 +129,7 @@ class TrainingPipelines:
 
     def get(self, call: Call) -> Json:
         """One pipeline."""
-        return _rendered(self._pipelines.get(*parent_of(call), call.params["pipeline"]))
+        return _rendered(self._pipelines.get(*parent_of(call), JobId(call.params["pipeline"])))
 
     def list(self, call: Call) -> Json:
         """One page of pipelines, newest first, with the fields of the mask."""
@@ -144,17 +141,17 @@ class TrainingPipelines:
         )
         found = [_rendered(view) for view in views]
         mask = call.query.get("readMask", "")
-        return page(COLLECTION, masked(found, mask, "TrainingPipeline"), token)
+        return page(PIPELINES, masked(found, mask, "TrainingPipeline"), token)
 
     def cancel(self, call: Call) -> Json:
         """Ask for the end of its job."""
-        pipeline = call.params["pipeline"]
+        pipeline = JobId(call.params["pipeline"])
         self._pipelines.cancel(*parent_of(call), pipeline, by=call.caller.name)
         return {}
 
     def delete(self, call: Call) -> Json:
         """Forget a finished pipeline."""
-        return operation(self._pipelines.delete(*parent_of(call), call.params["pipeline"]))
+        return operation(self._pipelines.delete(*parent_of(call), JobId(call.params["pipeline"])))
 
 
 def _rendered(view: PipelineView) -> Json:

@@ -4,10 +4,12 @@ The document names the project, so the handler asks itself whether the caller ma
 """
 
 from trainshed.api.call import Call, Json
+from trainshed.api.lists import page
 from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole
 from trainshed.service.logs import LogService
 from trainshed.wire.logging_v2 import request
+from trainshed.wire.logging_v2.entry import entry
 
 
 class LogEntries:
@@ -22,4 +24,9 @@ class LogEntries:
         """One page of a job's log."""
         named, query = request.parse(call.document)
         project = self._permissions.enter(call.caller, AccessRole.VIEWER, named)
-        return self._logs.entries(project, query).document()
+        found = self._logs.entries(project, query)
+        entries = [
+            entry(line, insert_id, project=project, job_id=found.job_id)
+            for insert_id, line in found.lines
+        ]
+        return page("entries", entries, found.next_page_token)

@@ -4,7 +4,7 @@ They come behind the chain's guards: ``request.state.caller`` is known.  See ``o
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,14 +20,16 @@ from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
 from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole, Caller
+from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import signing_keys, tokens
 from trainshed.service.log_sources import check_trial
+from trainshed.service.log_stream import LogCursor
 from trainshed.service.logs import LogService
-from trainshed.service.native_log import NativeLog
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase, StoreFault
+from trainshed.wire.native_v1.jobs import line_json
 from trainshed.wire.times import seconds
 
 
@@ -200,32 +202,36 @@ def _jobs(native: Native) -> APIRouter:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
-        log = NativeLog(native.logs.cursor(record, trial=trial), task)
-        body = _stream(log, follow=follow, tail=tail)
+        cursor = native.logs.cursor(record, trial=trial)
+        body = _stream(cursor, task, follow=follow, tail=tail)
         return StreamingResponse(body, media_type="application/x-ndjson")
 
     return router
 
 
-async def _stream(log: NativeLog, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-    """The lines that are there, then those that come.  Between two looks no thread is held."""
+async def _stream(
+    cursor: LogCursor, task: str | None, *, follow: bool, tail: int | None
+) -> AsyncIterator[bytes]:
+    """The lines that are there, then those that come.  Between two looks no thread is held.
+
+    ``task``: only the lines of one replica, or of ``service``.
+    """
     if tail is not None:
-        yield _written(await anyio.to_thread.run_sync(log.tail, tail))
+        yield _written(await anyio.to_thread.run_sync(cursor.last, tail, task))
     while True:
-        lines, more = await anyio.to_thread.run_sync(log.read)
+        lines = await anyio.to_thread.run_sync(cursor.read)
+        if wanted := [line for line in lines if task in (None, line.task_name)]:
+            yield _written(wanted)
         if lines:
-            yield _written(lines)
-        if more:
             continue
-        if log.is_over or not follow:
+        if cursor.is_over or not follow:
             return
         await anyio.sleep(FOLLOW_S)
 
 
-def _written(lines: list[Json]) -> bytes:
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode(
-        "utf-8", "backslashreplace"
-    )
+def _written(lines: Iterable[LogLine]) -> bytes:
+    texts = (json.dumps(line_json(line), ensure_ascii=False) for line in lines)
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
 
 
 def _figures(native: Native) -> APIRouter:

@@ -11,7 +11,7 @@ from trainshed.cli.log_lines import cut, in_one_line
 from trainshed.cli.terminal import DIM, painted, table
 from trainshed.cli.watch_view import STATE_COLOURS, span
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.service.native_trials import latest
+from trainshed.wire.native_v1.trials import latest
 from trainshed.workbench.study_view import (
     StudyView,
     arguments,

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
+from trainshed.model.resource_names import CUSTOM_JOBS, JOBS, PIPELINES, TUNING_JOBS, ProjectId, ResourceName, resource_name
 
 #: The states that a resource never leaves, without the prefix of their dialect.
 FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
@@ -26,34 +27,33 @@ class Collection:
 
     def parent(self, project: str, region: str) -> str:
         """The path that resources are created below and listed at."""
-        location = f"/locations/{quote(region, safe='')}" if self.located else ""
-        return f"/v1/projects/{quote(project, safe='')}{location}/{self.word}"
+        place = ("locations", region) if self.located else ()
+        return path_of("v1", "projects", project, *place, self.word)
 
     def path(self, name: str, project: str, region: str) -> str:
         """The path of one resource, by its id or its full name.  Raises UsageFault."""
         if "/" not in name:
             return f"{self.parent(project, region)}/{quote(name, safe='')}"
-        parts = name.split("/")
-        if parts[0::2] != self._pattern or not all(parts):
-            raise UsageFault(f"{name} is not the name of a {self.noun}: {self._told}")
-        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        try:
+            found = ResourceName.parse(name)
+        except ValueError:
+            raise self._not_ours(name) from None
+        if found.collection != self.word or "/" in found.id:
+            raise self._not_ours(name)
+        return path_of("v1", *name.split("/"))
 
-    @property
-    def _pattern(self) -> list[str]:
-        return ["projects", *(["locations"] if self.located else []), self.word]
-
-    @property
-    def _told(self) -> str:
-        return "/".join(f"{part}/{part[0].upper()}" for part in self._pattern)
+    def _not_ours(self, name: str) -> UsageFault:
+        form = resource_name(self.word, "P", "L", self.word[0].upper())
+        return UsageFault(f"{name} is not the name of a {self.noun}: {form}")
 
 
 COLLECTIONS: Final[Mapping[str, Collection]] = {
     found.group: found
     for found in (
-        Collection(group="ai-platform jobs", noun="job", word="jobs", located=False),
-        Collection(group="ai custom-jobs", noun="custom job", word="customJobs"),
-        Collection(group="ai hp-tuning-jobs", noun="tuning job", word="hyperparameterTuningJobs"),
-        Collection(group="ai pipelines", noun="pipeline", word="trainingPipelines"),
+        Collection(group="ai-platform jobs", noun="job", word=JOBS, located=False),
+        Collection(group="ai custom-jobs", noun="custom job", word=CUSTOM_JOBS),
+        Collection(group="ai hp-tuning-jobs", noun="tuning job", word=TUNING_JOBS),
+        Collection(group="ai pipelines", noun="pipeline", word=PIPELINES),
     )
 }
 
@@ -76,10 +76,17 @@ def id_of(resource: Json) -> str:
 
 def native_path(name: str, project: str) -> str:
     """The native path of a job of either dialect, by its id or its full name."""
-    parts = name.split("/")
-    if len(parts) > 1 and parts[0] == "projects":
-        project = parts[1]
-    return f"/trainshed/v1/projects/{quote(project, safe='')}/jobs/{quote(parts[-1], safe='')}"
+    try:
+        found = ResourceName.parse(name)
+    except ValueError:
+        found = ResourceName(project=ProjectId(project), collection=JOBS, id=name)
+    job_id = found.id.rpartition("/")[2]
+    return path_of("trainshed", "v1", "projects", found.project, "jobs", job_id)
+
+
+def path_of(*parts: str) -> str:
+    """A path of an address; what is in a part stays in it."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def pages(

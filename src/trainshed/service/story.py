@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainshed.model.explanation import Explanation, Reason
@@ -15,14 +14,14 @@ from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
 from trainshed.service.log_sources import all_events
-from trainshed.service.native_trials import trial_json
-from trainshed.service.resource_names import job_name
 from trainshed.service.studies import trial_views
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
 from trainshed.store.records_studies import StoredTrial
 from trainshed.tuning.ranking import best, objectives
-from trainshed.wire.times import rfc3339
+from trainshed.wire.native_v1.jobs import explanation_json
+from trainshed.wire.native_v1.trials import trial_json
+from trainshed.wire.times import rfc3339, timestamp
 
 Json = dict[str, Any]
 
@@ -30,8 +29,6 @@ Json = dict[str, Any]
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
 )
-
-_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class Stories:
         record = self.find(project, job_id)
         status = record.job.status
         found: Json = {
-            "name": resource_name(record),
+            "name": record.name,
             "displayName": record.job.spec.display_name or record.job.job_id,
             "uid": str(record.uid),
             "state": status.state.value,
@@ -78,7 +75,7 @@ class Stories:
         waiting = self._waiting(record)
         reduction = self._reduction(record)
         return {
-            "name": resource_name(record),
+            "name": record.name,
             "state": status.state.value,
             "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
@@ -117,31 +114,6 @@ class Stories:
         return explanation_json(found, None if before is None else before + 1)
 
 
-def explanation_json(found: Explanation, position: int | None) -> Json:
-    """An explanation as the native API shows it; the next job's position is 1."""
-    shown: Json = {
-        "reason": found.reason.value,
-        "message": found.message,
-        "blockers": list(found.blockers),
-        "queuePosition": position,
-    }
-    if change := found.change:
-        shown["change"] = {
-            "field": change.field,
-            "role": change.role,
-            "asked": change.asked,
-            "accepted": change.accepted,
-            "text": change.text,
-        }
-    return {name: value for name, value in shown.items() if value is not None}
-
-
-def resource_name(record: JobRecord) -> str:
-    """The name by which clients know the job."""
-    job = record.job
-    return job_name(record.kind, job.project, job.location, job.job_id)
-
-
 def _restarts(record: JobRecord) -> Json | None:
     """How often it was started again, by cause; None for a job that never was."""
     counts = {cause.value: record.restarts.of(cause) for cause in Cause}
@@ -178,20 +150,14 @@ def _replica(row: ReplicaRow) -> Json:
 
 
 def _event(event: StoredEvent) -> Json:
-    seconds, fraction = divmod(event.stamp_ns, _NS)
     return {
         "seq": event.seq,
-        "time": stamp(seconds, fraction),
+        "time": timestamp(event.stamp_ns),
         "attempt": event.attempt,
         "kind": event.kind,
         "message": event.message,
         "data": dict(event.data),
     }
-
-
-def stamp(seconds: int, fraction_ns: int) -> str:
-    """A time of full width, so that texts sort as times do (contracts/gcloud.md 7.3)."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
 
 
 _WORDS: Final = {

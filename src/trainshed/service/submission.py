@@ -15,6 +15,7 @@ from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import ProjectId
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Dialect
 from trainshed.placement.request import QuotaRule
@@ -25,7 +26,7 @@ from trainshed.service.images import Images
 from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, accept, judge
 from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
-from trainshed.store.records import NewEvent
+from trainshed.store.records import Kind, NewEvent, NewJob
 from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told
 from trainshed.wire.parsed import Parsed
 
@@ -61,6 +62,26 @@ class Admitted:
     notes: tuple[str, ...]
     told: tuple[NewEvent, ...]
     limits: Limits
+
+    def as_new(
+        self, kind: Kind, project: ProjectId, location: str, creator: str, retry_key: str | None
+    ) -> NewJob:
+        """What is stored of it."""
+        return NewJob(
+            kind=kind,
+            project=project,
+            location=location,
+            job_id=self.spec.job_id,
+            spec=self.spec,
+            expanded=self.expanded,
+            demand=self.demand,
+            creator=creator,
+            notes=self.notes,
+            told=self.told,
+            retry_key=retry_key,
+            running_s_max=self.limits.running_s_max,
+            waiting_s_max=self.limits.waiting_s_max,
+        )
 
 
 def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:

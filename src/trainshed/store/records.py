@@ -8,6 +8,7 @@ from typing import Final
 
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import CUSTOM_JOBS, JOBS, TRIALS, TUNING_JOBS, resource_name
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobError, JobState
@@ -19,10 +20,10 @@ from trainshed.store.records_rest import Operation, Pipeline, SigningKey, Token
 class Kind(enum.Enum):
     """The collections that jobs are listed in; the value is the word in the resource name."""
 
-    ML_JOB = "jobs"
-    CUSTOM_JOB = "customJobs"
-    TUNING_JOB = "hyperparameterTuningJobs"
-    TRIAL = "trials"
+    ML_JOB = JOBS
+    CUSTOM_JOB = CUSTOM_JOBS
+    TUNING_JOB = TUNING_JOBS
+    TRIAL = TRIALS
     """The job of one trial of an ml v1 job; no client lists them.  The id is ``JOB/trials/N``."""
 
 
@@ -76,6 +77,12 @@ class JobRecord:
     restarts: Restarts = field(default_factory=Restarts)
     ran_s: float = 0.0
     """How long it has been RUNNING, all attempts together."""
+
+    @property
+    def name(self) -> str:
+        """The name by which clients know the job."""
+        job = self.job
+        return resource_name(self.kind.value, job.project, job.location, job.job_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ from typing import Any, Final
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
-from trainshed.service.native_trials import completed, latest
 from trainshed.tuning.ranking import best, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import study as vertex
 from trainshed.wire.ml_v1 import study as ml
+from trainshed.wire.native_v1.trials import completed, latest
 from trainshed.workbench.study_trials import ml_trials, time_of, vertex_trials
 
 Json = Mapping[str, Any]

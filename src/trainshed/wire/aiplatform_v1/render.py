@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from trainshed.model.resource_names import CUSTOM_JOBS, PIPELINES, TUNING_JOBS, resource_name
 from trainshed.model.status import Job, JobState
 from trainshed.model.trials import TrialView
 from trainshed.wire.aiplatform_v1.trials import trial_json
@@ -36,7 +37,7 @@ def custom_job(job: Job) -> dict[str, Any]:
     return {
         **_envelope(job),
         "jobSpec": json.loads(job.spec.request),
-        **_outputs(job, "customJobs", "JOB_STATE"),
+        **_outputs(job, CUSTOM_JOBS, "JOB_STATE"),
     }
 
 
@@ -45,7 +46,7 @@ def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
     found = {
         **_envelope(job),
         "trialJobSpec": json.loads(job.spec.request),
-        **_outputs(job, "hyperparameterTuningJobs", "JOB_STATE"),
+        **_outputs(job, TUNING_JOBS, "JOB_STATE"),
     }
     return {**found, "trials": [trial_json(view) for view in trials]} if trials else found
 
@@ -56,7 +57,7 @@ def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dic
     ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
     full name of the CustomJob that does the work (contracts/vertex-sdk.md 4.4).
     """
-    found = {**_envelope(job), **_outputs(job, "trainingPipelines", "PIPELINE_STATE")}
+    found = {**_envelope(job), **_outputs(job, PIPELINES, "PIPELINE_STATE")}
     if backing_custom_job:
         found["trainingTaskMetadata"] = {"backingCustomJob": backing_custom_job}
     return found
@@ -82,10 +83,9 @@ def _waiting_labels(job: Job) -> dict[str, str]:
 
 def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
     status = job.status
-    parent = f"projects/{job.project}/locations/{job.location}"
     error = ending(status)
     found = {
-        "name": f"{parent}/{collection}/{job.job_id}",
+        "name": resource_name(collection, job.project, job.location, job.job_id),
         "displayName": job.spec.display_name or None,
         "state": f"{prefix}_{STATE[status.state]}",
         "createTime": rfc3339(status.create_time),

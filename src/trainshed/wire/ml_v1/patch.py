@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.admission.rules.job import label_violations
-from trainshed.model.faults import Violation
+from trainshed.model.faults import Fault, Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.roles import Dialect
-from trainshed.service.refusing import invalid
 from trainshed.wire.jsonmap import told
 
 #: The fields of a Job that can be changed (contracts/vertex-sdk.md 7).
@@ -48,10 +47,10 @@ def patch_of(document: Any, update_mask: str) -> Patch:
 def _labels(value: Any) -> Mapping[str, str]:
     labels = {} if value is None else value
     if not isinstance(labels, Mapping):
-        raise invalid([_wrong("labels", "labels must be an object of texts", value)])
+        raise Fault((_wrong("labels", "labels must be an object of texts", value),))
     found = list(_no_texts(labels)) or list(label_violations(Dialect.ML_V1, labels, "labels"))
     if found:
-        raise invalid(found)
+        raise Fault(tuple(found))
     return labels
 
 
@@ -67,7 +66,7 @@ def _etag(value: Any) -> bytes | None:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
-        raise invalid([_wrong("etag", "an etag is base64, as it was read", value)]) from None
+        raise Fault((_wrong("etag", "an etag is base64, as it was read", value),)) from None
 
 
 def _wrong(field: str, message: str, value: Any) -> Violation:
