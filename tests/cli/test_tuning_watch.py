@@ -16,8 +16,7 @@ from cli.terminal_process import Terminal
 from server_process import TRAINSHED
 from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 from trainshed.cli import tuning_watch
-from trainshed.cli.tuning_changes import changes
-from trainshed.cli.tuning_watch_view import TuningView, best_table, groups
+from trainshed.cli.tuning_watch_view import TuningView, best_table, changes, groups
 from trainshed.workbench.study_view import ranked, view_of
 
 NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)

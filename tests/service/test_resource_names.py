@@ -41,7 +41,9 @@ VERTEX = st.sampled_from(["customJobs", "trainingPipelines", "operations", "mode
 
 
 @given(project=PARTS, location=PARTS, collection=VERTEX, number=PARTS)
-def test_a_name_with_a_place_is_taken_apart_into_what_made_it(project, location, collection, number):
+def test_a_name_with_a_place_is_taken_apart_into_what_made_it(
+    project, location, collection, number
+):
     name = resource_name(collection, project, location, number)
     found = ResourceName.parse(name)
     parts = (found.project, found.location, found.collection, found.id)
@@ -50,15 +52,22 @@ def test_a_name_with_a_place_is_taken_apart_into_what_made_it(project, location,
 
 
 @given(project=PARTS, job=PARTS, trial=st.none() | PARTS)
-def test_a_name_of_ml_v1_is_taken_apart_into_what_made_it(project, job, trial):
+def test_a_name_of_ml_v1_comes_apart_as_it_was_made(project, job, trial):
     job_id = f"{job}/trials/{trial}" if trial else job
     name = resource_name("trials" if trial else "jobs", project, "", job_id)
     found = ResourceName.parse(name)
-    assert (found.project, found.location, found.collection, found.id) == (project, "", "jobs", job_id)
+    assert (found.project, found.location, found.collection, found.id) == (
+        project,
+        "",
+        "jobs",
+        job_id,
+    )
     assert str(found) == name
 
 
-@given(st.text("pj/ 1", max_size=12) | st.sampled_from(["projects//jobs/j", "projects/p/jobs/", "x"]))
+@given(
+    st.text("pj/ 1", max_size=12) | st.sampled_from(["projects//jobs/j", "projects/p/jobs/", "x"])
+)
 def test_what_is_no_name_is_refused(text):
     with pytest.raises(ValueError, match="no name of a resource"):
         ResourceName.parse(text)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from trainshed.cli.failures import harmless
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import DIM, out, out_json, painted, wants_colour
+from trainshed.cli.terminal import DIM, harmless, out, out_json, painted, wants_colour
 from trainshed.config import load_settings
 from trainshed.model.faults import UsageFault
 from trainshed.workbench.doctor.examine import Report, examine

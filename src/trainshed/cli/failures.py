@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 
+from trainshed.cli.terminal import harmless
 from trainshed.cli.verbs import VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
@@ -104,11 +105,6 @@ def in_a_line(violation: Violation) -> str:
     """``field: message [accepted: ...]``."""
     accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
     return harmless(f"{violation.field}: {violation.message}{accepted}")
-
-
-def harmless(text: str) -> str:
-    """A text of somebody else's without the control characters that a terminal would obey."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def unknown_verb(words: list[str]) -> int:

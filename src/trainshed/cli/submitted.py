@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from trainshed.cli.connecting import Place, continued
 from trainshed.cli.interruptible import interruptible
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.notes import note
 from trainshed.cli.resource_texts import why_it_waits
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import native_path, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, exit_code_of

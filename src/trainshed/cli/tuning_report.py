@@ -5,8 +5,7 @@ from datetime import datetime
 
 from trainshed.cli.connecting import continued, place_of
 from trainshed.cli.flags import Request
-from trainshed.cli.notes import note
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.following import native_trials
 from trainshed.workbench.study_report.files import ReportFiles, files_of, write

@@ -13,13 +13,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from trainshed.cli.connecting import Place, continued
-from trainshed.cli.notes import note
 from trainshed.cli.submitted import EXIT_INTERRUPTED
-from trainshed.cli.terminal import out, wants_colour
-from trainshed.cli.tuning_changes import changes
-from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table
+from trainshed.cli.terminal import note, out, wants_colour
+from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table, changes
 from trainshed.cli.watch_view import Screen
-from trainshed.client.collections import FINAL_STATES, state_of
+from trainshed.client.collections import FINAL_STATES, commands_of, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, NativeTrials, native_trials
 from trainshed.workbench.study_view import StudyView, view_of, with_told
@@ -111,8 +109,6 @@ def _parts(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _left(args: argparse.Namespace, path: str) -> int:
-    name = path.removeprefix("/v1/")
-    group = "ai hp-tuning-jobs" if "/locations/" in name else "ai-platform jobs"
-    short = name if "/locations/" in name else name.rpartition("/")[2]
+    group, short = commands_of(path.removeprefix("/v1/"))
     note(f"the study goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED

@@ -8,7 +8,15 @@ from urllib.parse import quote
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
-from trainshed.model.resource_names import CUSTOM_JOBS, JOBS, PIPELINES, TUNING_JOBS, ProjectId, ResourceName, resource_name
+from trainshed.model.resource_names import (
+    CUSTOM_JOBS,
+    JOBS,
+    PIPELINES,
+    TUNING_JOBS,
+    ProjectId,
+    ResourceName,
+    resource_name,
+)
 
 #: The states that a resource never leaves, without the prefix of their dialect.
 FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
@@ -61,6 +69,13 @@ COLLECTIONS: Final[Mapping[str, Collection]] = {
 def collection_of(group: str) -> Collection:
     """The collection of some command words; gcloud's older name is known, too."""
     return COLLECTIONS[group.replace("ml-engine", "ai-platform", 1)]
+
+
+def commands_of(name: str) -> tuple[str, str]:
+    """The commands for the job of a full name, and what they call it."""
+    found = ResourceName.parse(name)
+    group = next(of.group for of in COLLECTIONS.values() if of.word == found.collection)
+    return group, name if found.location else found.id.rpartition("/")[2]
 
 
 def state_of(resource: Json) -> str:

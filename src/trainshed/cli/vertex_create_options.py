@@ -1,4 +1,4 @@
-"""The command line of ``trainshed ai custom-jobs create``: gcloud's, and ``--stream-logs``."""
+"""The command lines of ``create`` for custom and tuning jobs: gcloud's, and ``--stream-logs``."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,8 @@ EXAMPLE = f"""\
 
 def request(prog: str, argv: Sequence[str]) -> flags.Request:
     """Read a command line.  Raises UsageFault."""
-    return flags.Request(_parser(prog).read(argv))
+    parser = _tuning_parser if prog.endswith("ai hp-tuning-jobs create") else _parser
+    return flags.Request(parser(prog).read(argv))
 
 
 def _parser(prog: str) -> flags.Parser:
@@ -49,7 +50,38 @@ def _parser(prog: str) -> flags.Parser:
     )
     for name, metavar, text in WORDS:
         parser.add_argument(f"--{name}", dest=f"word:{name}", metavar=metavar, help=text)
+    parser.set_defaults(group="ai custom-jobs")
     add_stream_flag(parser)
     add_spec_flags(parser, vertex=True)
     add_client_flags(parser, region=REGION)
+    return parser
+
+
+#: Flags of one value: name, metavar, help.
+TUNING_WORDS = (
+    ("display-name", "NAME", "Name of the job"),
+    ("max-trial-count", "N", "Trials in all (as the file says, else 1)"),
+    ("parallel-trial-count", "N", "Trials at once (as the file says, else 1)"),
+    ("algorithm", "NAME", "algorithm-unspecified, grid-search or random-search"),
+    ("labels", "KEY=VALUE,...", "Labels of the job"),
+)
+TUNING_EXAMPLE = "  {prog} --display-name tuned --config study.yaml --max-trial-count 6"
+
+
+def _tuning_parser(prog: str) -> flags.Parser:
+    parser = flags.Parser(
+        prog,
+        summary="Submits a Vertex AI hyperparameter tuning job to a server: gcloud's command, for "
+        "those who do not have it.",
+        example=TUNING_EXAMPLE.format(prog=prog),
+        usage=f"{prog} --display-name NAME --config FILE [flags]",
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", required=True, help="HyperparameterTuningJob; flags win"
+    )
+    for name, metavar, text in TUNING_WORDS:
+        parser.add_argument(f"--{name}", dest=f"word:{name}", metavar=metavar, help=text)
+    add_spec_flags(parser, vertex=True)
+    add_client_flags(parser, region=REGION)
+    parser.set_defaults(group="ai hp-tuning-jobs", stream_logs=False)
     return parser
