@@ -34,7 +34,7 @@ from trainshed.engines.local.containers import detect
 from trainshed.engines.local.containers.runtime import Found
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.resources import ANY_GPU
-from trainshed.service.access import Access
+from trainshed.service.auth.access import Access
 from trainshed.service.housekeeping import (
     ClockWatch,
     Expiry,
@@ -45,7 +45,7 @@ from trainshed.service.housekeeping import (
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
 from trainshed.service.launching import Launching
-from trainshed.service.logs import LogService
+from trainshed.service.log.pages import LogService
 from trainshed.service.nodes import Nodes
 from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService

@@ -20,10 +20,10 @@ from trainshed.api.routes import Routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.resources import Node
-from trainshed.service.access import Access, digest_of
+from trainshed.service.auth.access import Access, digest_of
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
-from trainshed.service.logs import LogService
+from trainshed.service.log.pages import LogService
 from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.submission import SubmitRules

@@ -16,9 +16,9 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
-from trainshed.service import logs as log_pages
 from trainshed.service.housekeeping import Retention
-from trainshed.service.logs import LogService
+from trainshed.service.log import pages as log_pages
+from trainshed.service.log.pages import LogService
 from trainshed.storage import log_segment
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store

@@ -7,7 +7,7 @@ from trainshed.api.call import Call, Json
 from trainshed.api.lists import page
 from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole
-from trainshed.service.logs import LogService
+from trainshed.service.log.pages import LogService
 from trainshed.wire.logging_v2 import request
 from trainshed.wire.logging_v2.entry import entry
 

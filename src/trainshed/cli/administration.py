@@ -18,7 +18,7 @@ from trainshed.client.http import Server
 from trainshed.config import load_settings
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
-from trainshed.service import signing_keys, tokens
+from trainshed.service.auth import signing_keys, tokens
 from trainshed.store.base import StoreBase, StoreFault
 
 ANSWER_S_MAX: Final = 10.0

@@ -9,8 +9,8 @@ from trainshed.cli.administration import Administration, administration
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import note, out, out_json, table
 from trainshed.model.faults import UsageFault
+from trainshed.service.auth.signing_keys import from_key_file
 from trainshed.service.server_files import write_file
-from trainshed.service.signing_keys import from_key_file
 
 
 def run(request: Request) -> int:

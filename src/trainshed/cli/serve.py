@@ -20,9 +20,9 @@ from trainshed.cli.terminal import out, out_json
 from trainshed.config import Settings, load_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
-from trainshed.service.certificates import ensure_tls
+from trainshed.service.auth.certificates import ensure_tls
+from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.server_files import RunningServer, forget_running, write_running
-from trainshed.service.tokens import FirstToken, first_token
 from trainshed.store.base import StoreFault
 
 #: Waiting connections; a client of a restarted server finds its place in the queue.

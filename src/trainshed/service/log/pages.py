@@ -15,8 +15,8 @@ from typing import Any, Final
 from trainshed.model.faults import Violation
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.log_sources import Source, all_events, is_told, line_of, lines_of, sources
-from trainshed.service.log_stream import LogCursor
+from trainshed.service.log.sources import Source, all_events, is_told, line_of, lines_of, sources
+from trainshed.service.log.stream import LogCursor
 from trainshed.service.paging import digest_of, parts_of, token_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span

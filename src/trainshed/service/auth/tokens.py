@@ -14,7 +14,7 @@ from typing import Any
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.access import digest_of
+from trainshed.service.auth.access import digest_of
 from trainshed.service.server_files import ADMIN_FILE, alone_in, read_token, write_file
 from trainshed.store.base import StoreBase
 from trainshed.store.records import Token

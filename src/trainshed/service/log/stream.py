@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from trainshed.model.log_line import LogLine
-from trainshed.service.log_sources import (
+from trainshed.service.log.sources import (
     Source,
     all_events,
     is_told,

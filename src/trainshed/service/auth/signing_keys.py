@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.signed_tokens import public_key
-from trainshed.service.tokens import Json, invalid, project_of, refuse_unknown, role_of
+from trainshed.service.auth.signed_tokens import public_key
+from trainshed.service.auth.tokens import Json, invalid, project_of, refuse_unknown, role_of
 from trainshed.store.base import StoreBase
 from trainshed.store.records import SigningKey
 

@@ -120,7 +120,7 @@ class Access:
 
     def _signer(self, text: str) -> tuple[Caller, float]:
         # few callers sign their own tokens, and PyJWT is a twentieth of the server's start
-        from trainshed.service.signed_tokens import verified  # noqa: PLC0415
+        from trainshed.service.auth.signed_tokens import verified  # noqa: PLC0415
 
         signed = verified(text, self._keys_of, now_s=self._clock())
         key = signed.key
