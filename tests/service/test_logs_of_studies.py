@@ -16,6 +16,7 @@ from trainshed.model.log_line import LOG_FOLDER, LogLine
 from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState, JobStatus
 from trainshed.model.study import Metric, StudySpec
+from trainshed.service.log import stream as log_stream
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.sources import sources
 from trainshed.storage.log_files import JobLog
@@ -118,7 +119,7 @@ def test_a_page_of_all_lines_has_each_once_and_in_order(logs, descending):
 
 
 def test_lines_come_in_the_order_of_time_and_not_trial_by_trial(logs, monkeypatch):
-    monkeypatch.setattr(stream, "READ_MAX", 7)
+    monkeypatch.setattr(log_stream, "READ_MAX", 7)
     cursor = logs.cursor(logs.store.record)
     found: list[LogLine] = []
     while not cursor.is_over:

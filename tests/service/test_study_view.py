@@ -21,7 +21,7 @@ from trainshed.workbench.study_view import (
     ranked,
     short,
     view_of,
-    with_told,
+    with_native,
 )
 
 
@@ -92,7 +92,7 @@ def test_what_the_native_api_says_is_added():
                        ml_trial(3, "FAILED")]))  # fmt: skip
     bad = {"number": 3, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False}
     told = {"trials": [TOLD, {**bad, "metrics": {}, "infeasibleReason": "exit code 1"}]}
-    first, second, third = with_told(view, told).trials
+    first, second, third = with_native(view, told).trials
     assert first == view.trials[0]
     assert measured(second) == "loss 0.25 at step 7"
     assert second.final is None
@@ -102,16 +102,16 @@ def test_what_the_native_api_says_is_added():
 def test_what_the_document_says_is_kept():
     view = view_of(vertex([trial(2, measured=[(1, {"accuracy": 0.5})], lr=0.1)]))
     other = {**TOLD, "stoppedEarly": True, "infeasibleReason": None}
-    (found,) = with_told(view, {"trials": [other]}).trials
+    (found,) = with_native(view, {"trials": [other]}).trials
     assert found == replace(view.trials[0], stopped_early=True)
-    assert with_told(view, {}) == view
+    assert with_native(view, {}) == view
 
 
 @pytest.mark.parametrize("broken", [{"trials": 3}, {"trials": [{}]}, {"trials": ["x"]},
                                     {"trials": [{**TOLD, "metrics": {"loss": "x"}}]}])  # fmt: skip
 def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
     with pytest.raises(UsageFault, match="on trials cannot be read"):
-        with_told(view_of(ml([ml_trial(2, "RUNNING")])), broken)
+        with_native(view_of(ml([ml_trial(2, "RUNNING")])), broken)
 
 
 @pytest.mark.parametrize(

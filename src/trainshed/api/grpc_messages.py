@@ -127,8 +127,8 @@ def _refuse_unknown(message: Message) -> None:
     if known.ByteSize() == size:
         return
     places = ", ".join(dict.fromkeys(_unknown_places(message, "")))
-    told = f"the request has fields that this release does not know: {places or 'in a map'}"
-    raise Refusal(Code.INVALID_ARGUMENT, told)
+    text = f"the request has fields that this release does not know: {places or 'in a map'}"
+    raise Refusal(Code.INVALID_ARGUMENT, text)
 
 
 def _unknown_places(message: Message, path: str) -> Iterator[str]:

@@ -66,10 +66,12 @@ def _path(text: str, message: str) -> list[str]:
 
 
 def _refused(text: str, message: str) -> Refusal:
-    told = f"read_mask: {message} has no field {text[:100]}"
+    problem = f"read_mask: {message} has no field {text[:100]}"
     accepted = ", ".join(info.json_name for info in table(DIALECT).messages[message].fields)
-    violation = Violation(field="read_mask", rule="unknown-field", message=told, accepted=accepted)
-    return Refusal(Code.INVALID_ARGUMENT, told, (violation,))
+    violation = Violation(
+        field="read_mask", rule="unknown-field", message=problem, accepted=accepted
+    )
+    return Refusal(Code.INVALID_ARGUMENT, problem, (violation,))
 
 
 def _picked(resource: Json, paths: list[list[str]]) -> Json:

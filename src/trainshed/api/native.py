@@ -291,11 +291,11 @@ def _refused(_: Request, error: Exception) -> Any:
 def _malformed(_: Request, error: Exception) -> Any:
     if not isinstance(error, RequestValidationError):
         raise error
-    told = "; ".join(
+    text = "; ".join(
         f"{'.'.join(str(part) for part in found['loc'][1:]) or 'body'}: {found['msg']}"
         for found in error.errors()
     )
-    return refusal_response(Refusal(Code.INVALID_ARGUMENT, told))
+    return refusal_response(Refusal(Code.INVALID_ARGUMENT, text))
 
 
 def _not_routed(_: Request, error: Exception) -> Any:

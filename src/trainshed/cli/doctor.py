@@ -61,9 +61,9 @@ def _sum(report: Report) -> str:
     unseen = sum(result.word == "unseen" for result in report.results)
     if not failed and not unseen:
         return f"all {len(report.results)} promises hold"
-    told = [f"{failed} of {len(report.results)} promises failed"] if failed else []
-    told += [f"{unseen} could not be looked at"] if unseen else []
-    return ", ".join(told)
+    parts = [f"{failed} of {len(report.results)} promises failed"] if failed else []
+    parts += [f"{unseen} could not be looked at"] if unseen else []
+    return ", ".join(parts)
 
 
 def _document(report: Report) -> dict[str, Any]:

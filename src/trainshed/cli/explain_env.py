@@ -31,8 +31,8 @@ def run(request: Request) -> int:
     try:
         env = replica_env(plan, _role(args.role, plan), args.index)
     except Fault as fault:
-        told = fault.violations[0]
-        raise UsageFault(f"{told.message} There is: {told.accepted}") from fault
+        violation = fault.violations[0]
+        raise UsageFault(f"{violation.message} There is: {violation.accepted}") from fault
     if args.format == "json":
         out_json(dict(env))
     else:

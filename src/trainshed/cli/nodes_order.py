@@ -93,14 +93,14 @@ def run(request: Request) -> int:
     path = f"{_PATH}/{quote(args.node, safe='')}:{args.order}"
     found = server.call("POST", path, document)
     if args.format == "text":
-        _tell(args, found)
+        _report(args, found)
     ended = _wait(args, server, found) if args.wait else 0
     if args.format == "json":
         out_json(found)
     return ended
 
 
-def _tell(args: argparse.Namespace, found: Json) -> None:
+def _report(args: argparse.Namespace, found: Json) -> None:
     out(found["message"])
     for job in found["jobs"] if args.order != "resume" else ():
         out(f"  {job}")
@@ -110,12 +110,12 @@ def _tell(args: argparse.Namespace, found: Json) -> None:
 
 def _wait(args: argparse.Namespace, server: Server, found: Json) -> int:
     """Follow the node until nothing is on it; ``found`` holds it as it was seen last."""
-    told = -1
+    reported = -1
     try:
         while left := found["node"]["replicas"]:
-            if left != told:
+            if left != reported:
                 note(f"{left} replica{'s' if left > 1 else ''} left on {args.node}")
-            told = left
+            reported = left
             time.sleep(LOOK_S)
             found["node"] = _node(server, args.node, found["node"])
     except KeyboardInterrupt:

@@ -83,7 +83,7 @@ def _serve(application: Application, listener: socket.socket, *, as_json: bool) 
     try:
         application.start()
         write_running(settings.data_dir, running)
-        _tell(application, running, token, as_json=as_json)
+        _print_address(application, running, token, as_json=as_json)
         _run_http(application, listener)
         if not as_json:
             _say_goodbye(application)
@@ -173,7 +173,7 @@ def _authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _tell(
+def _print_address(
     application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
 ) -> None:
     settings = application.settings

@@ -25,7 +25,7 @@ class Submitted:
     resource: Json
 
 
-def told_of(args: argparse.Namespace, place: Place, job: Submitted) -> int:
+def report_created(args: argparse.Namespace, place: Place, job: Submitted) -> int:
     """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
     is_json = args.format == "json"
     if not args.stream_logs:

@@ -20,7 +20,7 @@ from trainshed.cli.watch_view import Screen
 from trainshed.client.collections import FINAL_STATES, commands_of, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, NativeTrials, native_trials
-from trainshed.workbench.study_view import StudyView, view_of, with_told
+from trainshed.workbench.study_view import StudyView, view_of, with_native
 
 #: How often the study is asked for; one whose document is large is asked for less often, so that
 #: watching takes no more than this share of the time.
@@ -50,7 +50,7 @@ def follow(args: argparse.Namespace, place: Place, path: str) -> int:
 def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
     """The study with all that is known of its trials, again and again, until it has ended."""
     for document in _documents(followed):
-        yield with_told(view_of(document), trials.ask())
+        yield with_native(view_of(document), trials.ask())
 
 
 def _documents(followed: Followed) -> Iterator[Json]:
@@ -89,12 +89,12 @@ def _plain(followed: Followed, trials: NativeTrials) -> str:
 
 def _json(followed: Followed) -> str:
     """The study without its trials, and each trial, whenever they have changed."""
-    told: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     state = ""
     for document in _documents(followed):
         for key, value in _parts(document):
-            if told.get(key) != value:
-                told[key] = value
+            if shown.get(key) != value:
+                shown[key] = value
                 out(json.dumps({key.partition(" ")[0]: value}, ensure_ascii=False))
         state = state_of(document)
     return state

@@ -50,19 +50,19 @@ class TuningView:
     def __init__(self, *, colour: bool) -> None:
         """Begin with nothing to say."""
         self._colour = colour
-        self._said = ""
+        self._remark = ""
 
     def say(self, text: str) -> None:
         """Show a remark until the next drawing has shown it once."""
-        self._said = text
+        self._remark = text
 
     def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
         """The whole view; the last line of the screen is the cursor's."""
         found = [self._head(view, now, size.columns)]
         found += [line for text in _about(view) for line in _wrapped(text, size)]
-        told = [in_one_line(text) for text in (view.error, self._said) if text]
-        found += [cut(text, size.columns) for text in told]
-        self._said = ""
+        remarks = [in_one_line(text) for text in (view.error, self._remark) if text]
+        found += [cut(text, size.columns) for text in remarks]
+        self._remark = ""
         if view.trials:
             room = size.lines - 1 - len(found) - 1 - _TABLE_LINES
             found += ["", *self._table(view, groups(view, room), size.columns)]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainshed.cli.clusters import cluster_json, cluster_table, violations_json
-from trainshed.cli.failures import in_a_line, tell
+from trainshed.cli.failures import in_a_line, print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.submit_options import given_flags
@@ -48,13 +48,13 @@ def _as_json(answer: Answer, *, quota: bool) -> dict[str, Any]:
         found["within_quota"] = not over if answer.valid else None
         found["over_quota"] = violations_json(over)
     if answer.is_no_job:
-        tell(answer.complaint)
+        print_error(answer.complaint)
     return found
 
 
 def _print(answer: Answer, *, quota: bool) -> None:
     if answer.is_no_job:
-        tell(answer.complaint)
+        print_error(answer.complaint)
         return
     if answer.verdict is None or not answer.valid:
         out(f"{answer.name}: refused")

@@ -48,8 +48,8 @@ def request(prog: str, argv: Sequence[str]) -> flags.Request:
         usage=f"{prog} JOB [flags]",
     )
     parser.set_defaults(group=group)
-    told = "AI Platform job id, Vertex job number, or full name of either"
-    named = f"Id or full name of the {noun}" if example else told
+    last = "AI Platform job id, Vertex job number, or full name of either"
+    named = f"Id or full name of the {noun}" if example else last
     parser.add_argument("job", metavar="JOB", help=named)
     add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
     return flags.Request(parser.read(argv))
@@ -105,12 +105,12 @@ def _left(args: argparse.Namespace, followed: Followed) -> int:
 
 
 def _changes(followed: Followed) -> Json:
-    told: Json = {}
+    last: Json = {}
     for job in followed.states():
-        if job != told:
-            told = job
+        if job != last:
+            last = job
             out(json.dumps(job, ensure_ascii=False))
-    return told
+    return last
 
 
 def _plain(followed: Followed) -> Json:

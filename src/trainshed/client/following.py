@@ -60,13 +60,13 @@ class Followed:
 
     def until_placed(self) -> Iterator[Json]:
         """What the job is told while it waits in the queue, each time that it changes."""
-        told = None
+        last = None
         for job in self.states():
             if job["state"] != "QUEUED":
                 return
             waiting = job.get("waiting", {})
-            if waiting.get("reason") != "NOT_LOOKED_AT" and waiting.get("message") != told:
-                told = waiting.get("message")
+            if waiting.get("reason") != "NOT_LOOKED_AT" and waiting.get("message") != last:
+                last = waiting.get("message")
                 yield waiting
 
     def states(self) -> Iterator[Json]:
@@ -137,7 +137,7 @@ class NativeTrials:
 
     server: Server
     path: str
-    _told: Json = field(default_factory=dict, init=False)
+    _answer: Json = field(default_factory=dict, init=False)
     _is_here: bool = field(default=True, init=False)
 
     def ask(self) -> Json:
@@ -146,14 +146,14 @@ class NativeTrials:
         A server that has gone is not waited for: whoever asks for the study itself does that.
         """
         try:
-            self._told = self.server.call("GET", self.path) if self._is_here else self._told
+            self._answer = self.server.call("GET", self.path) if self._is_here else self._answer
         except Unreachable:
             pass
         except ServerRefusal as refusal:
             if refusal.http_status not in _NOT_HERE:
                 raise
             self._is_here = False
-        return self._told
+        return self._answer
 
 
 def native_trials(server: Server, name: str, project: str) -> NativeTrials:

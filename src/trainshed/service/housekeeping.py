@@ -71,17 +71,17 @@ class ClockWatch:
         """``skew_s``: by how much the machine's clock is ahead of the server's own."""
         self._skew_s = skew_s
         self._seen_s = 0.0
-        self._is_told = False
+        self._is_reported = False
 
     def look(self) -> None:
         """Warn once for each change of more than ``SKEW_S_MAX``, and tell its end."""
         before_s, self._seen_s = self._seen_s, self._skew_s()
         if abs(self._seen_s) <= SKEW_S_MAX:
-            if self._is_told:
+            if self._is_reported:
                 _LOG.info("the machine's clock agrees with the server's again")
-            self._is_told = False
-        elif not self._is_told or _leads_away(before_s, self._seen_s):
-            self._is_told = True
+            self._is_reported = False
+        elif not self._is_reported or _leads_away(before_s, self._seen_s):
+            self._is_reported = True
             _LOG.warning(
                 "the machine's clock was set: it is %.0f s %s the server's, which goes on steadily",
                 abs(self._seen_s),

@@ -12,15 +12,15 @@ from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.refusals import Code, Refusal
 
 #: How many violations the message itself tells, and how much of each.
-TOLD_MAX = 3
-TOLD_LENGTH_MAX = 600
+SHOWN_MAX = 3
+SHOWN_LENGTH_MAX = 600
 
 
 def invalid(violations: Sequence[Violation]) -> Refusal:
     """The refusal of a document: the first violations in the message, all of them beside it."""
-    told = [sentence(violation) for violation in violations[:TOLD_MAX]]
-    rest = len(violations) - len(told)
-    message = "; ".join(told) + (f"; and {rest} more" if rest else "")
+    shown = [sentence(violation) for violation in violations[:SHOWN_MAX]]
+    rest = len(violations) - len(shown)
+    message = "; ".join(shown) + (f"; and {rest} more" if rest else "")
     return Refusal(Code.INVALID_ARGUMENT, message, violations)
 
 
@@ -28,7 +28,7 @@ def sentence(violation: Violation) -> str:
     """One violation: where, what, and what would be accepted."""
     accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
     text = f"{violation.field}: {violation.message.rstrip('.')}{accepted}".removeprefix(": ")
-    return text if len(text) <= TOLD_LENGTH_MAX else f"{text[:TOLD_LENGTH_MAX]}..."
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}..."
 
 
 def not_found(name: str) -> Refusal:
@@ -41,8 +41,8 @@ Say = Callable[[FieldPath], str]
 
 def in_words(found: Iterable[Violation], say: Say) -> tuple[Violation, ...]:
     """Violations with the caller's words for their fields, none of them twice."""
-    told = (v if isinstance(v.field, str) else replace(v, field=say(v.field)) for v in found)
-    return tuple(dict.fromkeys(told))
+    shown = (v if isinstance(v.field, str) else replace(v, field=say(v.field)) for v in found)
+    return tuple(dict.fromkeys(shown))
 
 
 def one_a_field(found: Iterable[Violation]) -> tuple[Violation, ...]:

@@ -79,9 +79,9 @@ def _without_start(
             yield replace(violation, accepted=START.format(field=violation.accepted))
 
 
-def _is_inherited(spec: JobSpec, role: Role, uri: str, told: set[str]) -> bool:
+def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bool:
     """Whether the image is the primary's, which ml v1 hands to groups that name none."""
-    return role is not Role.PRIMARY and bool(spec.job_id) and uri in told
+    return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
 
 
 def _unmapped(role: Role, uri: str, reason: str) -> Violation:

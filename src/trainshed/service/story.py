@@ -103,8 +103,8 @@ class Stories:
         """What its reducers came to in the newest attempt that told, else what was predicted."""
         if record.job.spec.group(Role.REDUCER) is None:
             return None
-        told = {e.kind: e.message for e in all_events(self.store, record.uid)}
-        return told.get(ACHIEVED, told.get(PLANNED))
+        parts = {e.kind: e.message for e in all_events(self.store, record.uid)}
+        return parts.get(ACHIEVED, parts.get(PLANNED))
 
     def _waiting(self, record: JobRecord) -> Json | None:
         if record.job.status.state is not JobState.QUEUED:
@@ -185,8 +185,8 @@ def study_sentence(store: StoreBase, record: JobRecord) -> str:
 def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
     """``7 of 24 trials were made: 2 running, 4 succeeded, 1 infeasible.``."""
     counts = Counter(_word(each) for each in stored)
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"{len(stored)} of {study.trial_count_max} trials were made: {told}."
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
 
 
 def _word(stored: StoredTrial) -> str:

@@ -119,12 +119,12 @@ class TrialJobs:
             demand=self.store.demand(record.uid),
             creator=record.creator,
             notes=self.store.notes(record.uid),
-            told=self._told(record.uid),
+            told=self._planned(record.uid),
             running_s_max=limits.running_s_max,
             waiting_s_max=limits.waiting_s_max,
         )
 
-    def _told(self, uid: int) -> tuple[NewEvent, ...]:
+    def _planned(self, uid: int) -> tuple[NewEvent, ...]:
         """What its study was told of its reducers: a trial is compared with it at its own end."""
         events = self.store.events(uid, limit=_HEAD)
         return tuple(

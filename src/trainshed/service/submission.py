@@ -27,7 +27,7 @@ from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, 
 from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
 from trainshed.store.records import Kind, NewEvent, NewJob
-from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told
+from trainshed.wire.jsonmap import DEPTH_MAX, described, is_shallow
 from trainshed.wire.parsed import Parsed
 
 Parse = Callable[[Mapping[str, Any]], Parsed]
@@ -53,14 +53,14 @@ class SubmitRules:
 class Admitted:
     """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
 
-    ``told`` are the first sentences of its story.
+    ``events`` are the first sentences of its story.
     """
 
     spec: JobSpec
     expanded: JobSpec
     demand: JobDemand
     notes: tuple[str, ...]
-    told: tuple[NewEvent, ...]
+    events: tuple[NewEvent, ...]
     limits: Limits
 
     def as_new(
@@ -77,7 +77,7 @@ class Admitted:
             demand=self.demand,
             creator=creator,
             notes=self.notes,
-            told=self.told,
+            told=self.events,
             retry_key=retry_key,
             running_s_max=self.limits.running_s_max,
             waiting_s_max=self.limits.waiting_s_max,
@@ -101,14 +101,14 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules.images),
-        told=_told(accepted.reduction),
+        events=_planned(accepted.reduction),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
 
 def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        message = f"the body must be a JSON object, not {told(document)}"
+        message = f"the body must be a JSON object, not {described(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     if not is_shallow(document):
         message = f"the body is nested more than {DEPTH_MAX} deep"
@@ -155,7 +155,7 @@ def _notes(accepted: Accepted, images: Images) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _told(reduction: Prediction | None) -> tuple[NewEvent, ...]:
+def _planned(reduction: Prediction | None) -> tuple[NewEvent, ...]:
     """What its reducers are worth, at once: its summary is compared with this at the end."""
     if reduction is None:
         return ()

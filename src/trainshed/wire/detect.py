@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from trainshed.model.faults import FieldPath, Violation
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
-from trainshed.wire.jsonmap import told
+from trainshed.wire.jsonmap import described
 from trainshed.wire.ml_v1 import parse as ml_v1
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.spelling import nearest, snake
@@ -54,7 +54,7 @@ def parse(document: Any) -> Parsed:
 def kind_of(document: Any) -> Kind | Violation:
     """What a document is, or why it is nothing that is known here."""
     if not isinstance(document, Mapping):
-        message = f"a job must be an object of fields, not {told(document)}"
+        message = f"a job must be an object of fields, not {described(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):

@@ -70,7 +70,7 @@ def meaning(written: Restriction, words: FilterWords) -> Filter:
     if written.key is not None:
         raise Unfit(f"{name} without a dot")
     if written.operator not in words.operators[name]:
-        raise Unfit(f"{name} with one of {_told(words.operators[name])}")
+        raise Unfit(f"{name} with one of {_operators(words.operators[name])}")
     if name == STATE:
         return _state(written, words)
     value: str | datetime = _time(written.value) if name == CREATE_TIME else written.value
@@ -91,7 +91,7 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _told(operators: frozenset[str]) -> str:
+def _operators(operators: frozenset[str]) -> str:
     return " ".join(sorted(operators))
 
 
@@ -102,7 +102,7 @@ def _label(written: Restriction) -> Filter:
             raise Unfit("labels.KEY=VALUE, labels.KEY:* or labels:KEY")
         return Compare(field=f"{LABELS}.{written.value}", operator=":", value="*")
     if written.operator not in MATCHING:
-        raise Unfit(f"{LABELS}.KEY with one of {_told(MATCHING)}")
+        raise Unfit(f"{LABELS}.KEY with one of {_operators(MATCHING)}")
     operator = cast("Operator", written.operator)
     return Compare(field=f"{LABELS}.{written.key}", operator=operator, value=written.value)
 

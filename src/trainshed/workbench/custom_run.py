@@ -111,13 +111,13 @@ def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     if program.command or args or command:
         pools = installed_in([camel_keys(pool) for pool in pools], program)
     if args:
-        pools = _told(pools, "args", args, "containerSpec", "pythonPackageSpec")
+        pools = _with_flags(pools, "args", args, "containerSpec", "pythonPackageSpec")
     if command:
-        pools = _told(pools, "command", command, "containerSpec")
+        pools = _with_flags(pools, "command", command, "containerSpec")
     return pools
 
 
-def _told(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
+def _with_flags(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
     """The words of the command line are for those who train, and not for their reducers."""
     found = spread(pools, key, value, *specs)
     return [

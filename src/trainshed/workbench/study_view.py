@@ -89,7 +89,7 @@ def view_of(document: Json) -> StudyView:
         title=str(document.get("displayName") or document.get("jobId") or document.get("name", "")),
         state=str(document.get("state", "")).removeprefix(_PREFIX),
         error=str(document.get("errorMessage") or document.get("error", {}).get("message", "")),
-        algorithm=str(_said(document).get("algorithm", "")),
+        algorithm=str(_search_of(document).get("algorithm", "")),
         study=study,
         trials=tuple(sorted(trials, key=lambda trial: trial.number)),
         create_time=time_of(document.get("createTime")),
@@ -98,17 +98,17 @@ def view_of(document: Json) -> StudyView:
     )
 
 
-def with_told(view: StudyView, told: Json) -> StudyView:
+def with_native(view: StudyView, native: Json) -> StudyView:
     """The study with what the native API says of its trials.  Raises UsageFault as ``view_of``."""
     try:
-        found = {int(trial["number"]): trial for trial in told.get("trials", ())}
+        found = {int(trial["number"]): trial for trial in native.get("trials", ())}
         trials = tuple(completed(trial, found.get(trial.number, {})) for trial in view.trials)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"the server's answer on trials cannot be read: {error!r}") from error
     return replace(view, trials=trials)
 
 
-def _said(document: Json) -> Json:
+def _search_of(document: Json) -> Json:
     found: Json = document.get("studySpec") or document["trainingInput"]["hyperparameters"]
     return found
 
@@ -138,9 +138,9 @@ def counts(view: StudyView) -> str:
         (running, "running"),
         (len(going) - running, "waiting"),
     )
-    told = ", ".join(f"{count} {word}" for count, word in parts if count)
+    native = ", ".join(f"{count} {word}" for count, word in parts if count)
     made = f"{len(view.trials)} of {view.study.trial_count_max}"
-    return f"{made}: {told}" if told else made
+    return f"{made}: {native}" if native else made
 
 
 def final_value(trial: TrialRecord, metric: Metric) -> float | None:

@@ -15,7 +15,14 @@ from typing import Any, Final
 from trainshed.model.faults import Violation
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.log.sources import Source, all_events, is_told, line_of, lines_of, sources
+from trainshed.service.log.sources import (
+    Source,
+    all_events,
+    line_of,
+    lines_of,
+    sources,
+    wants_story,
+)
 from trainshed.service.log.stream import LogCursor
 from trainshed.service.paging import digest_of, parts_of, token_of
 from trainshed.storage.log_files import JobLog
@@ -95,7 +102,7 @@ class LogService:
             task=wanted.task_name,
             newest_first=newest_first,
         )
-        is_story = wanted.trial is None and is_told(wanted.task_name)
+        is_story = wanted.trial is None and wants_story(wanted.task_name)
         story = all_events(self.store, uid) if is_story else ()
         events = ((_place_of(uid, line, _EVENT), line) for line in map(line_of, story))
         lines = (

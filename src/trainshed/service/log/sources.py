@@ -36,16 +36,16 @@ def line_of(event: StoredEvent) -> LogLine:
 
     Its severity is the event's own (``data["severity"]``), or follows from its kind.
     """
-    said = event.data.get("severity")
+    own = event.data.get("severity")
     return LogLine(
         stamp_ns=event.stamp_ns,
         task_name=SERVICE_TASK,
         text=event.message,
-        severity=str(said) if said in SEVERITIES else _GRAVE.get(event.kind, "INFO"),
+        severity=str(own) if own in SEVERITIES else _GRAVE.get(event.kind, "INFO"),
     )
 
 
-def is_told(task: str | None) -> bool:
+def wants_story(task: str | None) -> bool:
     """Whether somebody who asks for the lines of this task asks for the story."""
     return task in (None, SERVICE_TASK)
 

@@ -13,11 +13,11 @@ from trainshed.model.log_line import LogLine
 from trainshed.service.log.sources import (
     Source,
     all_events,
-    is_told,
     line_of,
     lines_of,
     sources,
     story_of,
+    wants_story,
 )
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
@@ -66,12 +66,12 @@ class LogCursor:
             found = islice(self._job_log.read(source.uid, span), count)
             lines += map(source.marked, found)
             self._line_ns[source.uid] = behind
-        said = []
+        story = []
         for event in all_events(self._store, self._story.uid) if self._story else ():
             self._seq = event.seq
-            if is_told(task):
-                said.append(self._told(event))
-        return sorted((*said, *lines), key=lambda line: line.stamp_ns)[-count:]
+            if wants_story(task):
+                story.append(self._as_line(event))
+        return sorted((*story, *lines), key=lambda line: line.stamp_ns)[-count:]
 
     def read(self) -> list[LogLine]:
         """What has come since the last time, a few thousand lines at most; often nothing."""
@@ -85,10 +85,10 @@ class LogCursor:
             events = [event for event in events if event.stamp_ns <= until_ns]
         self._seq = events[-1].seq if events else self._seq
         self.is_over = is_final and self.has_all
-        said = [self._told(e) for e in events if self._story and e.stamp_ns > self._after_ns]
-        return sorted((*said, *lines), key=lambda line: line.stamp_ns)
+        story = [self._as_line(e) for e in events if self._story and e.stamp_ns > self._after_ns]
+        return sorted((*story, *lines), key=lambda line: line.stamp_ns)
 
-    def _told(self, event: StoredEvent) -> LogLine:
+    def _as_line(self, event: StoredEvent) -> LogLine:
         return self._story.marked(line_of(event)) if self._story else line_of(event)
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:

@@ -10,7 +10,7 @@ from trainshed.admission.rules.job import label_violations
 from trainshed.model.faults import Fault, Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.roles import Dialect
-from trainshed.wire.jsonmap import told
+from trainshed.wire.jsonmap import described
 
 #: The fields of a Job that can be changed (contracts/vertex-sdk.md 7).
 CHANGEABLE: Final = ("labels", "etag")
@@ -30,7 +30,7 @@ def patch_of(document: Any, update_mask: str) -> Patch:
     Raises Refusal (INVALID_ARGUMENT) for a path that cannot be changed and for malformed values.
     """
     if not isinstance(document, Mapping):
-        message = f"the body must be a JSON object, not {told(document)}"
+        message = f"the body must be a JSON object, not {described(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     paths = [path.strip() for path in update_mask.split(",") if path.strip()] or list(document)
     if fixed := [str(path) for path in paths if path not in CHANGEABLE]:
@@ -70,4 +70,4 @@ def _etag(value: Any) -> bytes | None:
 
 
 def _wrong(field: str, message: str, value: Any) -> Violation:
-    return Violation(field=field, rule="wrong-type", message=f"{message}, not {told(value)}")
+    return Violation(field=field, rule="wrong-type", message=f"{message}, not {described(value)}")

@@ -30,14 +30,14 @@ def trial_json(view: TrialView) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def completed(trial: TrialRecord, told: Json) -> TrialRecord:
+def completed(trial: TrialRecord, native: Json) -> TrialRecord:
     """A trial of a document with what the document does not say of it."""
-    known = trial.measurements or (() if trial.final else _measured(told))
+    known = trial.measurements or (() if trial.final else _measured(native))
     return replace(
         trial,
         measurements=known,
-        stopped_early=trial.stopped_early or bool(told.get("stoppedEarly")),
-        infeasible_reason=trial.infeasible_reason or told.get("infeasibleReason"),
+        stopped_early=trial.stopped_early or bool(native.get("stoppedEarly")),
+        infeasible_reason=trial.infeasible_reason or native.get("infeasibleReason"),
     )
 
 
@@ -46,6 +46,6 @@ def latest(trial: TrialRecord) -> Measurement | None:
     return trial.final or (trial.measurements[-1] if trial.measurements else None)
 
 
-def _measured(told: Json) -> tuple[Measurement, ...]:
-    metrics = tuple((str(name), float(value)) for name, value in told.get("metrics", {}).items())
-    return (Measurement(step=int(told.get("step", 0)), metrics=metrics),) if metrics else ()
+def _measured(native: Json) -> tuple[Measurement, ...]:
+    metrics = tuple((str(name), float(value)) for name, value in native.get("metrics", {}).items())
+    return (Measurement(step=int(native.get("step", 0)), metrics=metrics),) if metrics else ()

@@ -131,13 +131,13 @@ def patched(before: Attributes, document: Mapping[str, Any]) -> Attributes:
     Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are left alone: clients
     send whole resources back.
     """
-    said = {
+    given = {
         name: _line(key, document[key]) for key, name in ATTRIBUTE_KEYS.items() if key in document
     }
     metadata = dict(before.metadata)
     if "metadata" in document:
         metadata = _metadata(metadata, document["metadata"])
-    return replace(before, metadata=metadata, **said)
+    return replace(before, metadata=metadata, **given)
 
 
 def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:
