@@ -43,11 +43,10 @@ from trainshed.service.housekeeping import (
     remove_folder,
 )
 from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
+from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.launching import Launching
 from trainshed.service.log.pages import LogService
 from trainshed.service.nodes import Nodes
-from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs

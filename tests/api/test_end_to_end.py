@@ -22,9 +22,8 @@ from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.resources import Node
 from trainshed.service.auth.access import Access, digest_of
 from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
+from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.log.pages import LogService
-from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.submission import SubmitRules
 from trainshed.storage.log_files import JobLog

@@ -4,16 +4,13 @@ import time
 from types import SimpleNamespace
 
 from trainshed.api.lists import page
-from trainshed.wire.logging_v2.entry import entry
+from trainshed.wire.logging_v2.entries import render
 
 
 def read_page(logs, project, query):
     """A page as ``entries:list`` answers it."""
     found = logs.entries(project, query)
-    entries = [
-        entry(line, insert_id, project=project, job_id=found.job_id)
-        for insert_id, line in found.lines
-    ]
+    entries = render(found.lines, project=project, job_id=found.job_id)
     return SimpleNamespace(
         entries=entries,
         next_page_token=found.next_page_token,

@@ -10,11 +10,11 @@ from service.submitting import PLACE, PROJECT, custom_job, ml_job, refusal
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code
 from trainshed.model.status import JobState
-from trainshed.service.operations import OperationService
+from trainshed.service.jobs import OperationService
 from trainshed.service.paging import ANY_LOCATION, TOKEN_S_MAX
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import Kind
-from trainshed.wire.aiplatform_v1.operations import deletion
+from trainshed.wire.aiplatform_v1.render import deletion
 from trainshed.wire.ml_v1 import render as ml_v1
 
 ENDED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED]

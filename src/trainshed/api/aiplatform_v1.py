@@ -8,12 +8,11 @@ from trainshed.api.lists import masked, page, page_size_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import PIPELINES, JobId, OperationId, ProjectId
 from trainshed.model.status import Job
-from trainshed.service.jobs import JobService
-from trainshed.service.operations import OperationService
+from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.pipelines import PipelineService, PipelineView
 from trainshed.store.records import Kind, Operation
 from trainshed.wire.aiplatform_v1 import render
-from trainshed.wire.aiplatform_v1.operations import deletion
+from trainshed.wire.aiplatform_v1.render import deletion
 
 
 class _Words(NamedTuple):

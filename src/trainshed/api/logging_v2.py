@@ -8,8 +8,7 @@ from trainshed.api.lists import page
 from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole
 from trainshed.service.log.pages import LogService
-from trainshed.wire.logging_v2 import request
-from trainshed.wire.logging_v2.entry import entry
+from trainshed.wire.logging_v2 import entries
 
 
 class LogEntries:
@@ -22,11 +21,8 @@ class LogEntries:
 
     def list(self, call: Call) -> Json:
         """One page of a job's log."""
-        named, query = request.parse(call.document)
+        named, query = entries.parse(call.document)
         project = self._permissions.enter(call.caller, AccessRole.VIEWER, named)
         found = self._logs.entries(project, query)
-        entries = [
-            entry(line, insert_id, project=project, job_id=found.job_id)
-            for insert_id, line in found.lines
-        ]
-        return page("entries", entries, found.next_page_token)
+        shown = entries.render(found.lines, project=project, job_id=found.job_id)
+        return page("entries", shown, found.next_page_token)

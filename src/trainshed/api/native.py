@@ -29,7 +29,7 @@ from trainshed.service.log.stream import LogCursor
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase, StoreFault
-from trainshed.wire.native_v1.jobs import line_json
+from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
 
 

@@ -56,8 +56,7 @@ def _cluster_job(
     args: argparse.Namespace, given: dict[str, str], user_args: Sequence[str] | None
 ) -> tuple[LocalJob, str]:
     # the catalog and the wire are only read when there is something to check
-    from trainshed.cli.clusters import cluster_table  # noqa: PLC0415  # see above
-    from trainshed.cli.rulebooks import rulebook_of  # noqa: PLC0415  # see above
+    from trainshed.cli.clusters import cluster_table, rulebook_of  # noqa: PLC0415  # see above
     from trainshed.workbench.cluster_train import cluster_job  # noqa: PLC0415  # see above
 
     accepted = cluster_job(

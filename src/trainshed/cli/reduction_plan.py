@@ -5,8 +5,8 @@ from dataclasses import asdict
 from math import isclose
 from typing import Any, Final
 
+from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.flags import Request
-from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.planning.prediction import Prediction
 from trainshed.planning.sizing import Option, Plan, plan

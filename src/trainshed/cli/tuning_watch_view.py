@@ -12,7 +12,7 @@ from trainshed.cli.terminal import DIM, painted, table
 from trainshed.cli.watch_view import STATE_COLOURS, span
 from trainshed.client.collections import FINAL_STATES
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.wire.native_v1.trials import latest
+from trainshed.wire.native_v1 import latest
 from trainshed.workbench.study_view import (
     StudyView,
     arguments,

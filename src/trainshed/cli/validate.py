@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trainshed.cli.clusters import cluster_json, cluster_table, violations_json
+from trainshed.cli.clusters import cluster_json, cluster_table, rulebook_of, violations_json
 from trainshed.cli.failures import in_a_line, print_error
 from trainshed.cli.flags import Request
-from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
 from trainshed.workbench.validation import Answer, validate

@@ -1,5 +1,6 @@
 """The use cases of jobs: submit, look, list, cancel, delete, label."""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,17 +9,23 @@ from typing import Any, Final
 from trainshed.model.faults import Fault
 from trainshed.model.filters import Filter
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resource_names import JOBS, JobId, ProjectId, resource_name
+from trainshed.model.resource_names import (
+    JOBS,
+    OPERATIONS,
+    JobId,
+    OperationId,
+    ProjectId,
+    resource_name,
+)
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialView
 from trainshed.service.bucket_uris import claim_buckets
 from trainshed.service.fleet import SeenFleet
-from trainshed.service.operations import deleted
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
 from trainshed.service.studies import as_study, trial_views
 from trainshed.service.submission import Admitted, Parse, SubmitRules, admit
-from trainshed.store.base import AlreadyThere, StaleEtag, StoreBase
+from trainshed.store.base import AlreadyThere, Rest, StaleEtag, StoreBase
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import (
     ML_KINDS,
@@ -215,3 +222,31 @@ def check_over(name: str, record: JobRecord) -> None:
 
 def _key_of(record: JobRecord) -> tuple[datetime | None, int]:
     return record.job.status.create_time, record.uid
+
+
+_ID_BITS: Final = 62
+
+
+def deleted(store: Rest, project: ProjectId, location: str, now: datetime) -> Operation:
+    """Remember that something was deleted just now."""
+    number = OperationId(str(secrets.randbits(_ID_BITS)))
+    name = resource_name(OPERATIONS, project, location, number)
+    operation = Operation(name=name, project=project, done=True, create_time=now)
+    store.add_operation(operation)
+    return operation
+
+
+class OperationService:
+    """Operations, for whoever asks how they went."""
+
+    def __init__(self, store: Rest) -> None:
+        """Look in a store."""
+        self._store = store
+
+    def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
+        """The operation of a name.  Raises Refusal (NOT_FOUND)."""
+        name = resource_name(OPERATIONS, project, location, operation_id)
+        found = self._store.operation(name)
+        if found is None or found.project != project:
+            raise not_found(name)
+        return found

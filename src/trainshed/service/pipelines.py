@@ -12,8 +12,7 @@ from typing import Any, Final
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import PIPELINES, JobId, ProjectId, resource_name
 from trainshed.model.status import Job
-from trainshed.service.jobs import JobService, check_over
-from trainshed.service.operations import deleted
+from trainshed.service.jobs import JobService, check_over, deleted
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import not_found
 from trainshed.service.submission import SubmitRules, admit

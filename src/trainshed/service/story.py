@@ -19,8 +19,7 @@ from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
 from trainshed.store.records_studies import StoredTrial
 from trainshed.tuning.ranking import best, objectives
-from trainshed.wire.native_v1.jobs import explanation_json
-from trainshed.wire.native_v1.trials import trial_json
+from trainshed.wire.native_v1 import explanation_json, trial_json
 from trainshed.wire.times import rfc3339, timestamp
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
 from trainshed.tuning.ranking import best, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import study as vertex
 from trainshed.wire.ml_v1 import study as ml
-from trainshed.wire.native_v1.trials import completed, latest
+from trainshed.wire.native_v1 import completed, latest
 from trainshed.workbench.study_trials import ml_trials, time_of, vertex_trials
 
 Json = Mapping[str, Any]

@@ -30,8 +30,8 @@ from trainshed.storage.log_segment import Span
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind
 from trainshed.wire.logging_v2 import filter as log_filter
+from trainshed.wire.logging_v2.entries import EntriesQuery
 from trainshed.wire.logging_v2.filter import LogFilter
-from trainshed.wire.logging_v2.request import EntriesQuery
 
 #: The place of an entry: its stamp in ns, and its insertId among those of one stamp.
 Place = tuple[int, str]

@@ -1,11 +1,13 @@
 """Jobs of the model as resources of ``aiplatform/v1``: the caller's document and what was observed.
 
 The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
-``envelope``.
+``envelope``.  What deletes a resource is answered with an operation, which is over by then: the
+clients insist on ``done`` together with a ``response`` (contracts/vertex-sdk.md 4.2).
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from trainshed.model.resource_names import CUSTOM_JOBS, PIPELINES, TUNING_JOBS, resource_name
@@ -95,3 +97,21 @@ def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
         "error": {"code": error.code, "message": error.message} if error else None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+EMPTY: Final = "type.googleapis.com/google.protobuf.Empty"
+DELETE_METADATA: Final = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata"
+
+
+def deletion(name: str, time: datetime) -> dict[str, Any]:
+    """The Operation of a resource that was deleted at a time."""
+    stamp = rfc3339(time)
+    return {
+        "name": name,
+        "metadata": {
+            "@type": DELETE_METADATA,
+            "genericMetadata": {"createTime": stamp, "updateTime": stamp},
+        },
+        "done": True,
+        "response": {"@type": EMPTY},
+    }

@@ -1,11 +1,15 @@
-"""The body of entries:list as a value (contracts/gcloud.md 7.1 and 7.2)."""
+"""``entries:list``: its body as a value, and its lines as LogEntries (contracts/gcloud.md 7)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
+from urllib.parse import quote
 
 from trainshed.model.faults import Violation
+from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.severity import payload_of
+from trainshed.wire.times import timestamp
 
 PAGE_SIZE_MAX: Final = 1000
 _PAGE_SIZE: Final = 50
@@ -94,3 +98,30 @@ def _refuse(field: str, rule: str, why: str, accepted: str) -> NoReturn:
     violation = Violation(field=field, rule=rule, message=why, accepted=accepted)
     subject = f"{field}: {why}" if field else why
     raise Refusal(Code.INVALID_ARGUMENT, f"{subject}. Accepted: {accepted}.", (violation,))
+
+
+_TRIAL_LABEL: Final = "ml.googleapis.com/trial_id"
+
+
+def render(
+    lines: Iterable[tuple[str, LogLine]], *, project: str, job_id: str
+) -> list[dict[str, Any]]:
+    """The LogEntries of a job's lines, each of which comes with its insertId."""
+    return [entry(line, insert_id, project=project, job_id=job_id) for insert_id, line in lines]
+
+
+def entry(line: LogLine, insert_id: str, *, project: str, job_id: str) -> dict[str, Any]:
+    """The LogEntry of a line of a job; a structured line keeps all of its fields."""
+    labels = {"job_id": job_id, "task_name": line.task_name, "project_id": project}
+    found: dict[str, Any] = {
+        "timestamp": timestamp(line.stamp_ns),
+        "receiveTimestamp": timestamp(line.stamp_ns),
+        "insertId": insert_id,
+        "severity": line.severity,
+        "logName": f"projects/{project}/logs/{quote(line.task_name, safe='')}",
+        "resource": {"type": "ml_job", "labels": labels},
+        "jsonPayload": payload_of(line.text) or {"message": line.text},
+    }
+    if line.trial:
+        found["labels"] = {_TRIAL_LABEL: line.trial}
+    return found
