@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog
 from trainshed.store.base import Jobs, StoreFault, Work
 
@@ -106,7 +107,7 @@ class Expiry:
     """
 
     store: Work
-    remove: Callable[[int], None]
+    remove: Callable[[JobUid], None]
     """Removes the folder of a uid, or finds it gone; see ``remove_folder``."""
     days_max: float | None
     """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
@@ -124,8 +125,8 @@ class Expiry:
         if self.days_max is None:
             return 0
         ended_before = self.clock() - timedelta(days=self.days_max)
-        forgotten: set[int] = set()
-        kept: dict[int, OSError] = {}
+        forgotten: set[JobUid] = set()
+        kept: dict[JobUid, OSError] = {}
         while len(kept) < _KEPT_MAX:
             oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(kept))
             uids = [uid for uid in oldest if uid not in kept]
@@ -138,7 +139,7 @@ class Expiry:
             raise error
         return len(forgotten)
 
-    def _is_removed(self, uid: int, kept: dict[int, OSError]) -> bool:
+    def _is_removed(self, uid: JobUid, kept: dict[JobUid, OSError]) -> bool:
         try:
             self.remove(uid)
         except OSError as error:
@@ -147,7 +148,7 @@ class Expiry:
         return True
 
 
-def remove_folder(jobs_dir: Path, uid: int) -> None:
+def remove_folder(jobs_dir: Path, uid: JobUid) -> None:
     """Remove all that lies in a job's folder; it may be gone already.  Raises OSError."""
     with suppress(FileNotFoundError):
         shutil.rmtree(jobs_dir / str(uid))
@@ -169,7 +170,7 @@ class Retention:
     """After the job's end (settings ``log_days_max``)."""
     clock: Callable[[], float]
     """Seconds since 1970, of the store, in which the ends of jobs are told."""
-    _settled: dict[int, float] = field(default_factory=dict, init=False)
+    _settled: dict[JobUid, float] = field(default_factory=dict, init=False)
     """When the log of a job that is over has to be looked at again, by uid."""
 
     def tidy(self) -> None:
@@ -186,7 +187,7 @@ class Retention:
             if self._settled.get(uid, now) <= now:
                 self._tidy(uid, now)
 
-    def _tidy(self, uid: int, now: float) -> None:
+    def _tidy(self, uid: JobUid, now: float) -> None:
         record = self.store.job_by_uid(uid)
         end_time = None if record is None else record.job.status.end_time
         if end_time is None:

@@ -8,7 +8,15 @@ from typing import Final
 
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
-from trainshed.model.resource_names import CUSTOM_JOBS, JOBS, TRIALS, TUNING_JOBS, resource_name
+from trainshed.model.resource_names import (
+    CUSTOM_JOBS,
+    JOBS,
+    TRIALS,
+    TUNING_JOBS,
+    AttemptNumber,
+    JobUid,
+    resource_name,
+)
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobError, JobState
@@ -65,11 +73,11 @@ class NewJob:
 class JobRecord:
     """A job as it is stored.  ``version`` grows with every write of its row."""
 
-    uid: int
+    uid: JobUid
     kind: Kind
     job: Job
     version: int
-    attempt: int
+    attempt: AttemptNumber
     """The number of the newest attempt; 0 before the first."""
     creator: str
     owner: str | None
@@ -89,14 +97,14 @@ class JobRecord:
 class Waiting:
     """A queued job, as far as the scheduler needs it."""
 
-    uid: int
+    uid: JobUid
     project: str
     priority: int
     create_time: datetime
     demand: JobDemand
     running_s_max: float | None
     version: int
-    attempt: int
+    attempt: AttemptNumber
     name: str = ""
     """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
     kind: Kind = Kind.CUSTOM_JOB
@@ -106,9 +114,9 @@ class Waiting:
 class Holding:
     """An attempt that holds places now (PREPARING, RUNNING, RESTARTING or CANCELLING)."""
 
-    uid: int
+    uid: JobUid
     project: str
-    attempt: int
+    attempt: AttemptNumber
     demand: JobDemand
     seats: tuple[Seat, ...]
     since: datetime
@@ -122,10 +130,10 @@ class Holding:
 class Active:
     """A job with an attempt that this server reconciles."""
 
-    uid: int
+    uid: JobUid
     state: JobState
     version: int
-    attempt: int
+    attempt: AttemptNumber
     restarts: Restarts = field(default_factory=Restarts)
 
 

@@ -7,6 +7,7 @@ first trial runs.  A trial is a row of its own beside the job that does its work
 from dataclasses import dataclass
 from datetime import datetime
 
+from trainshed.model.resource_names import JobUid
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Report, TrialRecord
 from trainshed.store.records import NewEvent, NewJob
@@ -85,6 +86,6 @@ class TrialJob:
     """The job of a trial, as far as its log needs it."""
 
     number: int
-    job_uid: int
+    job_uid: JobUid
     end_time: datetime | None = None
     """When the job ended."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from trainshed.model.log_line import SERVICE_TASK, SEVERITIES, LogLine
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 from trainshed.store.base import Jobs, Studies
@@ -23,7 +24,7 @@ _READ_MAX: Final = 1000
 _GRAVE: Final = {"FAILED": "ERROR", "RESTARTING": "WARNING", "ENGINE_RETRIED": "WARNING"}
 
 
-def all_events(store: Jobs, uid: int) -> Iterator[StoredEvent]:
+def all_events(store: Jobs, uid: JobUid) -> Iterator[StoredEvent]:
     """The whole story of a job."""
     seq = 0
     while events := store.events(uid, after=seq, limit=_READ_MAX):
@@ -58,7 +59,7 @@ _SLACK: Final = timedelta(seconds=60)
 class Source(NamedTuple):
     """A job whose lines are asked for, and the trial that it is of, if it is of one."""
 
-    uid: int
+    uid: JobUid
     trial: str = ""
 
     def marked(self, line: LogLine) -> LogLine:

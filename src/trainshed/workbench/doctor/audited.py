@@ -26,7 +26,9 @@ def rows_seen(url: str) -> RowsSeen:
 
 def translated(audit: Audit) -> RowsSeen:
     """The same as the checks name it."""
-    jobs = {record.uid: _job(record, audit.held.get(record.uid)) for record in audit.jobs}
+    jobs: dict[int, JobSeen] = {
+        record.uid: _job(record, audit.held.get(record.uid)) for record in audit.jobs
+    }
     return RowsSeen(
         jobs=jobs,
         attempts=dict(_attempts(audit)),
