@@ -14,7 +14,7 @@ from cli.conftest import ELSEWHERE
 from cli.standin import StandIn
 from cli.terminal_process import Terminal
 from server_process import TRAINSHED
-from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
+from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 from trainshed.cli import tuning_watch
 from trainshed.cli.tuning_watch_view import TuningView, best_table, changes, groups
 from trainshed.workbench.study_view import ranked, view_of

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import pytest
 
-from service.study_documents import (
+from workbench.study_documents import (
     ACCURACY,
     BATCH,
     LR,

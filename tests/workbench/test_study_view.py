@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
+from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal
 from trainshed.model.trials import TrialState
