@@ -10,6 +10,10 @@ from itertools import combinations
 
 import pytest
 
+from trainshed.workbench.study_report.figures import plots
+from trainshed.workbench.study_report.files import csv_text, files_of, write
+from trainshed.workbench.study_report.page import page
+from trainshed.workbench.study_view import view_of
 from workbench.study_documents import (
     ACCURACY,
     BATCH,
@@ -22,10 +26,6 @@ from workbench.study_documents import (
     trial,
     vertex,
 )
-from trainshed.workbench.study_report.figures import plots
-from trainshed.workbench.study_report.files import csv_text, files_of, write
-from trainshed.workbench.study_report.page import page
-from trainshed.workbench.study_view import view_of
 
 NOW = datetime(2026, 11, 20, 21, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal
 from trainshed.model.trials import TrialState
@@ -23,6 +22,7 @@ from trainshed.workbench.study_view import (
     view_of,
     with_native,
 )
+from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 
 
 def test_a_vertex_tuning_job_is_read():

@@ -47,3 +47,8 @@ def nanoseconds(text: str) -> int:
         raise ValueError(f"{text!r} is no RFC 3339 time") from None
     seconds = (time - _EPOCH) // timedelta(seconds=1)
     return seconds * _SECOND_NS + int((fraction or "").ljust(9, "0"))
+
+
+def time_of(stamp: str | None) -> datetime | None:
+    """A time of the API; nanoseconds are cut."""
+    return datetime.fromisoformat(stamp) if stamp else None
