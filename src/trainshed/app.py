@@ -261,13 +261,13 @@ def _soon(native: LazyApp) -> threading.Timer:
 def _native(store: StoreBase, logs: LogService, nodes: Nodes) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
-    from trainshed.service.metrics import Metrics  # noqa: PLC0415
+    from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415
 
     native = Native(
         store=store,
         stories=Stories(store),
         logs=logs,
-        metrics=Metrics(store).text,
+        metrics=ServerMetrics(store).text,
         nodes=nodes,
     )
     return native_app(native, __version__)

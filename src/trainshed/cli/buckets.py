@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from trainshed.cli import flags
 from trainshed.cli.client_flags import add_client_flags
-from trainshed.cli.connecting import Place, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import note, out, out_json, table
@@ -44,7 +44,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _create(args: argparse.Namespace, place: Place) -> None:
+def _create(args: argparse.Namespace, place: ServerPlace) -> None:
     name = args.name.removeprefix(SCHEME).rstrip("/")
     found = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
     if args.format == "json":
@@ -53,7 +53,7 @@ def _create(args: argparse.Namespace, place: Place) -> None:
         out(f"{SCHEME}{found['name']} is there, for project {place.project}")
 
 
-def _list(args: argparse.Namespace, place: Place) -> None:
+def _list(args: argparse.Namespace, place: ServerPlace) -> None:
     rows = list(pages(place.server, _PATH, "items", {"project": place.project}))
     if args.format == "json":
         out_json(rows)

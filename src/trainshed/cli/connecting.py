@@ -80,7 +80,7 @@ _KEPT: Final = ("url", "data_dir", "token_file", "project", "region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ServerPlace:
     """A server, and where on it."""
 
     server: Server
@@ -88,7 +88,7 @@ class Place:
     region: str
 
 
-def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> Place:
+def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ServerPlace:
     """Where a command line and the environment say it is.
 
     Raises UsageFault for an address that is none, Unreachable where no server was started.
@@ -105,7 +105,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         # its token is not shown to whoever may have its port by now
         raise Unreachable(f"the server of {found.folder} has ended; start it with: trainshed serve")
     ca = found.running.ca if found.running else None
-    return Place(
+    return ServerPlace(
         server=Server(url=found.url, token=found.token, ca=ca),
         project=args.project or _first(PROJECT_VARIABLES, environ) or PROJECT,
         region=getattr(args, "region", None) or region_of(environ),

@@ -13,7 +13,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
 from trainshed.workbench.client_settings import (
     TOKEN,
-    Target,
+    ClientTarget,
     certificate_variables,
     properties,
     staging_bucket,
@@ -77,7 +77,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _target(found: Reach, project: str, region: str) -> Target:
+def _target(found: Reach, project: str, region: str) -> ClientTarget:
     if found.url is None:
         raise UsageFault(
             f"no server runs in {found.folder}; start one with: trainshed serve, or name "
@@ -89,7 +89,7 @@ def _target(found: Reach, project: str, region: str) -> Target:
         _miss_token(found)
     if running is not None and not running.is_alive:
         note("the server is not running; these are its last settings")
-    return Target(
+    return ClientTarget(
         url=found.url,
         grpc=running.grpc if running else None,
         bundle=running.ca if running else None,
@@ -112,7 +112,7 @@ def _miss_token(found: Reach) -> None:
     )
 
 
-def _shell_lines(target: Target, found: Reach) -> Iterator[str]:
+def _shell_lines(target: ClientTarget, found: Reach) -> Iterator[str]:
     for name, value in (variables(target) | _own_variables(target, found)).items():
         if value is None:
             yield f"unset {name}"
@@ -120,7 +120,7 @@ def _shell_lines(target: Target, found: Reach) -> Iterator[str]:
             yield f"export {name}={_shell_value(value, target)}"
 
 
-def _own_variables(target: Target, found: Reach) -> dict[str, str | None]:
+def _own_variables(target: ClientTarget, found: Reach) -> dict[str, str | None]:
     """What sends trainshed's own verbs in the same shell to the same server, with its token."""
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(found.folder.absolute()),
@@ -131,7 +131,7 @@ def _own_variables(target: Target, found: Reach) -> dict[str, str | None]:
     return own
 
 
-def _shell_value(value: str, target: Target) -> str:
+def _shell_value(value: str, target: ClientTarget) -> str:
     """Quoted for a shell, which puts the token in when it reads the line."""
     if TOKEN not in value:
         return shlex.quote(value)
@@ -143,7 +143,7 @@ def _shell_value(value: str, target: Target) -> str:
     return f'{quoted[0]}"{token}"{quoted[1]}'
 
 
-def _gcloud_lines(target: Target) -> Iterator[str]:
+def _gcloud_lines(target: ClientTarget) -> Iterator[str]:
     settings = properties(target)
     yield "# in a configuration of its own, your usual one stays as it is:"
     yield "#   gcloud config configurations create trainshed"
@@ -152,7 +152,7 @@ def _gcloud_lines(target: Target) -> Iterator[str]:
     yield f"# gcloud ai-platform asks for the region: --region {target.region}"
 
 
-def _as_json(target: Target, token: str | None) -> dict[str, object]:
+def _as_json(target: ClientTarget, token: str | None) -> dict[str, object]:
     found = variables(target)
     return {
         "url": target.url,
@@ -165,14 +165,14 @@ def _as_json(target: Target, token: str | None) -> dict[str, object]:
     }
 
 
-def python_snippet(target: Target, transport: str) -> str:
+def python_snippet(target: ClientTarget, transport: str) -> str:
     """Raises UsageFault for gRPC where the server offers none, or none is known."""
     if transport == "grpc" and target.grpc is None:
         raise UsageFault("no gRPC address is known; leave --transport grpc out")
     return "\n".join([*_head(target), "", *_imports(target), "", *_init(target, transport)])
 
 
-def _head(target: Target) -> Iterator[str]:
+def _head(target: ClientTarget) -> Iterator[str]:
     """Variables come first: the clients read them when they are imported."""
     yield "import os"
     if target.token_file:
@@ -188,7 +188,7 @@ def _head(target: Target) -> Iterator[str]:
         yield f"os.environ[{name!r}] = {value!r}"
 
 
-def _imports(target: Target) -> Iterator[str]:
+def _imports(target: ClientTarget) -> Iterator[str]:
     if target.anonymous:
         yield "from google.auth.credentials import AnonymousCredentials"
     yield "from google.cloud import aiplatform"
@@ -196,7 +196,7 @@ def _imports(target: Target) -> Iterator[str]:
         yield "from google.oauth2.credentials import Credentials"
 
 
-def _init(target: Target, transport: str) -> Iterator[str]:
+def _init(target: ClientTarget, transport: str) -> Iterator[str]:
     credentials = "AnonymousCredentials()" if target.anonymous else "Credentials(token)"
     endpoint = target.grpc if transport == "grpc" else target.url
     yield "aiplatform.init("

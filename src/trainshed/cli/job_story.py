@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from trainshed.cli import flags
 from trainshed.cli.client_flags import add_client_flags
-from trainshed.cli.connecting import Place, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.resource_texts import date_of, why_it_waits
 from trainshed.cli.terminal import out, out_json, table
@@ -51,7 +51,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _events(place: Place, path: str) -> Iterator[Json]:
+def _events(place: ServerPlace, path: str) -> Iterator[Json]:
     after = 0
     while found := place.server.call("GET", f"{path}/events", query={"after": after})["events"]:
         yield from found

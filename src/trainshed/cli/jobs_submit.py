@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainshed.cli.connecting import Place, place_of, region_of
+from trainshed.cli.connecting import ServerPlace, place_of, region_of
 from trainshed.cli.drafting import send, spec_flags
 from trainshed.cli.flags import Request
 from trainshed.cli.submit_options import given_flags
@@ -42,7 +42,7 @@ def _listed(packages: str | None) -> list[str]:
 
 
 def _uploaded(
-    args: argparse.Namespace, place: Place, packages: list[str], asked: Mapping[str, object]
+    args: argparse.Namespace, place: ServerPlace, packages: list[str], asked: Mapping[str, object]
 ) -> Json | list[str]:
     """The URIs of all packages of the command line, the remote ones first."""
     remote = [package for package in packages if "://" in package]

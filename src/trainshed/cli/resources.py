@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from trainshed.cli import flags
 from trainshed.cli.client_flags import add_client_flags
-from trainshed.cli.connecting import Place, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.list_words import arranged
 from trainshed.cli.resource_texts import date_of, printed, why_it_waits
 from trainshed.cli.terminal import note, out, out_json, table
 from trainshed.client.collections import (
     PAGE_SIZE,
-    Collection,
+    JobCollection,
     collection_of,
     id_of,
     native_path,
@@ -108,7 +108,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _list(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _list(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     rows = list(_listed(args, place, of))
     if args.format == "json":
         out_json(rows)
@@ -122,7 +122,7 @@ def _list(args: argparse.Namespace, place: Place, of: Collection) -> None:
         note(f"project {place.project} has no {of.noun}{where}{which}")
 
 
-def _listed(args: argparse.Namespace, place: Place, of: Collection) -> Iterator[Json]:
+def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> Iterator[Json]:
     """Without an order of its own, a list ends as soon as it has all that was asked for."""
     arrange = arranged(args.filter, args.sort_by)
     parent = of.parent(place.project, place.region)
@@ -130,7 +130,7 @@ def _listed(args: argparse.Namespace, place: Place, of: Collection) -> Iterator[
     return islice(arrange(pages(place.server, parent, of.word, query)), args.limit)
 
 
-def _describe(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     found = place.server.call("GET", of.path(args.name, place.project, place.region))
     if args.format == "json":
         out_json(found)
@@ -154,7 +154,7 @@ def _reduces(job: Json) -> bool:
     return any("reductionserver" in uri for uri in uris)
 
 
-def _cancel(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _cancel(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     path = of.path(args.name, place.project, place.region)
     answer = place.server.call("POST", f"{path}:cancel", {})
     if args.format == "json":
@@ -164,7 +164,7 @@ def _cancel(args: argparse.Namespace, place: Place, of: Collection) -> None:
         out(f"{of.noun} {args.name}: {state}")
 
 
-def _delete(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _delete(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     answer = place.server.call("DELETE", of.path(args.name, place.project, place.region))
     if args.format == "json":
         out_json(answer)

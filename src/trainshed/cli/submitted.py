@@ -4,7 +4,7 @@ import argparse
 import sys
 from dataclasses import dataclass
 
-from trainshed.cli.connecting import Place, continued
+from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.interruptible import interruptible
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.resource_texts import why_it_waits
@@ -25,7 +25,7 @@ class Submitted:
     resource: Json
 
 
-def report_created(args: argparse.Namespace, place: Place, job: Submitted) -> int:
+def report_created(args: argparse.Namespace, place: ServerPlace, job: Submitted) -> int:
     """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
     is_json = args.format == "json"
     if not args.stream_logs:

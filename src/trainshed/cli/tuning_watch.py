@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.cli.connecting import Place, continued
+from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.submitted import EXIT_INTERRUPTED
 from trainshed.cli.terminal import note, out, wants_colour
 from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table, changes
@@ -31,7 +31,7 @@ SHARE_MAX: Final = 0.2
 _ML_TRIALS: Final = "trainingOutput"
 
 
-def follow(args: argparse.Namespace, place: Place, path: str) -> int:
+def follow(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
     """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
     followed = Followed(place.server, path, note)
     trials = native_trials(place.server, args.job, place.project)

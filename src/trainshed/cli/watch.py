@@ -12,7 +12,7 @@ from typing import Final
 
 from trainshed.cli import flags
 from trainshed.cli.client_flags import add_client_flags
-from trainshed.cli.connecting import Place, continued, place_of
+from trainshed.cli.connecting import ServerPlace, continued, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.resources import NOUNS
@@ -83,7 +83,7 @@ def run(request: Request) -> int:
     return exit_code_of(end)
 
 
-def _study_path(args: argparse.Namespace, place: Place) -> str | None:
+def _study_path(args: argparse.Namespace, place: ServerPlace) -> str | None:
     """Where a tuning job is found in its own dialect; None for a job of another kind."""
     if args.group == "ai hp-tuning-jobs":
         return collection_of(args.group).path(args.job, place.project, place.region)

@@ -24,7 +24,7 @@ PAGE_SIZE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collection:
+class JobCollection:
     """One collection: the words of its commands, what one resource is called, its wire name."""
 
     group: str
@@ -55,18 +55,18 @@ class Collection:
         return UsageFault(f"{name} is not the name of a {self.noun}: {form}")
 
 
-COLLECTIONS: Final[Mapping[str, Collection]] = {
+COLLECTIONS: Final[Mapping[str, JobCollection]] = {
     found.group: found
     for found in (
-        Collection(group="ai-platform jobs", noun="job", word=JOBS, located=False),
-        Collection(group="ai custom-jobs", noun="custom job", word=CUSTOM_JOBS),
-        Collection(group="ai hp-tuning-jobs", noun="tuning job", word=TUNING_JOBS),
-        Collection(group="ai pipelines", noun="pipeline", word=PIPELINES),
+        JobCollection(group="ai-platform jobs", noun="job", word=JOBS, located=False),
+        JobCollection(group="ai custom-jobs", noun="custom job", word=CUSTOM_JOBS),
+        JobCollection(group="ai hp-tuning-jobs", noun="tuning job", word=TUNING_JOBS),
+        JobCollection(group="ai pipelines", noun="pipeline", word=PIPELINES),
     )
 }
 
 
-def collection_of(group: str) -> Collection:
+def collection_of(group: str) -> JobCollection:
     """The collection of some command words; gcloud's older name is known, too."""
     return COLLECTIONS[group.replace("ml-engine", "ai-platform", 1)]
 

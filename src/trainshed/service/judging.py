@@ -52,7 +52,7 @@ class Rulebook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Judgement:
     """What was found.  Fields of the violations are the caller's words.
 
     ``question`` is None where the document has no spec to ask about; ``say`` turns a path of the
@@ -87,7 +87,7 @@ class Verdict:
 
 def judge(
     merged: Merged, rulebook: Rulebook, parse: Callable[[Any], Parsed] = detect.parse
-) -> Verdict:
+) -> Judgement:
     """Judge one document.  Raises UsageFault for an unknown edition or one of another product.
 
     ``parse`` reads the document; by default its keys say what it is.
@@ -100,12 +100,12 @@ def judge(
         for v in parsed.violations
     ]
     if parsed.spec is None:
-        return Verdict(violations=tuple(found), say=say)
+        return Judgement(violations=tuple(found), say=say)
     question = ask(parsed.spec, merged, rulebook)
     named = {v.field for v in found}
     broken = (with_gain(v, question) for v in check(question))
     found += (v for v in in_words(broken, say) if v.field not in named)
-    return Verdict(violations=tuple(found), question=question, say=say)
+    return Judgement(violations=tuple(found), question=question, say=say)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Accepted:
     """What its reducers are worth: told apart from the advice, which says nothing of them."""
 
 
-def accept(verdict: Verdict, dialect: Dialect | None = None) -> Accepted:
+def accept(verdict: Judgement, dialect: Dialect | None = None) -> Accepted:
     """The job of a verdict.  Raises Fault for a refusal, UsageFault for the other dialect."""
     if any(v.rule not in ONLY_ADVICE for v in verdict.violations):
         raise Fault(verdict.violations)

@@ -23,7 +23,7 @@ from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.fleet import demand_of
 from trainshed.service.images import Images
-from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, accept, judge
+from trainshed.service.judging import ONLY_ADVICE, Accepted, Judgement, Rulebook, accept, judge
 from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
 from trainshed.store.records import Kind, NewEvent, NewJob
@@ -116,7 +116,7 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _violations(verdict: Verdict, rules: SubmitRules) -> Iterator[Violation]:
+def _violations(verdict: Judgement, rules: SubmitRules) -> Iterator[Violation]:
     """All that is wrong; what follows from a fault that was told already is not told again."""
     found = [v for v in verdict.violations if v.rule not in ONLY_ADVICE]
     yield from found

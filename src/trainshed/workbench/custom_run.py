@@ -13,7 +13,7 @@ from trainshed.model.roles import Dialect
 from trainshed.service.judging import Accepted, Rulebook, accept, judge, unjudged
 from trainshed.service.refusing import Merged
 from trainshed.storage.buckets import SCHEME
-from trainshed.wire.detect import Kind, kind_of
+from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.local_program import LocalProgram, installed_in, is_reducer, program_of
@@ -45,7 +45,7 @@ class CustomRun:
 def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> CustomRun:
     """Merge, judge and accept.  Raises Fault with all violations, UsageFault."""
     document = read_one(config).content if config else {}
-    if document and kind_of(document) is Kind.ML_JOB:
+    if document and kind_of(document) is DocumentKind.ML_JOB:
         raise UsageFault(
             f"{config} is an AI Platform job; run it with: "
             f"trainshed ai-platform local train --config {config}"

@@ -44,15 +44,15 @@ def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: s
     The submit flags mean fields of an ml v1 Job.  Of a Vertex job they can only say the region,
     which stands beside the document there.  Raises UsageFault for any other.
     """
-    from trainshed.wire.detect import Kind, kind_of  # noqa: PLC0415  # reads the whole catalog
+    from trainshed.wire.detect import DocumentKind, kind_of  # noqa: PLC0415  # reads the whole catalog
 
     kind = kind_of(content)
-    if kind is Kind.ML_JOB:
+    if kind is DocumentKind.ML_JOB:
         return merge(content, flags)
     document, written = own_flags(content)
     given = {**written, **flags}
     unfit = next((name for name in given if name != "region"), None)
-    if unfit and isinstance(kind, Kind):
+    if unfit and isinstance(kind, DocumentKind):
         raise UsageFault(
             f"{flag_named(unfit).option} is a flag of AI Platform jobs, and {source} is "
             f"{kind.value}"

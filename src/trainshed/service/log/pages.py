@@ -16,7 +16,7 @@ from trainshed.model.faults import Violation
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.log.sources import (
-    Source,
+    LogSource,
     all_events,
     line_of,
     lines_of,
@@ -114,7 +114,7 @@ class LogService:
             if behind < place and (before is None or place < before):
                 yield place, line
 
-    def _placed(self, source: Source, span: Span) -> Iterator[tuple[Place, LogLine]]:
+    def _placed(self, source: LogSource, span: Span) -> Iterator[tuple[Place, LogLine]]:
         for line in lines_of(self.job_log, source, span):
             yield _place_of(source.uid, line, _LINE), line
 

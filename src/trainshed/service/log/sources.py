@@ -56,7 +56,7 @@ _NS: Final = 1_000_000_000
 _SLACK: Final = timedelta(seconds=60)
 
 
-class Source(NamedTuple):
+class LogSource(NamedTuple):
     """A job whose lines are asked for, and the trial that it is of, if it is of one."""
 
     uid: JobUid
@@ -69,7 +69,7 @@ class Source(NamedTuple):
 
 def sources(
     store: Studies, record: JobRecord, *, from_ns: int = 0, trial: str | None = None
-) -> tuple[Source, ...]:
+) -> tuple[LogSource, ...]:
     """The jobs whose lines are asked for.
 
     Trials that ended before ``from_ns`` are left out: a study may have a thousand.
@@ -77,20 +77,20 @@ def sources(
     spec = record.job.spec
     if not spec.is_study:
         own = spec.trial.trial_id if spec.trial else ""
-        return (Source(record.uid, own),) if trial in (None, own) else ()
+        return (LogSource(record.uid, own),) if trial in (None, own) else ()
     since = datetime.fromtimestamp(from_ns // _NS, UTC) - _SLACK
     jobs = store.trial_jobs(record.uid)
     wanted = (job for job in jobs if _is_wanted(job, since, trial))
-    return tuple(Source(job.job_uid, str(job.number)) for job in wanted)
+    return tuple(LogSource(job.job_uid, str(job.number)) for job in wanted)
 
 
-def story_of(store: Studies, record: JobRecord, trial: str | None) -> Source | None:
+def story_of(store: Studies, record: JobRecord, trial: str | None) -> LogSource | None:
     """Whose events are told: the job's own, or those of a trial's job where one trial is asked for.
 
     None for a trial that is not there.
     """
     if trial is None:
-        return Source(record.uid)
+        return LogSource(record.uid)
     return next(iter(sources(store, record, trial=trial)), None)
 
 
@@ -108,7 +108,7 @@ def check_trial(store: Studies, record: JobRecord, trial: str | None) -> None:
     )
 
 
-def lines_of(job_log: JobLog, source: Source, span: Span) -> Iterator[LogLine]:
+def lines_of(job_log: JobLog, source: LogSource, span: Span) -> Iterator[LogLine]:
     """The lines of a source in a span, one by one.
 
     No file is held open before the second line is asked for: where a thousand sources are merged,

@@ -11,7 +11,7 @@ from typing import Final
 
 from trainshed.model.log_line import LogLine
 from trainshed.service.log.sources import (
-    Source,
+    LogSource,
     all_events,
     line_of,
     lines_of,
@@ -98,14 +98,14 @@ class LogCursor:
         until_ns = found[-1][0] if len(found) == READ_MAX else None
         return [line for _, _, line in found], until_ns
 
-    def _lines(self, source: Source) -> Iterator[tuple[int, int, LogLine]]:
+    def _lines(self, source: LogSource) -> Iterator[tuple[int, int, LogLine]]:
         """New lines of a source, each with its stamp and the source's uid."""
         span = Span(from_ns=max(0, self._behind(source) + 1))
         for line in lines_of(self._job_log, source, span):
             yield line.stamp_ns, source.uid, line
 
-    def _behind(self, source: Source) -> int:
+    def _behind(self, source: LogSource) -> int:
         return self._line_ns.get(source.uid, self._after_ns)
 
-    def _sources(self) -> Sequence[Source]:
+    def _sources(self) -> Sequence[LogSource]:
         return sources(self._store, self._record, from_ns=self._after_ns, trial=self._trial)
