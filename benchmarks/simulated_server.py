@@ -32,9 +32,9 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Dialect
+from trainshed.service.auth.tokens import first_token
 from trainshed.service.images import Images
 from trainshed.service.submission import SubmitRules, admit
-from trainshed.service.tokens import first_token
 from trainshed.store.records import JobRecord, Kind, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 from trainshed.wire.aiplatform_v1 import parse

@@ -25,6 +25,7 @@ from trainshed.config import Settings
 from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.resource_names import ProjectId
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect
 from trainshed.service.images import Images
@@ -120,7 +121,9 @@ def _run(app: Application, trials: int, parallel: int) -> Json:
     jobs = JobService(app.store, rules, app.controller.wake)
     began = time.monotonic()
     document = study(trials, parallel)
-    record = jobs.create(Kind.TUNING_JOB, PROJECT, LOCATION, document, creator="benchmark")
+    record = jobs.create(
+        Kind.TUNING_JOB, ProjectId(PROJECT), LOCATION, document, creator="benchmark"
+    )
     while not record.job.status.state.is_final:
         time.sleep(0.25)
         record = app.store.job_by_uid(record.uid) or record

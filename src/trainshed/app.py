@@ -14,39 +14,39 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
+from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
 from trainshed.api.call import Method
 from trainshed.api.chain import Surroundings
-from trainshed.api.later import Later
 from trainshed.api.logging_v2 import LogEntries
 from trainshed.api.ml_v1 import MlJobs
 from trainshed.api.permissions import Permissions
-from trainshed.api.rest import make_app
+from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.routes import Routes
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
-from trainshed.api.training_pipelines import TrainingPipelines
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
 from trainshed.controller.loop import Controller
 from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
 from trainshed.engines.base import Engine, Reach
-from trainshed.service.access import Access
-from trainshed.service.expiry import Expiry
-from trainshed.service.housekeeping import ClockWatch, Housekeeping
+from trainshed.service.auth.access import Access
+from trainshed.service.housekeeping import (
+    ClockWatch,
+    Expiry,
+    Housekeeping,
+    Retention,
+)
 from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
+from trainshed.service.interpreters import LIBRARY
+from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.launching import Launching
-from trainshed.service.logs import LogService
+from trainshed.service.log.pages import LogService
 from trainshed.service.nodes import Nodes
-from trainshed.service.operations import OperationService
 from trainshed.service.pipelines import PipelineService
-from trainshed.service.retention import Retention
 from trainshed.service.story import Stories
+from trainshed.service.studies import TrialJobs
 from trainshed.service.submission import SubmitRules
-from trainshed.service.trainer_library import LIBRARY
-from trainshed.service.trial_jobs import TrialJobs
 from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
@@ -152,7 +152,7 @@ def build(
     )
     objects = Objects(data_dir=folder)
     nodes = Nodes(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
-    native = Later(partial(_native, store, logs, nodes))
+    native = LazyApp(partial(_native, store, logs, nodes))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
@@ -222,7 +222,7 @@ def _table(
     return google_table(handlers)
 
 
-def _soon(native: Later) -> threading.Timer:
+def _soon(native: LazyApp) -> threading.Timer:
     timer = threading.Timer(NATIVE_S, native.made)
     timer.daemon = True
     return timer
@@ -231,13 +231,13 @@ def _soon(native: Later) -> threading.Timer:
 def _native(store: StoreBase, logs: LogService, nodes: Nodes) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
-    from trainshed.service.metrics import Metrics  # noqa: PLC0415
+    from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415
 
     native = Native(
         store=store,
         stories=Stories(store),
         logs=logs,
-        metrics=Metrics(store).text,
+        metrics=ServerMetrics(store).text,
         nodes=nodes,
     )
     return native_app(native, __version__)

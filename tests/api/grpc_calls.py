@@ -6,7 +6,7 @@ import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from trainshed.api.grpc_server import start_grpc
-from trainshed.service.certificates import ensure_tls
+from trainshed.service.auth.certificates import ensure_tls
 from trainshed.wire.descriptors import message_class, pool
 
 JOBS = "google.cloud.aiplatform.v1.JobService"

@@ -10,7 +10,7 @@ import pytest
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import client
-from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
+from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
 from trainshed.api.chain import Surroundings
 from trainshed.api.logging_v2 import LogEntries
 from trainshed.api.ml_v1 import MlJobs
@@ -18,14 +18,12 @@ from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
 from trainshed.api.routes import Routes
 from trainshed.api.table import Handlers, google_table
-from trainshed.api.training_pipelines import TrainingPipelines
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.resources import Node
-from trainshed.service.access import Access, digest_of
+from trainshed.service.auth.access import Access, digest_of
 from trainshed.service.images import Images
-from trainshed.service.jobs import JobService
-from trainshed.service.logs import LogService
-from trainshed.service.operations import OperationService
+from trainshed.service.jobs import JobService, OperationService
+from trainshed.service.log.pages import LogService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.submission import SubmitRules
 from trainshed.storage.log_files import JobLog

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from trainshed.api.later import Later
+from trainshed.api.rest import LazyApp
 from trainshed.api.threads import Threads
 
 
@@ -51,7 +51,7 @@ def test_an_application_is_made_once_however_many_call_it_first():
     async def app(scope, _receive, _send):
         scope["seen"] = True
 
-    later = Later(lambda: made.append(1) or app)
+    later = LazyApp(lambda: made.append(1) or app)
     scopes = [{} for _ in range(8)]
 
     async def calls():

@@ -12,7 +12,7 @@ import pytest
 
 from cli.standin import StandIn
 from conformance.gcloud import GCLOUD, needs_gcloud, quiet
-from trainshed.service.certificates import ensure_tls
+from trainshed.service.auth.certificates import ensure_tls
 
 SDK_PYTHON = Path(__file__).parent.parent.parent / ".venv-google/bin/python"
 

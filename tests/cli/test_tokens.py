@@ -8,8 +8,8 @@ import pytest
 from cli.standin import StandIn
 from service.keeping import Account, write_key_file
 from trainshed.model.refusals import Refusal
-from trainshed.service import signing_keys, tokens
-from trainshed.service.access import Access
+from trainshed.service.auth import signing_keys, tokens
+from trainshed.service.auth.access import Access
 from trainshed.store.opening import open_store
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import ELSEWHERE
 from cli.standin import StandIn
-from service.study_documents import NAME, many, ml, ml_trial, vertex
+from workbench.study_documents import NAME, many, ml, ml_trial, vertex
 
 ML = ml([ml_trial(1, value=0.5, step=3, lr=0.1)], state="SUCCEEDED")
 PATHS = {

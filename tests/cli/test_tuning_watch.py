@@ -14,11 +14,10 @@ from cli.conftest import ELSEWHERE
 from cli.standin import StandIn
 from cli.terminal_process import Terminal
 from server_process import TRAINSHED
-from service.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 from trainshed.cli import tuning_watch
-from trainshed.cli.tuning_changes import changes
-from trainshed.cli.tuning_watch_view import TuningView, best_table, groups
+from trainshed.cli.tuning_watch_view import TuningView, best_table, changes, groups
 from trainshed.workbench.study_view import ranked, view_of
+from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
 
 NOW = datetime(2026, 11, 20, 20, 12, 41, tzinfo=UTC)
 DONE = {"state": "JOB_STATE_SUCCEEDED", "endTime": "2026-11-20T20:10:10Z"}

@@ -2,7 +2,10 @@
 
 import ctypes
 import os
+import subprocess
+import sys
 
+import pynvml
 import pytest
 
 from trainshed.engines.local.devices import nvml
@@ -13,6 +16,34 @@ from trainshed.engines.local.machine import accelerator_of
 DEVICES = devices(3)
 
 
+@pytest.fixture
+def drive(monkeypatch):
+    """Let a library stand for NVIDIA's; None for a machine without a driver."""
+
+    def put(library):
+        def opened(name):
+            if library is None:
+                raise OSError(name)
+            return library
+
+        monkeypatch.setattr(ctypes, "CDLL", opened)
+        monkeypatch.setattr(pynvml, "nvmlLib", library)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        return library
+
+    return put
+
+
+def point(handle, number):
+    """Fill a handle that was given by reference."""
+    ctypes.c_void_p.from_buffer(handle._obj).value = number
+
+
+def number_of(handle):
+    """The number that a handle was filled with."""
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
 class FakeLibrary:
     """NVML with two GPUs, the second of which has fallen off the bus."""
 
@@ -20,20 +51,21 @@ class FakeLibrary:
         self.init = init
         self.open = 0
 
-    def nvmlInit_v2(self):  # noqa: N802 - NVML's own names, here and below
+    def nvmlInitWithFlags(self, _flags):  # noqa: N802 - NVML's own names, here and below
         self.open += 1
         return self.init
 
     def nvmlShutdown(self):  # noqa: N802
         self.open -= 1
+        return 0
 
     def nvmlDeviceGetCount_v2(self, count):  # noqa: N802
         count._obj.value = 2
         return 0
 
     def nvmlDeviceGetHandleByIndex_v2(self, index, handle):  # noqa: N802
-        handle._obj.value = index + 1
-        return 0 if index == 0 else 15  # NVML_ERROR_GPU_IS_LOST
+        point(handle, index.value + 1)
+        return 0 if index.value == 0 else 15  # NVML_ERROR_GPU_IS_LOST
 
     def nvmlDeviceGetUUID(self, _handle, text, _size):  # noqa: N802
         text.value = b"GPU-1234"
@@ -44,22 +76,27 @@ class FakeLibrary:
         return 0
 
 
-def test_the_devices_that_answer_are_found_and_the_library_is_closed_again(monkeypatch):
-    library = FakeLibrary()
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+def test_the_devices_that_answer_are_found_and_the_library_is_closed_again(drive):
+    library = drive(FakeLibrary())
     assert nvml.devices({}) == (Device(uuid="GPU-1234", name="Tesla T4"),)
     assert library.open == 0
 
 
-def test_without_a_driver_there_are_no_devices(monkeypatch):
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: FakeLibrary(init=9))
+def test_without_a_driver_there_are_no_devices(drive):
+    drive(FakeLibrary(init=9))
+    assert nvml.devices({}) == ()
+    drive(None)
     assert nvml.devices({}) == ()
 
-    def missing(name):
-        raise OSError(name)
 
-    monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert nvml.devices({}) == ()
+def test_without_a_driver_the_binding_is_not_imported():
+    code = (
+        "import sys; from trainshed.engines.local.devices import nvml;"
+        "sys.modules['pynvml'] = None; import ctypes;"
+        "ctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name)); print(nvml.devices({}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "()\n"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +118,8 @@ def test_the_launcher_s_own_cuda_visible_devices_limits_what_it_gives(names, kep
 class Computing(FakeLibrary):
     """A driver that knows one way to list processes, and finds some beside ourselves."""
 
-    def __init__(self, name, kind, pids):
+    def __init__(self, name, pids):
         super().__init__()
-        self.kind = kind
         self.pids = pids
         setattr(self, name, self.listing)
 
@@ -91,43 +127,32 @@ class Computing(FakeLibrary):
         room, count._obj.value = count._obj.value, len(self.pids)
         if room < len(self.pids):
             return 7  # NVML_ERROR_INSUFFICIENT_SIZE
-        filled = ctypes.cast(rooms, ctypes.POINTER(self.kind))
+        filled = ctypes.cast(rooms, ctypes.POINTER(Process))
         for i, pid in enumerate(self.pids):
             filled[i].pid = pid
         return 0
 
 
-class Long(ctypes.Structure):
+class Process(ctypes.Structure):
     """nvmlProcessInfo_v2_t as nvml.h lays it out on 64 bits."""
 
     _fields_ = (("pid", ctypes.c_uint32), ("_", ctypes.c_uint32), ("rest", ctypes.c_uint64 * 2))
 
 
-class Short(ctypes.Structure):
-    """nvmlProcessInfo_v1_t as nvml.h lays it out on 64 bits."""
-
-    _fields_ = (("pid", ctypes.c_uint32), ("_", ctypes.c_uint32), ("rest", ctypes.c_uint64))
-
-
-@pytest.mark.parametrize(
-    ("suffix", "kind"), [("_v3", Long), ("_v2", Long), ("", Short)], ids=["v3", "v2", "v1"]
-)
+@pytest.mark.parametrize("suffix", ["_v3", "_v2"])
 @pytest.mark.parametrize("count", [0, 2, 200])
-def test_the_processes_of_others_on_a_device_are_found_by_old_and_new_drivers(
-    suffix, kind, count, monkeypatch
-):
+def test_the_processes_of_others_on_a_device_are_found_by_old_and_new_drivers(suffix, count, drive):
     others = [os.getpid() + 1 + i for i in range(count)]
     name = f"nvmlDeviceGetComputeRunningProcesses{suffix}"
-    library = Computing(name, kind, [os.getpid(), *others])
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    drive(Computing(name, [os.getpid(), *others]))
     (device,) = nvml.devices({})
     assert device.busy_pids == tuple(others)
 
 
-def test_a_driver_that_does_not_tell_of_processes_leaves_its_devices_usable(monkeypatch):
-    library = Computing("nvmlDeviceGetComputeRunningProcesses_v3", Long, [])
+def test_a_driver_that_does_not_tell_of_processes_leaves_its_devices_usable(drive):
+    library = Computing("nvmlDeviceGetComputeRunningProcesses_v3", [])
     library.nvmlDeviceGetComputeRunningProcesses_v3 = lambda *_: 3  # NVML_ERROR_NOT_SUPPORTED
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+    drive(library)
     assert nvml.devices({})[0].busy_pids == ()
 
 
@@ -142,27 +167,27 @@ class Divided(FakeLibrary):
         self.instances = instances
 
     def nvmlDeviceGetHandleByIndex_v2(self, index, handle):  # noqa: N802
-        handle._obj.value = index + 1
+        point(handle, index.value + 1)
         return 0
 
     def nvmlDeviceGetMigMode(self, handle, now, _pending):  # noqa: N802
-        now._obj.value = int(handle.value == 1)
-        return 0 if handle.value == 1 else 3  # NVML_ERROR_NOT_SUPPORTED
+        now._obj.value = int(number_of(handle) == 1)
+        return 0 if number_of(handle) == 1 else 3  # NVML_ERROR_NOT_SUPPORTED
 
     def nvmlDeviceGetMaxMigDeviceCount(self, _handle, count):  # noqa: N802
         count._obj.value = 7
         return 0
 
     def nvmlDeviceGetMigDeviceHandleByIndex(self, _handle, number, instance):  # noqa: N802
-        instance._obj.value = 3 + number
-        return 0 if number < self.instances else 6  # NVML_ERROR_NOT_FOUND
+        point(instance, 3 + number.value)
+        return 0 if number.value < self.instances else 6  # NVML_ERROR_NOT_FOUND
 
     def nvmlDeviceGetUUID(self, handle, text, _size):  # noqa: N802
-        text.value = self.UUIDS[handle.value - 1].encode()
+        text.value = self.UUIDS[number_of(handle) - 1].encode()
         return 0
 
     def nvmlDeviceGetName(self, handle, text, _size):  # noqa: N802
-        text.value = self.NAMES[handle.value > 2]
+        text.value = self.NAMES[number_of(handle) > 2]
         return 0
 
 
@@ -177,27 +202,26 @@ class Divided(FakeLibrary):
         ("2", []),
     ],
 )
-def test_a_divided_gpu_is_offered_as_its_instances_and_never_whole(names, kept, monkeypatch):
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Divided())
+def test_a_divided_gpu_is_offered_as_its_instances_and_never_whole(names, kept, drive):
+    drive(Divided())
     env = {} if names is None else {"CUDA_VISIBLE_DEVICES": names}
     assert [device.uuid for device in nvml.devices(env)] == kept
 
 
-def test_a_divided_gpu_without_instances_offers_nothing(monkeypatch):
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Divided(instances=0))
+def test_a_divided_gpu_without_instances_offers_nothing(drive):
+    drive(Divided(instances=0))
     assert [device.uuid for device in nvml.devices({})] == ["GPU-b"]
 
 
-def test_an_instance_is_not_given_for_the_whole_gpu(monkeypatch):
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Divided())
+def test_an_instance_is_not_given_for_the_whole_gpu(drive):
+    drive(Divided())
     part, _, whole = nvml.devices({})
     assert accelerator_of(whole) == "NVIDIA_TESLA_A100"
     assert accelerator_of(part) == "NVIDIA_A100_SXM4_40GB_MIG_3G_20GB"
 
 
-def test_a_look_is_repeated_without_opening_the_driver_again(monkeypatch):
-    library = FakeLibrary()
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: library)
+def test_a_look_is_repeated_without_opening_the_driver_again(drive):
+    library = drive(FakeLibrary())
     with nvml.opened() as look:
         assert look() == look() != ()
         assert library.open == 1

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service import tokens
-from trainshed.service.access import ANONYMOUS, REMEMBERED_S, Access, digest_of
+from trainshed.service.auth import tokens
+from trainshed.service.auth.access import ANONYMOUS, REMEMBERED_S, Access, digest_of
 from trainshed.store.opening import open_store
 
 

@@ -8,9 +8,9 @@ import pytest
 from service.keeping import CLOUD, Account
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service import signing_keys
-from trainshed.service.access import Access
-from trainshed.service.signed_tokens import (
+from trainshed.service.auth import signing_keys
+from trainshed.service.auth.access import Access
+from trainshed.service.auth.signed_tokens import (
     MALFORMED,
     NOT_FOR_US,
     NOT_ITSELF,

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from cryptography import x509
 
-from trainshed.service.certificates import CA_LIFE, SERVER_LIFE, ensure_tls
+from trainshed.service.auth.certificates import CA_LIFE, SERVER_LIFE, ensure_tls
 
 NOW = datetime.now(UTC)
 ANY = "0.0.0.0"  # noqa: S104  # nothing is bound to it here

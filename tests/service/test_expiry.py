@@ -7,7 +7,7 @@ import pytest
 
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.status import JobState
-from trainshed.service.expiry import Expiry
+from trainshed.service.housekeeping import Expiry
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
 from trainshed.testing.store_builders import HandClock, add, go

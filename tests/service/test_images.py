@@ -13,7 +13,7 @@ from trainshed.config.settings import ImageMapping, LocalEnvironment
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
 from trainshed.service import images as module
-from trainshed.service.installed import Installed, installed
+from trainshed.service.interpreters import Installed, installed
 
 TORCH_1 = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
 

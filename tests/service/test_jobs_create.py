@@ -28,8 +28,8 @@ from trainshed.wire.aiplatform_v1 import render as vertex
 from trainshed.wire.ml_v1 import render as ml_v1
 
 REQUESTS = sorted((Path(__file__).parents[1] / "wire/requests").glob("*.json"))
-KINDS = {detect.Kind.ML_JOB: Kind.ML_JOB, detect.Kind.CUSTOM_JOB: Kind.CUSTOM_JOB}
-KINDS[detect.Kind.TUNING_JOB] = Kind.TUNING_JOB
+KINDS = {detect.DocumentKind.ML_JOB: Kind.ML_JOB, detect.DocumentKind.CUSTOM_JOB: Kind.CUSTOM_JOB}
+KINDS[detect.DocumentKind.TUNING_JOB] = Kind.TUNING_JOB
 
 #: The recorded calls that are refused, and the field that is named for it.
 REFUSED = {

@@ -10,11 +10,11 @@ from service.submitting import PLACE, PROJECT, custom_job, ml_job, refusal
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code
 from trainshed.model.status import JobState
-from trainshed.service.jobs import ANY_LOCATION
-from trainshed.service.operations import OperationService
-from trainshed.service.paging import TOKEN_S_MAX
+from trainshed.service.jobs import OperationService
+from trainshed.service.paging import ANY_LOCATION, TOKEN_S_MAX
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import Kind
+from trainshed.wire.aiplatform_v1.render import deletion
 from trainshed.wire.ml_v1 import render as ml_v1
 
 ENDED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED]
@@ -163,7 +163,8 @@ def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
     name = (Kind.CUSTOM_JOB, PROJECT, PLACE, record.job.job_id)
     operation = desk.jobs.delete(*name)
     assert operation.done
-    assert json.loads(operation.response) == {"@type": "type.googleapis.com/google.protobuf.Empty"}
+    shown = deletion(operation.name, operation.create_time)
+    assert shown["response"] == {"@type": "type.googleapis.com/google.protobuf.Empty"}
     parent, _, operation_id = operation.name.rpartition("/")
     assert parent == f"projects/{PROJECT}/locations/{PLACE}/operations"
     assert OperationService(desk.store).get(PROJECT, PLACE, operation_id) == operation

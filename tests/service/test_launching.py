@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 from trainshed.engines.local.run import run
+from trainshed.service.trainer_library import LIBRARY
 
 from engines.support import Recorder
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.local.run import run
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.service.launching import Launching
-from trainshed.service.trainer_library import LIBRARY
 from trainshed.storage.buckets import Buckets
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.log_reading import follow, read_page
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.model.job import JobSpec
 from trainshed.model.log_line import LOG_FOLDER, LogLine, decode, encode, segment_name
@@ -15,16 +16,15 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
-from trainshed.service import log_pages
-from trainshed.service.logs import LogService
-from trainshed.service.native_log import NativeLog
-from trainshed.service.retention import Retention
+from trainshed.service.housekeeping import Retention
+from trainshed.service.log import pages as log_pages
+from trainshed.service.log.pages import LogService
 from trainshed.storage import log_segment
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
+from trainshed.wire.logging_v2.entries import EntriesQuery
 from trainshed.wire.logging_v2.filter import LogFilter, render
-from trainshed.wire.logging_v2.request import EntriesQuery
 
 DAY_S = 86_400.0
 FILTER = 'resource.type="ml_job" AND resource.labels.job_id="{}"'
@@ -80,7 +80,7 @@ def run_to_running(store, uid):
 
 
 def ask(logs, job_id="j_run", project="p", **more):
-    return logs.entries(project, EntriesQuery(filter=FILTER.format(job_id), **more))
+    return read_page(logs, project, EntriesQuery(filter=FILTER.format(job_id), **more))
 
 
 def said(page):
@@ -100,7 +100,7 @@ def test_lines_and_events_are_merged_in_the_order_in_which_they_came(store, logs
     names = [e["resource"]["labels"]["task_name"] for e in page.entries[-3:]]
     assert names == ["service", "master-replica-0", "service"]
     assert page.next_page_token == ""
-    assert page.document()["entries"] == page.entries
+    assert page.document["entries"] == page.entries
     assert said(ask(logs, descending=True)) == said(page)[::-1]
     sink.close()
 
@@ -120,8 +120,8 @@ def test_other_projects_jobs_and_unknown_ones_have_no_entries(store, logs, asked
     sink = sink_of(logs, record)
     say(sink, "secret")
     sink.close()
-    assert ask(logs, asked, project="other").document() == {}
-    assert ask(logs, str(vertex.uid), project="other").document() == {}
+    assert ask(logs, asked, project="other").document == {}
+    assert ask(logs, str(vertex.uid), project="other").document == {}
 
 
 def test_two_projects_may_have_a_job_of_one_name(store, logs):
@@ -146,7 +146,7 @@ def test_a_task_is_asked_for_alone(store, logs):
         ("nobody", []),
     ):
         wanted = render(LogFilter(job_id="j_run", task_name=task))
-        assert said(logs.entries("p", EntriesQuery(filter=wanted))) == expected
+        assert said(read_page(logs, "p", EntriesQuery(filter=wanted))) == expected
 
 
 class Told:
@@ -207,7 +207,7 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
     descending = data.draw(st.booleans())
     wanted = render(LogFilter(job_id="j_run", from_ns=first, before_ns=before))
     query = EntriesQuery(filter=wanted, descending=descending, page_size=1000)
-    whole = logs.entries("p", query).entries
+    whole = read_page(logs, "p", query).entries
     assert sorted(said_of(whole)) == sorted(
         each
         for stamps, name in ((line_stamps, "line"), (event_stamps, "event"))
@@ -221,7 +221,7 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
     paged, token = [], ""
     while True:
         size = data.draw(st.integers(1, 7))
-        page = logs.entries("p", replace(query, page_size=size, page_token=token))
+        page = read_page(logs, "p", replace(query, page_size=size, page_token=token))
         assert len(page.entries) <= size
         paged += page.entries
         if not (token := page.next_page_token):
@@ -233,7 +233,7 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
         stamp = int(whole[cut]["insertId"].split("-")[0])
         after_id = whole[cut]["insertId"]
         rest = render(LogFilter(job_id="j_run", from_ns=stamp, after_id=after_id, before_ns=before))
-        assert logs.entries("p", replace(query, filter=rest)).entries == whole[cut + 1 :]
+        assert read_page(logs, "p", replace(query, filter=rest)).entries == whole[cut + 1 :]
 
 
 def said_of(entries):
@@ -251,7 +251,7 @@ def test_a_page_of_very_long_lines_ends_early(store, logs, monkeypatch):
     wanted = render(LogFilter(job_id="j_run", task_name="master-replica-0"))
     query, sizes = EntriesQuery(filter=wanted, page_size=1000), []
     while True:
-        page = logs.entries("p", query)
+        page = read_page(logs, "p", query)
         sizes.append(len(page.entries))
         if not page.next_page_token:
             break
@@ -298,14 +298,14 @@ def test_following_ends_when_the_job_has_ended_and_all_was_read(store, logs):
 
     worker = threading.Thread(target=work)
     worker.start()
-    found = list(logs.follow(record))
+    found = list(follow(logs, record))
     worker.join()
     mine = [line.text for line in found if line.task_name == "master-replica-0"]
     assert mine == [str(n) for n in range(count)]
     story = [event.message for event in store.events(record.uid)]
     assert [line.text for line in found if line.task_name == "service"] == story
     assert found[-1].text == "done"
-    again = logs.follow(record, after_ns=found[-2].stamp_ns)
+    again = follow(logs, record, after_ns=found[-2].stamp_ns)
     assert [line.text for line in again] == ["done"]
 
 
@@ -313,8 +313,8 @@ def test_a_job_that_was_deleted_is_followed_to_its_end(store, logs):
     record = add_job(store)
     move(store, record.uid, JobState.CANCELLED)
     store.delete_job(record.uid)
-    assert ask(logs).document() == {}
-    assert len(list(logs.follow(record))) == len(store.events(record.uid))
+    assert ask(logs).document == {}
+    assert len(list(follow(logs, record))) == len(store.events(record.uid))
 
 
 def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, logs):
@@ -357,17 +357,20 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     decoded = []
     with monkeypatch.context() as counted:
         counted.setattr(log_segment, "decode", lambda data: decoded.append(1) or decode(data))
-        everybody = NativeLog(logs.cursor(record), None)
-        assert [line["message"] for line in everybody.tail(3)] == ["4998", "4999", "news"]
-        master = NativeLog(logs.cursor(record), "master-replica-0")
-        assert [line["message"] for line in master.tail(2)] == ["4996", "4998"]
+        everybody, master = logs.cursor(record), logs.cursor(record)
+        assert texts_of(everybody.last(3, None)) == ["4998", "4999", "news"]
+        assert texts_of(master.last(2, "master-replica-0")) == ["4996", "4998"]
     assert len(decoded) < 20
     say(sink, "later")
     sink.close()
     for log in (everybody, master):
-        assert [line["message"] for line in log.read()[0]] == ["later"]
+        assert texts_of(log.read()) == ["later"]
     store.add_event(record.uid, NewEvent(kind="NOTE", message="more news"))
-    assert [line["message"] for line in everybody.read()[0]] == ["more news"]
+    assert texts_of(everybody.read()) == ["more news"]
+
+
+def texts_of(lines):
+    return [line.text for line in lines]
 
 
 def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):

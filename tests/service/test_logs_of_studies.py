@@ -9,18 +9,19 @@ from typing import NamedTuple
 
 import pytest
 
+from service.log_reading import read_page
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.model.job import JobSpec
 from trainshed.model.log_line import LOG_FOLDER, LogLine
 from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState, JobStatus
 from trainshed.model.study import Metric, StudySpec
-from trainshed.service import log_stream
-from trainshed.service.log_sources import sources
-from trainshed.service.logs import LogService
+from trainshed.service.log import stream as log_stream
+from trainshed.service.log.pages import LogService
+from trainshed.service.log.sources import sources
 from trainshed.storage.log_files import JobLog
 from trainshed.store.records_studies import TrialJob
-from trainshed.wire.logging_v2.request import EntriesQuery
+from trainshed.wire.logging_v2.entries import EntriesQuery
 
 TRIALS, LINES = 60, 3
 STUDY_UID = 7
@@ -100,7 +101,7 @@ def so_many_more_files(more):
 
 def page(logs, size, **more):
     query = 'resource.type="ml_job" AND resource.labels.job_id="census"'
-    found = logs.entries("p", EntriesQuery(filter=query, page_size=size, **more))
+    found = read_page(logs, "p", EntriesQuery(filter=query, page_size=size, **more))
     return [entry["jsonPayload"]["message"] for entry in found.entries]
 
 

@@ -9,10 +9,10 @@ import pytest
 from service.keeping import Account
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service import signing_keys, tokens
-from trainshed.service.access import digest_of
-from trainshed.service.running import ADMIN_FILE
-from trainshed.service.tokens import first_token
+from trainshed.service.auth import signing_keys, tokens
+from trainshed.service.auth.access import digest_of
+from trainshed.service.auth.tokens import first_token
+from trainshed.service.server_files import ADMIN_FILE
 from trainshed.store.opening import open_store
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions
 from trainshed.storage import objects as module
 from trainshed.storage.bucket_folders import BucketNotEmpty
-from trainshed.storage.object_conditions import ConditionFailed
-from trainshed.storage.object_files import NoSuchObject
+from trainshed.storage.object_files import ConditionFailed, NoSuchObject
 from trainshed.storage.object_names import NameRefused
 from trainshed.storage.object_parts import Target, compose, copy, part
 from trainshed.storage.objects import NewObject, Objects

@@ -7,8 +7,7 @@ import google_crc32c
 import pytest
 
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
-from trainshed.storage.object_conditions import ConditionFailed
-from trainshed.storage.object_files import NoSuchObject
+from trainshed.storage.object_files import ConditionFailed, NoSuchObject
 from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_names import NameRefused
 from trainshed.storage.objects import Objects

@@ -4,28 +4,28 @@ import pytest
 
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
-from trainshed.wire.detect import Kind, kind_of, parse
+from trainshed.wire.detect import DocumentKind, kind_of, parse
 
 
 @pytest.mark.parametrize(
     ("document", "kind"),
     [
-        ({"trainingInput": {}}, Kind.ML_JOB),
-        ({"training_input": {}}, Kind.ML_JOB),
-        ({"jobId": "j"}, Kind.ML_JOB),
-        ({"jobSpec": {}, "displayName": "d"}, Kind.CUSTOM_JOB),
-        ({"job_spec": {}}, Kind.CUSTOM_JOB),
-        ({"workerPoolSpecs": []}, Kind.CUSTOM_JOB_SPEC),
-        ({"worker_pool_specs": []}, Kind.CUSTOM_JOB_SPEC),
-        ({"studySpec": {}, "trialJobSpec": {}}, Kind.TUNING_JOB),
-        ({"trialJobSpec": {}}, Kind.TUNING_JOB),
-        ({"trainingTaskInputs": {}}, Kind.TRAINING_PIPELINE),
+        ({"trainingInput": {}}, DocumentKind.ML_JOB),
+        ({"training_input": {}}, DocumentKind.ML_JOB),
+        ({"jobId": "j"}, DocumentKind.ML_JOB),
+        ({"jobSpec": {}, "displayName": "d"}, DocumentKind.CUSTOM_JOB),
+        ({"job_spec": {}}, DocumentKind.CUSTOM_JOB),
+        ({"workerPoolSpecs": []}, DocumentKind.CUSTOM_JOB_SPEC),
+        ({"worker_pool_specs": []}, DocumentKind.CUSTOM_JOB_SPEC),
+        ({"studySpec": {}, "trialJobSpec": {}}, DocumentKind.TUNING_JOB),
+        ({"trialJobSpec": {}}, DocumentKind.TUNING_JOB),
+        ({"trainingTaskInputs": {}}, DocumentKind.TRAINING_PIPELINE),
     ],
 )
 def test_a_document_is_known_by_its_keys(document, kind):
     assert kind_of(document) is kind
     parsed = parse(document)
-    expected = Dialect.ML_V1 if kind is Kind.ML_JOB else Dialect.AIPLATFORM_V1
+    expected = Dialect.ML_V1 if kind is DocumentKind.ML_JOB else Dialect.AIPLATFORM_V1
     assert parsed.spec.dialect is expected
     assert parsed.violations == ()
 

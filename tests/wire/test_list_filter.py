@@ -12,8 +12,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
 from trainshed.wire.aiplatform_v1.listing import jobs_filter, pipelines_filter
 from trainshed.wire.aiplatform_v1.render import STATE
-from trainshed.wire.list_filter import DEPTH_MAX, LENGTH_MAX
-from trainshed.wire.list_filter_words import NOTHING
+from trainshed.wire.list_filter import DEPTH_MAX, LENGTH_MAX, NOTHING
 from trainshed.wire.ml_v1.listing import jobs_filter as ml_filter
 
 #: States that a filter can name; clients take a job that is being restarted for a running one.

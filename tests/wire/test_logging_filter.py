@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
+from trainshed.wire.logging_v2 import entries
 from trainshed.wire.logging_v2 import filter as log_filter
-from trainshed.wire.logging_v2 import request
-from trainshed.wire.logging_v2.entry import entry
+from trainshed.wire.logging_v2.entries import entry
 from trainshed.wire.logging_v2.filter import LogFilter
-from trainshed.wire.logging_v2.stamps import nanoseconds, timestamp
+from trainshed.wire.times import nanoseconds, timestamp
 
 #: What gcloud sent (contracts/gcloud.md 7.1).
 TYPES = '(resource.type="ml_job" OR resource.type="cloudml_job") AND '
@@ -130,12 +130,12 @@ def test_the_body_is_read_as_gcloud_sends_it():
         "pageSize": 1000,
         "resourceNames": ["projects/demo-proj"],
     }
-    project, query = request.parse(document)
+    project, query = entries.parse(document)
     assert (project, query.page_size, query.descending) == ("demo-proj", 1000, False)
     older = {"projectIds": ["demo-proj"], "orderBy": "timestamp desc", "pageSize": "5000"}
-    project, query = request.parse(older)
+    project, query = entries.parse(older)
     assert (project, query.page_size, query.descending) == ("demo-proj", 1000, True)
-    assert request.parse({"resourceNames": ["projects/p"]})[1].page_size == 50
+    assert entries.parse({"resourceNames": ["projects/p"]})[1].page_size == 50
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_the_body_is_read_as_gcloud_sends_it():
 )
 def test_a_wrong_body_is_refused_by_field(more, field):
     with pytest.raises(Refusal) as caught:
-        request.parse({"resourceNames": ["projects/p"], **more})
+        entries.parse({"resourceNames": ["projects/p"], **more})
     assert [v.field for v in caught.value.violations] == [field]
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 3])
 def test_a_body_that_is_no_object_is_refused(document):
     with pytest.raises(Refusal):
-        request.parse(document)
+        entries.parse(document)
 
 
 def test_an_entry_has_all_that_gcloud_prints():

@@ -4,7 +4,7 @@ import pytest
 
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
-from trainshed.wire.rpc_status import status_json
+from trainshed.wire.status import status_json
 
 
 def test_a_refusal_carries_every_violation_in_the_caller_s_own_words():

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.wire.storage_v1.faults import BadStorageRequest
 from trainshed.wire.storage_v1.multipart import HEAD_BYTES_MAX, MultipartReader, boundary_of
+from trainshed.wire.storage_v1.requests import BadStorageRequest
 
 LINE_ENDS = (b"\n", b"\r\n")
 

@@ -8,14 +8,17 @@ from hypothesis import strategies as st
 
 from golden import check_golden
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
-from trainshed.wire.storage_v1.faults import BadStorageRequest, error_json
-from trainshed.wire.storage_v1.ranges import ContentRange, byte_range, content_range
 from trainshed.wire.storage_v1.requests import (
     SOURCE_CONDITION_KEYS,
+    BadStorageRequest,
+    ContentRange,
     attributes_of,
+    byte_range,
     checksums_of,
     compose_sources,
     conditions_of,
+    content_range,
+    error_json,
     header_checksums,
     patched,
 )

@@ -1,18 +1,18 @@
 """``aiplatform/v1`` over the use cases: a resource's document in, the resource out."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from trainshed.api.call import Call, Json
-from trainshed.api.lists import page, page_size_of
-from trainshed.api.read_masks import masked
+from trainshed.api.lists import masked, page, page_size_of
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import PIPELINES, JobId, OperationId, ProjectId
 from trainshed.model.status import Job
-from trainshed.service.jobs import JobService
-from trainshed.service.operations import OperationService
+from trainshed.service.jobs import JobService, OperationService
+from trainshed.service.pipelines import PipelineService, PipelineView
 from trainshed.store.records import Kind, Operation
 from trainshed.wire.aiplatform_v1 import render
+from trainshed.wire.aiplatform_v1.render import deletion
 
 
 class _Words(NamedTuple):
@@ -49,7 +49,7 @@ class VertexJobs:
 
     def get(self, call: Call) -> Json:
         """One job; a tuning job with its trials, which lists leave out (gcloud.md 6.2)."""
-        record = self._jobs.get(self._kind, *parent_of(call), call.params["job"])
+        record = self._jobs.get(self._kind, *parent_of(call), JobId(call.params["job"]))
         if record.job.spec.is_study:
             return render.tuning_job(record.job, self._jobs.trials(record))
         return self._render(record.job)
@@ -70,13 +70,13 @@ class VertexJobs:
 
     def cancel(self, call: Call) -> Json:
         """Ask for the end; a finished job stays as it is."""
-        job = call.params["job"]
+        job = JobId(call.params["job"])
         self._jobs.cancel(self._kind, *parent_of(call), job, by=call.caller.name)
         return {}
 
     def delete(self, call: Call) -> Json:
         """Hide a finished job."""
-        return operation(self._jobs.delete(self._kind, *parent_of(call), call.params["job"]))
+        return operation(self._jobs.delete(self._kind, *parent_of(call), JobId(call.params["job"])))
 
 
 class VertexOperations:
@@ -88,7 +88,8 @@ class VertexOperations:
 
     def get(self, call: Call) -> Json:
         """One operation; to wait for one is the same."""
-        return operation(self._operations.get(*parent_of(call), call.params["operation"]))
+        number = OperationId(call.params["operation"])
+        return operation(self._operations.get(*parent_of(call), number))
 
     def cancel(self, call: Call) -> Json:
         """Nothing, where the operation is known: it is over."""
@@ -102,15 +103,55 @@ class VertexOperations:
 
 
 def operation(found: Operation) -> Json:
-    """An Operation as clients read it: done, with a response (contracts/vertex-sdk.md 4.2)."""
-    return {
-        "name": found.name,
-        "metadata": json.loads(found.metadata),
-        "done": found.done,
-        "response": json.loads(found.response),
-    }
+    """An Operation as clients read it."""
+    return deletion(found.name, found.create_time)
 
 
-def parent_of(call: Call) -> tuple[str, str]:
+def parent_of(call: Call) -> tuple[ProjectId, str]:
     """The project and location of the resource."""
-    return call.params["project"], call.params["location"]
+    return ProjectId(call.params["project"]), call.params["location"]
+
+
+class TrainingPipelines:
+    """The methods of ``trainingPipelines``."""
+
+    def __init__(self, pipelines: PipelineService) -> None:
+        """Ask this service."""
+        self._pipelines = pipelines
+
+    def create(self, call: Call) -> Json:
+        """Submit a pipeline with its job."""
+        view = self._pipelines.create(
+            *parent_of(call), call.document, creator=call.caller.name, retry_key=call.retry_key
+        )
+        return _rendered(view)
+
+    def get(self, call: Call) -> Json:
+        """One pipeline."""
+        return _rendered(self._pipelines.get(*parent_of(call), JobId(call.params["pipeline"])))
+
+    def list(self, call: Call) -> Json:
+        """One page of pipelines, newest first, with the fields of the mask."""
+        views, token = self._pipelines.list(
+            *parent_of(call),
+            filter_text=call.query.get("filter", ""),
+            page_size=page_size_of(call.query),
+            page_token=call.query.get("pageToken", ""),
+        )
+        found = [_rendered(view) for view in views]
+        mask = call.query.get("readMask", "")
+        return page(PIPELINES, masked(found, mask, "TrainingPipeline"), token)
+
+    def cancel(self, call: Call) -> Json:
+        """Ask for the end of its job."""
+        pipeline = JobId(call.params["pipeline"])
+        self._pipelines.cancel(*parent_of(call), pipeline, by=call.caller.name)
+        return {}
+
+    def delete(self, call: Call) -> Json:
+        """Forget a finished pipeline."""
+        return operation(self._pipelines.delete(*parent_of(call), JobId(call.params["pipeline"])))
+
+
+def _rendered(view: PipelineView) -> Json:
+    return render.training_pipeline(view.job, backing_custom_job=view.backing_custom_job)

@@ -8,8 +8,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from trainshed.api.answers import refusal_response
-from trainshed.api.transport_refusals import TransportRefusal
+from trainshed.api.documents import TransportRefusal, refusal_response
 from trainshed.model.refusals import Code
 
 #: Google's clients send about two kilobytes, with a signed token up to eighteen.

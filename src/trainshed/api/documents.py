@@ -1,14 +1,33 @@
-"""The JSON documents of requests and answers; a body that is no document is refused.
+"""Documents on HTTP: JSON read and written, and refusals as google.rpc.Status.
 
-What passes can be stored: its texts are Unicode without U+0000, which no database keeps.
+``Retry-After`` is never sent: outside 429 and 5xx it makes gcloud repeat the request even after a
+200, and there it is not needed (contracts/gcloud.md 8.2).
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
-from trainshed.api.transport_refusals import TransportRefusal
+from starlette.responses import Response
+
 from trainshed.model.refusals import Code, Refusal
+from trainshed.wire.status import status_json
+
+
+class TransportRefusal(Refusal):
+    """A refusal with an HTTP status beside its code's, and headers that belong to it."""
+
+    def __init__(self, code: Code, message: str, http: int, allow: str = "") -> None:
+        """Keep the status; ``allow`` is the header of a 405."""
+        super().__init__(code, message)
+        self.http = http
+        self.allow = allow
+
+
+def http_status(refusal: Refusal) -> int:
+    """The HTTP status of any refusal."""
+    return refusal.http if isinstance(refusal, TransportRefusal) else refusal.code.http
+
 
 #: As in protobuf's own readers (``wire.jsonmap`` counts messages only).
 DEPTH_MAX: Final = 100
@@ -104,3 +123,28 @@ def _no_number(text: str) -> NoReturn:
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
+
+
+_MEDIA_TYPE: Final = "application/json; charset=UTF-8"
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
+
+
+def json_bytes_response(content: bytes, status: int = 200) -> Response:
+    """A document that is written already."""
+    return Response(content, status, headers=_HEADERS, media_type=_MEDIA_TYPE)
+
+
+def json_response(document: Any, status: int = 200) -> Response:
+    """A document as its clients read it."""
+    return json_bytes_response(write_document(document), status)
+
+
+def refusal_response(refusal: Refusal) -> Response:
+    """``{"error": {"code", "message", "status", "details"}}`` with the HTTP status of the code."""
+    document = status_json(refusal)
+    status = http_status(refusal)
+    document["error"]["code"] = status
+    response = json_response(document, status)
+    if isinstance(refusal, TransportRefusal) and refusal.allow:
+        response.headers["Allow"] = refusal.allow
+    return response

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from trainshed.api.answers import json_response, refusal_response
 from trainshed.api.chain import Surroundings, guard, incident
+from trainshed.api.documents import json_response, refusal_response
 from trainshed.api.incoming import passage_of, read_body
 from trainshed.model.refusals import Refusal
 

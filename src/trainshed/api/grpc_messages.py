@@ -19,7 +19,7 @@ from trainshed.api.chain import Passage, Surroundings
 from trainshed.api.documents import refuse_unstorable
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.descriptors import message_class, pool
-from trainshed.wire.rpc_status import status_json
+from trainshed.wire.status import status_json
 
 STATUS: Final = "google.rpc.Status"
 
@@ -127,8 +127,8 @@ def _refuse_unknown(message: Message) -> None:
     if known.ByteSize() == size:
         return
     places = ", ".join(dict.fromkeys(_unknown_places(message, "")))
-    told = f"the request has fields that this release does not know: {places or 'in a map'}"
-    raise Refusal(Code.INVALID_ARGUMENT, told)
+    text = f"the request has fields that this release does not know: {places or 'in a map'}"
+    raise Refusal(Code.INVALID_ARGUMENT, text)
 
 
 def _unknown_places(message: Message, path: str) -> Iterator[str]:

@@ -4,10 +4,11 @@ The document names the project, so the handler asks itself whether the caller ma
 """
 
 from trainshed.api.call import Call, Json
+from trainshed.api.lists import page
 from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole
-from trainshed.service.logs import LogService
-from trainshed.wire.logging_v2 import request
+from trainshed.service.log.pages import LogService
+from trainshed.wire.logging_v2 import entries
 
 
 class LogEntries:
@@ -20,6 +21,8 @@ class LogEntries:
 
     def list(self, call: Call) -> Json:
         """One page of a job's log."""
-        named, query = request.parse(call.document)
+        named, query = entries.parse(call.document)
         project = self._permissions.enter(call.caller, AccessRole.VIEWER, named)
-        return self._logs.entries(project, query).document()
+        found = self._logs.entries(project, query)
+        shown = entries.render(found.lines, project=project, job_id=found.job_id)
+        return page("entries", shown, found.next_page_token)

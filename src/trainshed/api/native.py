@@ -4,7 +4,7 @@ They come behind the chain's guards: ``request.state.caller`` is known.  See ``o
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,22 +16,91 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from trainshed.api import native_models as shown
-from trainshed.api.answers import refusal_response
 from trainshed.api.chain import database_away
-from trainshed.api.native_callers import Readable, administrator
-from trainshed.api.native_nodes import node_routes
+from trainshed.api.documents import refusal_response
 from trainshed.api.permissions import Permissions
-from trainshed.model.access import Caller
+from trainshed.model.access import AccessRole, Caller
+from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service import signing_keys, tokens
-from trainshed.service.log_sources import check_trial
-from trainshed.service.logs import LogService
-from trainshed.service.native_log import NativeLog
+from trainshed.service.auth import signing_keys, tokens
+from trainshed.service.log.pages import LogService
+from trainshed.service.log.sources import check_trial
+from trainshed.service.log.stream import LogCursor
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase, StoreFault
+from trainshed.wire.native_v1 import line_json
+from trainshed.wire.times import seconds
+
+
+def caller_of(request: Request) -> Caller:
+    """The caller whom the chain's guards have let in."""
+    found = request.state.caller
+    if not isinstance(found, Caller):
+        raise TypeError("the native routes come behind the chain's admission")
+    return found
+
+
+Known = Annotated[Caller, Depends(caller_of)]
+
+
+def project_for(role: AccessRole) -> Callable[[str, Caller, Request], str]:
+    """The id of the path's project, in which the caller has this role; the path may number it."""
+
+    def allowed(project: str, caller: Known, request: Request) -> str:
+        return str(request.app.state.permissions.enter(caller, role, project))
+
+    return allowed
+
+
+Readable = Annotated[str, Depends(project_for(AccessRole.VIEWER))]
+
+
+def administrator(caller: Known) -> Caller:
+    """The caller, if everything is his to change.  Raises Refusal."""
+    if not caller.may(AccessRole.ADMIN, None):
+        raise Refusal(Code.PERMISSION_DENIED, "only an administrator of all projects may do this")
+    return caller
+
 
 Json = dict[str, Any]
+
+
+def node_routes(nodes: Nodes) -> APIRouter:
+    """``/nodes`` and below."""
+    router = APIRouter(tags=["fleet"])
+    ordered: Json = {
+        "response_model": shown.NodeOrdered,
+        "response_model_exclude_none": True,
+        "dependencies": [Depends(administrator)],
+    }
+
+    @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
+    def list_nodes(_: Known) -> Json:
+        """Show the fleet as it was last seen."""
+        return nodes.listing()
+
+    @router.post("/nodes/{node}:drain", **ordered)
+    def drain(node: str, order: shown.NodeOrder | None = None) -> Json:
+        """Let a node take no new replicas; those on it run on, unless a notice is given."""
+        return nodes.drain(node, _notice(order))
+
+    @router.post("/nodes/{node}:maintain", **ordered)
+    def maintain(node: str, order: shown.NodeOrder | None = None) -> Json:
+        """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
+        return nodes.maintain(node, _notice(order))
+
+    @router.post("/nodes/{node}:resume", **ordered)
+    def resume(node: str) -> Json:
+        """Let a node take replicas again."""
+        return nodes.resume(node)
+
+    return router
+
+
+def _notice(order: shown.NodeOrder | None) -> float | None:
+    return seconds(order.notice) if order else None
+
 
 #: How long a follower of a quiet job rests between two looks.
 FOLLOW_S = 0.2
@@ -133,32 +202,36 @@ def _jobs(native: Native) -> APIRouter:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
-        log = NativeLog(native.logs.cursor(record, trial=trial), task)
-        body = _stream(log, follow=follow, tail=tail)
+        cursor = native.logs.cursor(record, trial=trial)
+        body = _stream(cursor, task, follow=follow, tail=tail)
         return StreamingResponse(body, media_type="application/x-ndjson")
 
     return router
 
 
-async def _stream(log: NativeLog, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-    """The lines that are there, then those that come.  Between two looks no thread is held."""
+async def _stream(
+    cursor: LogCursor, task: str | None, *, follow: bool, tail: int | None
+) -> AsyncIterator[bytes]:
+    """The lines that are there, then those that come.  Between two looks no thread is held.
+
+    ``task``: only the lines of one replica, or of ``service``.
+    """
     if tail is not None:
-        yield _written(await anyio.to_thread.run_sync(log.tail, tail))
+        yield _written(await anyio.to_thread.run_sync(cursor.last, tail, task))
     while True:
-        lines, more = await anyio.to_thread.run_sync(log.read)
+        lines = await anyio.to_thread.run_sync(cursor.read)
+        if wanted := [line for line in lines if task in (None, line.task_name)]:
+            yield _written(wanted)
         if lines:
-            yield _written(lines)
-        if more:
             continue
-        if log.is_over or not follow:
+        if cursor.is_over or not follow:
             return
         await anyio.sleep(FOLLOW_S)
 
 
-def _written(lines: list[Json]) -> bytes:
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode(
-        "utf-8", "backslashreplace"
-    )
+def _written(lines: Iterable[LogLine]) -> bytes:
+    texts = (json.dumps(line_json(line), ensure_ascii=False) for line in lines)
+    return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
 
 
 def _figures(native: Native) -> APIRouter:
@@ -218,11 +291,11 @@ def _refused(_: Request, error: Exception) -> Any:
 def _malformed(_: Request, error: Exception) -> Any:
     if not isinstance(error, RequestValidationError):
         raise error
-    told = "; ".join(
+    text = "; ".join(
         f"{'.'.join(str(part) for part in found['loc'][1:]) or 'body'}: {found['msg']}"
         for found in error.errors()
     )
-    return refusal_response(Refusal(Code.INVALID_ARGUMENT, told))
+    return refusal_response(Refusal(Code.INVALID_ARGUMENT, text))
 
 
 def _not_routed(_: Request, error: Exception) -> Any:

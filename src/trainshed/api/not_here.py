@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from trainshed.api.call import Call, Json
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import resource_name
 from trainshed.service.refusing import not_found
 
 
@@ -43,5 +44,5 @@ def no_operations(call: Call) -> Json:
 
 
 def _unknown(call: Call, collection: str, name: str) -> Refusal:
-    parent = f"projects/{call.params['project']}/locations/{call.params['location']}"
-    return not_found(f"{parent}/{collection}/{name}")
+    params = call.params
+    return not_found(resource_name(collection, params["project"], params["location"], name))

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from trainshed.api.answers import refusal_response
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import ADMISSION, Surroundings, incident, perform
+from trainshed.api.documents import refusal_response
 from trainshed.api.incoming import passage_of
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Refusal

@@ -1,6 +1,11 @@
-"""The HTTP edge: which path goes where.  What a call may do is decided in ``chain``."""
+"""The HTTP application: Google's routes, storage, the native API, health and grants.
+
+Google's routes are not Starlette's, for speed: a call is one look-up in the table, one hop to a
+thread (handlers are synchronous), one answer.
+"""
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
@@ -16,15 +21,76 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from trainshed.api.answers import refusal_response
-from trainshed.api.bodies import Incoming, answer_early, read_whole, received_again
 from trainshed.api.call import RawMethod
-from trainshed.api.chain import Surroundings
-from trainshed.api.google_routes import GoogleRoutes
+from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, perform
+from trainshed.api.documents import TransportRefusal, json_bytes_response, refusal_response
 from trainshed.api.grants import grant_route
+from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
 from trainshed.api.raw_routes import admit, raw_routes, token_mount
-from trainshed.api.transport_refusals import TransportRefusal
+from trainshed.api.threads import THREADS
 from trainshed.model.refusals import Code, Refusal
+
+
+class LazyApp:
+    """Stands for an application whose making takes long: a server need not wait for it."""
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        """``make`` is called once, on a thread."""
+        self._make = make
+        self._making = threading.Lock()
+        self._made: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; the first one may have to wait."""
+        app = await anyio.to_thread.run_sync(self.made) if self._made is None else self._made
+        await app(scope, receive, send)
+
+    def made(self) -> ASGIApp:
+        """The application, made now unless it is there."""
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
+class GoogleRoutes:
+    """Answers whatever path it is given; unknown ones with a refusal."""
+
+    def __init__(self, around: Surroundings) -> None:
+        """``around`` has the table."""
+        self._around = around
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        passage, incoming = passage_of(scope), Incoming(receive)
+        try:
+            await self._read(passage, scope, incoming)
+        except Refusal as refusal:
+            await answer_early(refusal_response(refusal), scope, incoming, send)
+        else:
+            response = await THREADS.run(answer, self._around, passage)
+            await response(scope, receive, send)
+
+    async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
+        """Take the body.  Whoever sends more than one packet of it is recognised first."""
+        first = await incoming()
+        passage.body = first.get("body", b"")
+        if first["type"] == "http.disconnect":
+            raise Refusal(Code.CANCELLED, "the client went away")
+        if incoming.more:
+            await anyio.to_thread.run_sync(perform, ADMISSION, self._around, passage)
+            most = self._around.body_bytes_max
+            passage.body = await read_whole(scope, incoming, most, begun=passage.body)
+
+
+def answer(around: Surroundings, passage: Passage) -> Response:
+    """The chain, and its end rendered."""
+    try:
+        perform(CHAIN, around, passage)
+    except Refusal as refusal:
+        return refusal_response(refusal)
+    return json_bytes_response(passage.reply)
+
 
 _log = logging.getLogger(__name__)
 

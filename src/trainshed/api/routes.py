@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from trainshed.api.call import Method
-from trainshed.api.transport_refusals import TransportRefusal
+from trainshed.api.documents import TransportRefusal
 from trainshed.model.refusals import Code, Refusal
 
 

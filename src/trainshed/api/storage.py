@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from trainshed.api.call import RawMethod
+from trainshed.api.storage_access import BucketAccess
 from trainshed.api.storage_buckets import (
     change_bucket,
     create_bucket,
@@ -20,7 +21,6 @@ from trainshed.api.storage_objects import (
     patch_object,
     update_object,
 )
-from trainshed.api.storage_shelf import Shelf
 from trainshed.api.storage_uploads import cancel_upload, continue_upload, upload
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
@@ -60,5 +60,5 @@ def storage_routes(objects: Objects, uploads: Uploads, store: Rest) -> Sequence[
     A request whose path began with a prefix in place of a token has it in ``root_path``: the links
     in answers keep it.
     """
-    shelf = Shelf(objects=objects, uploads=uploads, store=store)
-    return tuple(method(verb, path, shelf, handle) for verb, path, handle in TABLE)
+    access = BucketAccess(objects=objects, uploads=uploads, store=store)
+    return tuple(method(verb, path, access, handle) for verb, path, handle in TABLE)

@@ -17,17 +17,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from trainshed.api.call import RawMethod
-from trainshed.api.storage_shelf import Forbidden, NoSuchBucket, Shelf, Taken
+from trainshed.api.storage_access import BucketAccess, Forbidden, NoSuchBucket, Taken
 from trainshed.model.access import Caller
 from trainshed.storage.bucket_folders import BucketNotEmpty
 from trainshed.storage.folders import reason
-from trainshed.storage.object_conditions import ConditionFailed
-from trainshed.storage.object_files import NoSuchObject
+from trainshed.storage.object_files import ConditionFailed, NoSuchObject
 from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_lists import BadPageToken
 from trainshed.storage.object_names import NameRefused
 from trainshed.storage.uploads import NoSuchUpload, Overtaken
-from trainshed.wire.storage_v1.faults import BadStorageRequest, error_json
+from trainshed.wire.storage_v1.requests import BadStorageRequest, error_json
 
 DOCUMENT_BYTES_MAX = 1 << 20
 #: So much of a body is read to its end before it is refused; the rest is not worth anyone's time.
@@ -61,12 +60,12 @@ DISK_STATUS = {
 
 
 @dataclass(slots=True, kw_only=True)
-class Ask:
+class StorageCall:
     """A call of a recognised caller."""
 
     request: Request
     caller: Caller
-    shelf: Shelf
+    access: BucketAccess
     body_ended: bool = False
 
     @property
@@ -138,17 +137,17 @@ class Ask:
                 return
 
 
-Handler = Callable[[Ask], Awaitable[Response]]
-BlockingHandler = Callable[[Ask, dict[str, Any]], Response]
+Handler = Callable[[StorageCall], Awaitable[Response]]
+BlockingHandler = Callable[[StorageCall, dict[str, Any]], Response]
 
 
-def method(verb: str, path: str, shelf: Shelf, handle: Handler) -> RawMethod:
+def method(verb: str, path: str, access: BucketAccess, handle: Handler) -> RawMethod:
     """A row of the route table, whose refusals are told in the storage API's own form."""
 
     async def answered(request: Request, caller: Caller) -> Response:
-        ask = Ask(request=request, caller=caller, shelf=shelf)
+        call = StorageCall(request=request, caller=caller, access=access)
         try:
-            return await _answer(ask, handle)
+            return await _answer(call, handle)
         except ClientDisconnect:
             return refusal(499, "The client has gone")
 
@@ -158,20 +157,20 @@ def method(verb: str, path: str, shelf: Shelf, handle: Handler) -> RawMethod:
 def blocking(handle: BlockingHandler) -> Handler:
     """A handler that gets the body's document and runs in a thread."""
 
-    async def run(ask: Ask) -> Response:
-        return await run_in_threadpool(handle, ask, await ask.document())
+    async def run(call: StorageCall) -> Response:
+        return await run_in_threadpool(handle, call, await call.document())
 
     return run
 
 
-async def _answer(ask: Ask, handle: Handler) -> Response:
+async def _answer(call: StorageCall, handle: Handler) -> Response:
     try:
-        return await handle(ask)
+        return await handle(call)
     except tuple(STATUS) as error:
         answer = refusal(STATUS[type(error)], str(error))
     except OSError as error:
         answer = refusal(DISK_STATUS.get(error.errno or 0, 503), f"The disk: {reason(error)}")
-    await ask.drain()
+    await call.drain()
     return answer
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.api.aiplatform_v1 import VertexJobs, VertexOperations
+from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
 from trainshed.api.call import Call, Json, Method
 from trainshed.api.logging_v2 import LogEntries
 from trainshed.api.ml_v1 import MlJobs
@@ -20,7 +20,6 @@ from trainshed.api.not_here import (
     no_policies,
     no_tensorboards,
 )
-from trainshed.api.training_pipelines import TrainingPipelines
 from trainshed.model.access import AccessRole
 
 PACKAGE: Final = "google.cloud.aiplatform.v1"

@@ -37,9 +37,9 @@ class Threads:
             try:
                 found = function(*args)
             except BaseException as error:  # noqa: BLE001  # it is the caller's
-                _tell(loop, _fail, done, error)
+                _notify(loop, _fail, done, error)
             else:
-                _tell(loop, _succeed, done, found)
+                _notify(loop, _succeed, done, found)
 
         self._begin()
         try:
@@ -75,7 +75,7 @@ def _fail(done: asyncio.Future[Any], error: BaseException) -> None:
         done.set_exception(error)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, how: Callable[..., None], *what: Any) -> None:
+def _notify(loop: asyncio.AbstractEventLoop, how: Callable[..., None], *what: Any) -> None:
     try:
         loop.call_soon_threadsafe(how, *what)
     except RuntimeError:  # the server has ended meanwhile

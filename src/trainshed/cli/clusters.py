@@ -1,12 +1,16 @@
-"""The expanded cluster, as a table and as JSON; shared by ``validate`` and the local runs."""
+"""What a job of the command line is judged by, and the cluster that it would have."""
 
+import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from trainshed.admission import ClusterRow
+from trainshed.admission import ClusterRow, Scope
 from trainshed.cli.terminal import table
 from trainshed.model.faults import Violation
+from trainshed.service.judging import Rulebook
 
 HEADERS = ("ROLE", "COUNT", "MACHINE TYPE", "VCPUS", "MEMORY GB", "ACCELERATORS")
 
@@ -45,3 +49,14 @@ def violations_json(found: Iterable[Violation]) -> list[dict[str, str]]:
         }
         for violation in found
     ]
+
+
+def rulebook_of(args: argparse.Namespace) -> Rulebook:
+    """The rulebook; the day to judge by is the flag's, or the clock's."""
+    return Rulebook(
+        today=args.date or datetime.now(tz=UTC).date(),
+        edition=args.edition,
+        zone_snapshot=args.zone_snapshot,
+        overlays=tuple(map(Path, args.overlay)),
+        scope=Scope(args.scope) if args.scope else None,
+    )

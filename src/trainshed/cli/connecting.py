@@ -1,17 +1,73 @@
-"""The server of a command, and the project and region that it speaks of."""
+"""Which server a command talks to, with which token, and of which project and region."""
 
 import argparse
 import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from trainshed.cli.reaching import reach
+from trainshed.api.guards import is_loopback
 from trainshed.client.faults import Unreachable
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
+from trainshed.service.server_files import ADMIN_FILE, RunningServer, read_running, read_token
+from trainshed.storage.buckets import data_dir
+
+TOKEN_VARIABLE = "TRAINSHED_TOKEN"  # noqa: S105  # a name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a command line and the environment say about the server.
+
+    ``token_file`` or ``token_variable`` says where the token was found; both None: there is none.
+    """
+
+    folder: Path
+    url: str | None
+    """None: no server was ever started in the folder, and none was named."""
+    running: RunningServer | None
+    """The server of the folder, if the address is its own."""
+    token: str | None
+    token_file: Path | None
+    token_variable: str | None
+
+
+def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> Reach:
+    """Find the server and the token.  Raises UsageFault for a token file that is none."""
+    folder = data_dir(args.data_dir, environ)
+    noted = read_running(folder)
+    own = noted.url if noted else None
+    url = args.url.rstrip("/") if args.url else own
+    running = noted if url == own else None
+    file, variable = _where(args.token_file, environ, folder, url, is_own=running is not None)
+    token = read_token(file) if file else environ.get(variable or "")
+    if args.token_file and not token:
+        raise UsageFault(f"--token-file {args.token_file}: there is no token in it")
+    return Reach(
+        folder=folder,
+        url=url,
+        running=running,
+        token=token,
+        token_file=file if token else None,
+        token_variable=variable,
+    )
+
+
+def _where(
+    asked: Path | None, environ: Mapping[str, str], folder: Path, url: str | None, *, is_own: bool
+) -> tuple[Path | None, str | None]:
+    """The administrator's token of this machine is not shown to servers elsewhere."""
+    if asked:
+        return asked.absolute(), None
+    if environ.get(TOKEN_VARIABLE):
+        return None, TOKEN_VARIABLE
+    is_here = is_own or url is None or is_loopback(urlsplit(url).hostname or "")
+    return (folder / ADMIN_FILE, None) if is_here else (None, None)
+
 
 URL_VARIABLE: Final = "TRAINSHED_URL"
 PROJECT_VARIABLES: Final = ("CLOUDSDK_CORE_PROJECT", "TRAINSHED_PROJECT")
@@ -24,7 +80,7 @@ _KEPT: Final = ("url", "data_dir", "token_file", "project", "region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ServerPlace:
     """A server, and where on it."""
 
     server: Server
@@ -32,7 +88,7 @@ class Place:
     region: str
 
 
-def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> Place:
+def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ServerPlace:
     """Where a command line and the environment say it is.
 
     Raises UsageFault for an address that is none, Unreachable where no server was started.
@@ -49,7 +105,7 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         # its token is not shown to whoever may have its port by now
         raise Unreachable(f"the server of {found.folder} has ended; start it with: trainshed serve")
     ca = found.running.ca if found.running else None
-    return Place(
+    return ServerPlace(
         server=Server(url=found.url, token=found.token, ca=ca),
         project=args.project or _first(PROJECT_VARIABLES, environ) or PROJECT,
         region=getattr(args, "region", None) or region_of(environ),

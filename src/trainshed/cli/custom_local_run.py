@@ -4,16 +4,15 @@ import argparse
 import os
 from datetime import UTC, datetime
 
-from trainshed.cli.clusters import cluster_table
+from trainshed.cli.clusters import cluster_table, rulebook_of
 from trainshed.cli.custom_local_run_options import WORDS
 from trainshed.cli.flags import Request, idle_flags
 from trainshed.cli.hosts import host_of
-from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.run_job import run_job
 from trainshed.engines.local.devices.nvml import devices
 from trainshed.model.faults import UsageFault
+from trainshed.planning.prediction import advice_here
 from trainshed.service.local_run import LocalJob
-from trainshed.service.reduction_plan import advice_here
 from trainshed.workbench.custom_run import CustomFlags, CustomRun, custom_run
 
 

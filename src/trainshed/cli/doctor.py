@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from trainshed.cli.failures import harmless
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import DIM, out, out_json, painted, wants_colour
+from trainshed.cli.terminal import DIM, harmless, out, out_json, painted, wants_colour
 from trainshed.config import load_settings
 from trainshed.config.engine import engine_of
 from trainshed.engines.container_runtime import NO_RUNTIME
@@ -66,9 +65,9 @@ def _sum(report: Report) -> str:
     unseen = sum(result.word == "unseen" for result in report.results)
     if not failed and not unseen:
         return f"all {len(report.results)} promises hold"
-    told = [f"{failed} of {len(report.results)} promises failed"] if failed else []
-    told += [f"{unseen} could not be looked at"] if unseen else []
-    return ", ".join(told)
+    parts = [f"{failed} of {len(report.results)} promises failed"] if failed else []
+    parts += [f"{unseen} could not be looked at"] if unseen else []
+    return ", ".join(parts)
 
 
 def _document(report: Report) -> dict[str, Any]:

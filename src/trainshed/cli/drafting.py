@@ -7,8 +7,8 @@ from typing import Any
 from trainshed.client.faults import Json, ServerRefusal
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
-from trainshed.service.merging import Merged
-from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Said
+from trainshed.service.refusing import Merged
+from trainshed.workbench.job_drafts import SPEC_SWITCHES, SPEC_WORDS, Draft
 
 _KMS_PARTS = {
     "kms_location": "locations",
@@ -17,11 +17,11 @@ _KMS_PARTS = {
 }
 
 
-def said_of(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, str, str]]) -> Said:
+def draft_of(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, str, str]]) -> Draft:
     """What the flags of a Vertex create say; ``rows`` are those of one value."""
     words = {name: getattr(args, f"word:{name}") for name, _, _ in rows}
-    spec, kms_key = spec_said(args, project)
-    return Said(
+    spec, kms_key = spec_flags(args, project)
+    return Draft(
         config=args.config,
         words={name: value for name, value in words.items() if value is not None},
         spec=spec,
@@ -29,7 +29,7 @@ def said_of(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, st
     )
 
 
-def spec_said(args: argparse.Namespace, project: str) -> tuple[dict[str, Any], str | None]:
+def spec_flags(args: argparse.Namespace, project: str) -> tuple[dict[str, Any], str | None]:
     """The fields of the spec that flags give, and the name of the key."""
     given = vars(args)
     words = {

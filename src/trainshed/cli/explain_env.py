@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
+from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.explain_env_options import ROLES
 from trainshed.cli.flags import Request
 from trainshed.cli.hosts import host_of
-from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
 from trainshed.launch.explain import replica_env
@@ -31,8 +31,8 @@ def run(request: Request) -> int:
     try:
         env = replica_env(plan, _role(args.role, plan), args.index)
     except Fault as fault:
-        told = fault.violations[0]
-        raise UsageFault(f"{told.message} There is: {told.accepted}") from fault
+        violation = fault.violations[0]
+        raise UsageFault(f"{violation.message} There is: {violation.accepted}") from fault
     if args.format == "json":
         out_json(dict(env))
     else:

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 
+from trainshed.cli.terminal import harmless
 from trainshed.cli.verbs import VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
@@ -42,26 +43,26 @@ DEBUG = "TRAINSHED_DEBUG"
 def report(error: Exception) -> int:
     """Print an error on stderr and give its exit code."""
     if isinstance(error, Fault):
-        tell("the job is refused; nothing was started")
-        tell_violations(error.violations)
+        print_error("the job is refused; nothing was started")
+        print_violations(error.violations)
         return EXIT_USAGE
     if isinstance(error, UsageFault):
-        tell(str(error))
+        print_error(str(error))
         return EXIT_USAGE
     if isinstance(error, ServerRefusal):
-        tell_refusal(error)
+        print_refusal(error)
         return EXIT_FAILED
     if isinstance(error, EngineFault | Unreachable):
-        tell(str(error))
+        print_error(str(error))
         return EXIT_FAILED
     if isinstance(error, ImportError) and (extra := _extra_of(error)):
-        tell(f"{error.name} is not installed; pip install 'trainshed[{extra}]'")
+        print_error(f"{error.name} is not installed; pip install 'trainshed[{extra}]'")
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        tell(f"{place}{error.strerror}{_how_to_trace()}")
+        print_error(f"{place}{error.strerror}{_how_to_trace()}")
     else:
-        tell(f"unexpected {type(error).__name__}: {_one_line(error)}{_how_to_trace()}")
+        print_error(f"unexpected {type(error).__name__}: {_one_line(error)}{_how_to_trace()}")
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     return EXIT_FAILED
@@ -75,7 +76,7 @@ def _extra_of(error: ImportError) -> str | None:
     return "postgres" if package == "psycopg" else "server" if package in SERVER_PACKAGES else None
 
 
-def tell_refusal(refusal: ServerRefusal) -> None:
+def print_refusal(refusal: ServerRefusal) -> None:
     """Write a server's refusal on stderr, each field at fault on a line of its own.
 
     A message that is nothing but the list of them is not said twice.
@@ -84,17 +85,17 @@ def tell_refusal(refusal: ServerRefusal) -> None:
     message = refusal.message
     if found and all(description.partition(";")[0] in message for _, description in found):
         message = "the request is refused; nothing was started"
-    tell(f"{refusal.status}: {message}")
+    print_error(f"{refusal.status}: {message}")
     for field, description in found:
         print(f"  {harmless(field)}: {harmless(description)}", file=sys.stderr)  # noqa: T201  # the command line prints
 
 
-def tell(message: str) -> None:
+def print_error(message: str) -> None:
     """Write one error message on stderr."""
     print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201  # the command line prints
 
 
-def tell_violations(found: Iterable[Violation]) -> None:
+def print_violations(found: Iterable[Violation]) -> None:
     """Write each violation on stderr: the field, what is wrong, what is accepted."""
     for violation in found:
         print(f"  {in_a_line(violation)}", file=sys.stderr)  # noqa: T201  # the command line prints
@@ -106,11 +107,6 @@ def in_a_line(violation: Violation) -> str:
     return harmless(f"{violation.field}: {violation.message}{accepted}")
 
 
-def harmless(text: str) -> str:
-    """A text of somebody else's without the control characters that a terminal would obey."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
-
-
 def unknown_verb(words: list[str]) -> int:
     """Say that there is no such verb, with the nearest one."""
     text = " ".join(words)
@@ -118,7 +114,7 @@ def unknown_verb(words: list[str]) -> int:
     near = [name for name in known if name.endswith(f" {text}")]  # "jobs list", of two groups
     near = near or difflib.get_close_matches(text, known, n=1, cutoff=0.4)
     hint = f"; did you mean: trainshed {near[0]}?" if near else ""
-    tell(
+    print_error(
         f"there is no command {text!r}{hint} See trainshed --help"
         if hint
         else f"there is no command {text!r}; see trainshed --help"

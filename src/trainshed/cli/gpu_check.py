@@ -8,7 +8,7 @@ from trainshed.cli.hosts import host_of
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model.launch_plan import ReplicaPlan
-from trainshed.workbench.gpu_check import Check, Comparison, compare
+from trainshed.workbench.gpu_check import Comparison, GpuCheck, compare
 
 
 def run(request: Request) -> int:
@@ -19,7 +19,7 @@ def run(request: Request) -> int:
     def sink_of(replicas: Sequence[ReplicaPlan]) -> TerminalSink:
         return TerminalSink(replicas, colour=args.color, to_stderr=as_json)
 
-    check = Check(
+    check = GpuCheck(
         module=args.module_name,
         package_path=args.package_path,
         folder=Path.cwd(),

@@ -5,16 +5,16 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainshed.cli.connecting import Place, place_of, region_of
-from trainshed.cli.drafting import send, spec_said
+from trainshed.cli.connecting import ServerPlace, place_of, region_of
+from trainshed.cli.drafting import send, spec_flags
 from trainshed.cli.flags import Request
 from trainshed.cli.submit_options import given_flags
-from trainshed.cli.submitted import Submitted, told_of
+from trainshed.cli.submitted import Submitted, report_created
 from trainshed.client.collections import collection_of
 from trainshed.client.uploads import staging_of
 from trainshed.model.faults import UsageFault
-from trainshed.service.merging import put, spelled
-from trainshed.workbench.job_drafts import Json, Said, training_job
+from trainshed.workbench.job_drafts import Draft, Json, training_job
+from trainshed.workbench.merging import put, spelled
 
 GROUP = "ai-platform jobs"
 
@@ -24,17 +24,17 @@ def run(request: Request) -> int:
     args, user_args = request
     place, of = place_of(args), collection_of(GROUP)
     flags = given_flags(args)
-    spec, kms_key = spec_said(args, place.project)
+    spec, kms_key = spec_flags(args, place.project)
     packages = _listed(flags.pop("packages", None))
-    said = Said(config=args.config, words=flags, spec=spec, kms_key=kms_key)
-    merged = training_job(args.job, said, user_args)
+    draft = Draft(config=args.config, words=flags, spec=spec, kms_key=kms_key)
+    merged = training_job(args.job, draft, user_args)
     asked = merged.content.get(spelled(merged.content, "trainingInput"))
     if isinstance(asked, dict):
         asked.setdefault("region", region_of())
         if uris := _uploaded(args, place, packages, asked):
             put(merged.content, ("trainingInput", "packageUris"), uris)
     job = send(place.server, of.parent(place.project, place.region), merged)
-    return told_of(args, place, Submitted(group=GROUP, name=args.job, resource=job))
+    return report_created(args, place, Submitted(group=GROUP, name=args.job, resource=job))
 
 
 def _listed(packages: str | None) -> list[str]:
@@ -42,7 +42,7 @@ def _listed(packages: str | None) -> list[str]:
 
 
 def _uploaded(
-    args: argparse.Namespace, place: Place, packages: list[str], asked: Mapping[str, object]
+    args: argparse.Namespace, place: ServerPlace, packages: list[str], asked: Mapping[str, object]
 ) -> Json | list[str]:
     """The URIs of all packages of the command line, the remote ones first."""
     remote = [package for package in packages if "://" in package]

@@ -1,13 +1,44 @@
 """``trainshed ai-platform jobs update``: the labels are read, changed here and written back."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from trainshed.cli import flags
+from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import out, out_json
 from trainshed.client.collections import collection_of
-from trainshed.service import flag_values
+from trainshed.workbench import submit_flags
+
+EXAMPLE = "  {prog} census_1 --update-labels team=vision,phase=two --remove-labels draft"
+
+
+def request(prog: str, argv: Sequence[str]) -> flags.Request:
+    """Read a command line.  Raises UsageFault."""
+    parser = _parser(prog)
+    args = parser.read(argv)
+    if not (args.update_labels or args.remove_labels or args.clear_labels):
+        parser.error("nothing to update: give --update-labels, --remove-labels or --clear-labels")
+    return flags.Request(args)
+
+
+def _parser(prog: str) -> flags.Parser:
+    parser = flags.Parser(
+        prog,
+        summary="Changes the labels of a job.",
+        example=EXAMPLE.format(prog=prog),
+        usage=f"{prog} JOB [flags]",
+    )
+    parser.add_argument("job", metavar="JOB", help="Id of the job")
+    parser.add_argument("--update-labels", metavar="KEY=VALUE,...", help="Labels to set")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--remove-labels", metavar="KEY,...", help="Labels to take away")
+    which.add_argument(
+        "--clear-labels", action="store_true", help="Take all away, before any is set"
+    )
+    add_client_flags(parser)
+    return parser
 
 
 def run(request: Request) -> int:
@@ -29,6 +60,6 @@ def run(request: Request) -> int:
 
 
 def _changed(args: argparse.Namespace, before: Mapping[str, str]) -> dict[str, str]:
-    removed = set(flag_values.words(args.remove_labels or ""))
+    removed = set(submit_flags.words(args.remove_labels or ""))
     kept = {} if args.clear_labels else {k: v for k, v in before.items() if k not in removed}
-    return {**kept, **flag_values.pairs("--update-labels", args.update_labels or "")}
+    return {**kept, **submit_flags.pairs("--update-labels", args.update_labels or "")}

@@ -13,8 +13,8 @@ from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob
 from trainshed.service.programs import Source, working_folder
-from trainshed.service.submit_flags import MACHINE_FLAGS
 from trainshed.workbench.plain_train import PlainJob, ignored_counts, plain_env, plain_spec, say
+from trainshed.workbench.submit_flags import MACHINE_FLAGS
 
 
 def run(request: Request) -> int:
@@ -56,8 +56,7 @@ def _cluster_job(
     args: argparse.Namespace, given: dict[str, str], user_args: Sequence[str] | None
 ) -> tuple[LocalJob, str]:
     # the catalog and the wire are only read when there is something to check
-    from trainshed.cli.clusters import cluster_table  # noqa: PLC0415  # see above
-    from trainshed.cli.rulebooks import rulebook_of  # noqa: PLC0415  # see above
+    from trainshed.cli.clusters import cluster_table, rulebook_of  # noqa: PLC0415  # see above
     from trainshed.workbench.cluster_train import cluster_job  # noqa: PLC0415  # see above
 
     accepted = cluster_job(

@@ -4,9 +4,8 @@ import json
 import sys
 from typing import Final, TextIO
 
-from trainshed.cli.failures import harmless
 from trainshed.cli.resource_texts import clock_of
-from trainshed.cli.terminal import DIM, ROLE_COLOURS, painted, wants_colour
+from trainshed.cli.terminal import DIM, ROLE_COLOURS, harmless, painted, wants_colour
 from trainshed.client.faults import Json
 
 _SEVERITY_COLOURS: Final = {

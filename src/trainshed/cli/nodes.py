@@ -1,12 +1,34 @@
 """``trainshed nodes``."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from trainshed.cli import flags
+from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.client.faults import Json
+
+EXAMPLE = """\
+  trainshed nodes
+  trainshed nodes list --format json"""
+
+
+def request(prog: str, argv: Sequence[str]) -> flags.Request:
+    """Read a command line.  Raises UsageFault."""
+    parser = flags.Parser(
+        prog,
+        summary="Lists the machines of the fleet as they were last seen. Administrators take one "
+        "out of service with nodes drain and nodes maintain, and back with nodes resume.",
+        example=EXAMPLE,
+        usage=f"{prog} [list] [flags]",
+    )
+    parser.add_argument("action", nargs="?", choices=("list",), metavar="list", help="the default")
+    add_client_flags(parser)
+    return flags.Request(parser.read(argv))
+
 
 _HEADERS = (
     "NODE", "STATE", "NOTICE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",

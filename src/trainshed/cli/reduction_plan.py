@@ -5,12 +5,12 @@ from dataclasses import asdict
 from math import isclose
 from typing import Any, Final
 
+from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.flags import Request
-from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.terminal import out, out_json, table
+from trainshed.planning.prediction import Prediction
 from trainshed.planning.sizing import Option, Plan, plan
-from trainshed.service.reduction_plan import Prediction
-from trainshed.workbench.reduction_hosts import Found, Given, hosts_of
+from trainshed.workbench.reduction_hosts import ExchangeHosts, Given, hosts_of
 
 _MEGA: Final = 1e6
 #: The length of a bar that stands for twice a ring: no exchange gains more.
@@ -41,7 +41,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _head(found: Found) -> Iterator[str]:
+def _head(found: ExchangeHosts) -> Iterator[str]:
     hosts, price = found.hosts, found.price
     each = f"{hosts.worker_gbps:g} Gbit/s each"
     if not isclose(hosts.workers * hosts.worker_gbps, hosts.total_gbps):
@@ -87,7 +87,7 @@ def _mark(made: Plan, each: Option) -> str:
     return ", ".join(word for word, option in marks.items() if option == each)
 
 
-def _remarks(found: Found, made: Plan) -> Iterator[str]:
+def _remarks(found: ExchangeHosts, made: Plan) -> Iterator[str]:
     yield f"{_verdict(found, made)}."
     size = f"{made.gradient_bytes / _MEGA:g} MB"
     yield f"MS is one exchange of {size}, SUM % what the reducers sum of it; workers sum the rest."
@@ -97,13 +97,13 @@ def _remarks(found: Found, made: Plan) -> Iterator[str]:
     yield "Links alone are counted: it is less for small tensors, and on hosts that cannot keep up."
 
 
-def _verdict(found: Found, made: Plan) -> str:
+def _verdict(found: ExchangeHosts, made: Plan) -> str:
     asked = found.asked or made.sufficient.reducers
     prediction = Prediction(hosts=found.hosts, reducers=asked, machine_type=found.reducer_type)
     return prediction.sentence
 
 
-def _as_json(found: Found, made: Plan) -> dict[str, Any]:
+def _as_json(found: ExchangeHosts, made: Plan) -> dict[str, Any]:
     hosts, price = found.hosts, found.price
     return {
         "workers": {

@@ -1,19 +1,20 @@
-"""list, describe, cancel and delete, for every collection: what differs is in two tables."""
+"""list, describe, cancel and delete, for every collection: what differs is in tables."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
-from trainshed.cli.connecting import Place, place_of
+from trainshed.cli import flags
+from trainshed.cli.client_flags import add_client_flags
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.list_words import arranged
-from trainshed.cli.notes import note
 from trainshed.cli.resource_texts import date_of, printed, why_it_waits
-from trainshed.cli.terminal import out, out_json, table
+from trainshed.cli.terminal import note, out, out_json, table
 from trainshed.client.collections import (
     PAGE_SIZE,
-    Collection,
+    JobCollection,
     collection_of,
     id_of,
     native_path,
@@ -21,6 +22,75 @@ from trainshed.client.collections import (
     state_of,
 )
 from trainshed.client.faults import Json
+
+#: What a resource of each group of commands is called, and an id as it may look.
+NOUNS = {
+    "ai-platform jobs": ("job", "census_1"),
+    "ml-engine jobs": ("job", "census_1"),
+    "ai custom-jobs": ("custom job", "4611686018427387904"),
+    "ai hp-tuning-jobs": ("tuning job", "4611686018427387904"),
+    "ai pipelines": ("training pipeline", "4611686018427387904"),
+}
+
+_SUMMARIES = {
+    "list": "Lists the {noun}s of a project, newest first.",
+    "describe": "Shows a {noun} as the server has it, and why it waits if it does.",
+    "cancel": "Ends a {noun}; one that has ended stays as it is.",
+    "delete": "Forgets a {noun} that has ended.",
+}
+_REGION = "Location; default: CLOUDSDK_AI_REGION, CLOUDSDK_COMPUTE_REGION, us-central1"
+
+
+def request(prog: str, argv: Sequence[str]) -> flags.Request:
+    """Read a command line.  Raises UsageFault."""
+    return flags.Request(_parser(prog).read(argv))
+
+
+def _parser(prog: str) -> flags.Parser:
+    group, _, action = prog.removeprefix("trainshed ").rpartition(" ")
+    noun, example = NOUNS[group]
+    parser = flags.Parser(
+        prog,
+        summary=_SUMMARIES[action].format(noun=noun),
+        example=f"  {prog}" if action == "list" else f"  {prog} {example}",
+        usage=f"{prog} [flags]" if action == "list" else f"{prog} NAME [flags]",
+    )
+    parser.set_defaults(group=group, action=action, summarize=False)
+    if action == "list":
+        _add_list_flags(parser)
+    else:
+        parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
+    if action == "describe" and group != "ai pipelines":
+        parser.add_argument(
+            "--summarize", action="store_true", help="Show the main figures in tables"
+        )
+    located = group.startswith("ai ")
+    add_client_flags(parser, region=_REGION if located else "")
+    return parser
+
+
+def _add_list_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--filter",
+        metavar="TEXT",
+        default="",
+        help="Comparisons that all hold, such as: state=RUNNING labels.team:vision "
+        "createTime>2026-01-31 NOT displayName~^test; operators = != : ~ < <= > >=",
+    )
+    parser.add_argument("--limit", metavar="N", type=_count, help="Show so many at most")
+    parser.add_argument(
+        "--sort-by", metavar="FIELD,...", default="", help="Sort by fields; ~FIELD downwards"
+    )
+    parser.add_argument(
+        "--page-size", metavar="N", type=_count, help="Ask the server for so many at once"
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of resources")
+    return int(text)
+
 
 _LISTED: Final[Mapping[str, Callable[[Json], str]]] = {
     "ID": id_of,
@@ -38,7 +108,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _list(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _list(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     rows = list(_listed(args, place, of))
     if args.format == "json":
         out_json(rows)
@@ -52,7 +122,7 @@ def _list(args: argparse.Namespace, place: Place, of: Collection) -> None:
         note(f"project {place.project} has no {of.noun}{where}{which}")
 
 
-def _listed(args: argparse.Namespace, place: Place, of: Collection) -> Iterator[Json]:
+def _listed(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> Iterator[Json]:
     """Without an order of its own, a list ends as soon as it has all that was asked for."""
     arrange = arranged(args.filter, args.sort_by)
     parent = of.parent(place.project, place.region)
@@ -60,13 +130,11 @@ def _listed(args: argparse.Namespace, place: Place, of: Collection) -> Iterator[
     return islice(arrange(pages(place.server, parent, of.word, query)), args.limit)
 
 
-def _describe(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     found = place.server.call("GET", of.path(args.name, place.project, place.region))
     if args.format == "json":
         out_json(found)
     elif args.summarize:
-        from trainshed.cli.summaries import summary  # noqa: PLC0415  # few ask for it
-
         out(summary(found))
     else:
         out(printed(found))
@@ -86,7 +154,7 @@ def _reduces(job: Json) -> bool:
     return any("reductionserver" in uri for uri in uris)
 
 
-def _cancel(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _cancel(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     path = of.path(args.name, place.project, place.region)
     answer = place.server.call("POST", f"{path}:cancel", {})
     if args.format == "json":
@@ -96,9 +164,67 @@ def _cancel(args: argparse.Namespace, place: Place, of: Collection) -> None:
         out(f"{of.noun} {args.name}: {state}")
 
 
-def _delete(args: argparse.Namespace, place: Place, of: Collection) -> None:
+def _delete(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     answer = place.server.call("DELETE", of.path(args.name, place.project, place.region))
     if args.format == "json":
         out_json(answer)
     else:
         out(f"{of.noun} {args.name} is deleted")
+
+
+_ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),
+          ("evaluator", "evaluator"))  # fmt: skip
+_WORDS = ("scaleTier", "runtimeVersion", "pythonModule", "region", "jobDir")
+
+
+def summary(job: Json) -> str:
+    """The tables, one below the other."""
+    rows = list(_overview(job))
+    width = max(len(name) for name, _ in rows)
+    parts = ["\n".join(f"{name:<{width}}  {value}" for name, value in rows)]
+    replicas = list(_replicas(job))
+    if replicas:
+        parts.append(table(("ROLE", "COUNT", "MACHINE TYPE", "ACCELERATORS"), replicas))
+    return "\n\n".join(parts)
+
+
+def _overview(job: Json) -> Iterator[tuple[str, Any]]:
+    yield "id", id_of(job)
+    if name := job.get("displayName"):
+        yield "name", name
+    yield "state", state_of(job)
+    for word in ("create", "start", "end"):
+        if stamp := job.get(f"{word}Time"):
+            yield f"{word} time", date_of(stamp)
+    asked = job.get("trainingInput", {})
+    for word in _WORDS:
+        if word in asked:
+            yield word, asked[word]
+    if trials := job.get("trainingOutput", {}).get("completedTrialCount"):
+        yield "trials", trials
+    message = job.get("errorMessage") or job.get("error", {}).get("message")
+    if message:
+        yield "message", message
+
+
+def _replicas(job: Json) -> Iterator[tuple[Any, ...]]:
+    asked = job.get("trainingInput", {})
+    for field, role in _ROLES:
+        count = asked.get(f"{field}Count", 1 if field == "master" else 0)
+        if f"{field}Type" in asked:
+            given = asked.get(f"{field}Config", {}).get("acceleratorConfig", {})
+            accelerators = _accelerators(given.get("count"), given.get("type"))
+            yield role, count, asked[f"{field}Type"], accelerators
+    spec = job.get("jobSpec") or job.get("trialJobSpec") or {}
+    for index, pool in enumerate(spec.get("workerPoolSpecs", ())):
+        if pool:
+            machine = pool.get("machineSpec", {})
+            kind = machine.get("machineType", "")
+            accelerators = _accelerators(
+                machine.get("acceleratorCount"), machine.get("acceleratorType")
+            )
+            yield f"pool {index}", pool.get("replicaCount", 0), kind, accelerators
+
+
+def _accelerators(count: Any, kind: Any) -> str:
+    return f"{count} {kind}" if count else ""

@@ -20,9 +20,9 @@ from trainshed.cli.terminal import out, out_json
 from trainshed.config import Settings, load_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
-from trainshed.service.certificates import ensure_tls
-from trainshed.service.running import RunningServer, forget_running, write_running
-from trainshed.service.tokens import FirstToken, first_token
+from trainshed.service.auth.certificates import ensure_tls
+from trainshed.service.auth.tokens import FirstToken, first_token
+from trainshed.service.server_files import RunningServer, forget_running, write_running
 from trainshed.store.base import StoreFault
 
 #: Waiting connections; a client of a restarted server finds its place in the queue.
@@ -83,7 +83,7 @@ def _serve(application: Application, listener: socket.socket, *, as_json: bool) 
     try:
         application.start()
         write_running(settings.data_dir, running)
-        _tell(application, running, token, as_json=as_json)
+        _print_address(application, running, token, as_json=as_json)
         _run_http(application, listener)
         if not as_json:
             _say_goodbye(application)
@@ -173,7 +173,7 @@ def _authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _tell(
+def _print_address(
     application: Application, running: RunningServer, token: FirstToken, *, as_json: bool
 ) -> None:
     settings = application.settings

@@ -1,14 +1,42 @@
 """``stream-logs``: the log of a job of either dialect, until it has ended."""
 
 import sys
+from collections.abc import Sequence
 
+from trainshed.cli import flags
+from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.notes import note
+from trainshed.cli.resources import NOUNS
 from trainshed.cli.submitted import left_running, stream
+from trainshed.cli.terminal import note
 from trainshed.client.collections import native_path
 from trainshed.client.following import Followed
+
+
+def request(prog: str, argv: Sequence[str]) -> flags.Request:
+    """Read a command line.  Raises UsageFault."""
+    return flags.Request(_parser(prog).read(argv))
+
+
+def _parser(prog: str) -> flags.Parser:
+    group = prog.removeprefix("trainshed ").rpartition(" ")[0]
+    noun, example = NOUNS[group]
+    task = "workerpool0-0" if group.startswith("ai ") else "master-replica-0"
+    parser = flags.Parser(
+        prog,
+        summary=f"Prints the log of a {noun} as it is written, from its beginning to its end.",
+        example=f"  {prog} {example}\n  {prog} {example} --task-name {task}",
+        usage=f"{prog} NAME [flags]",
+    )
+    parser.set_defaults(group=group)
+    parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
+    parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
+    parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
+    add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
+    flags.add_idle(parser, words=("--polling-interval",), switches=("--allow-multiline-logs",))
+    return parser
 
 
 def run(request: Request) -> int:

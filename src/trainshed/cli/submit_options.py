@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Collection
 from pathlib import Path
 
-from trainshed.service.submit_flags import FLAGS
+from trainshed.workbench.submit_flags import FLAGS
 
 _PREFIX = "submit:"
 

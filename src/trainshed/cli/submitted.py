@@ -4,12 +4,11 @@ import argparse
 import sys
 from dataclasses import dataclass
 
-from trainshed.cli.connecting import Place, continued
+from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.interruptible import interruptible
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.notes import note
 from trainshed.cli.resource_texts import why_it_waits
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import native_path, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, exit_code_of
@@ -26,7 +25,7 @@ class Submitted:
     resource: Json
 
 
-def told_of(args: argparse.Namespace, place: Place, job: Submitted) -> int:
+def report_created(args: argparse.Namespace, place: ServerPlace, job: Submitted) -> int:
     """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
     is_json = args.format == "json"
     if not args.stream_logs:

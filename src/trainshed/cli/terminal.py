@@ -74,3 +74,15 @@ def out(text: str) -> None:
 def out_json(value: Any) -> None:
     """Print a value as JSON on stdout."""
     out(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """Write one line of Trainshed's own on stderr, so that stdout stays the answer alone."""
+    line = painted(f"trainshed: {harmless(text)}", DIM, on=wants_colour("auto", sys.stderr))
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def harmless(text: str) -> str:
+    """A text of somebody else's without the control characters that a terminal would obey."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

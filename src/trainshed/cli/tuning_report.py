@@ -5,12 +5,11 @@ from datetime import datetime
 
 from trainshed.cli.connecting import continued, place_of
 from trainshed.cli.flags import Request
-from trainshed.cli.notes import note
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import FINAL_STATES, collection_of
-from trainshed.client.trials import native_trials
+from trainshed.client.following import native_trials
 from trainshed.workbench.study_report.files import ReportFiles, files_of, write
-from trainshed.workbench.study_view import StudyView, view_of, with_told
+from trainshed.workbench.study_view import StudyView, view_of, with_native
 
 
 def run(request: Request) -> int:
@@ -18,12 +17,12 @@ def run(request: Request) -> int:
     args = request.args
     place = place_of(args)
     path = collection_of(args.group).path(args.name, place.project, place.region)
-    told = native_trials(place.server, args.name, place.project)
-    view = with_told(view_of(place.server.call("GET", path)), told.ask())
+    trials = native_trials(place.server, args.name, place.project)
+    view = with_native(view_of(place.server.call("GET", path)), trials.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
     if args.format == "json":
-        out_json(_told(view, files))
+        out_json(_as_json(view, files))
         return 0
     out(f"page: {files.page}\ntable: {files.table}")
     if view.state not in FINAL_STATES:
@@ -33,7 +32,7 @@ def run(request: Request) -> int:
     return 0
 
 
-def _told(view: StudyView, files: ReportFiles) -> dict[str, object]:
+def _as_json(view: StudyView, files: ReportFiles) -> dict[str, object]:
     return {
         "name": view.name,
         "state": view.state,

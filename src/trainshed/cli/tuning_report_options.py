@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trainshed.cli import flags
 from trainshed.cli.client_flags import add_client_flags
-from trainshed.cli.resources_options import NOUNS
+from trainshed.cli.resources import NOUNS
 
 
 def request(prog: str, argv: Sequence[str]) -> flags.Request:

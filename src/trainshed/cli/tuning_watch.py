@@ -12,18 +12,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.cli.connecting import Place, continued
-from trainshed.cli.notes import note
+from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.submitted import EXIT_INTERRUPTED
-from trainshed.cli.terminal import out, wants_colour
-from trainshed.cli.tuning_changes import changes
-from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table
+from trainshed.cli.terminal import note, out, wants_colour
+from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table, changes
 from trainshed.cli.watch_view import Screen
-from trainshed.client.collections import FINAL_STATES, state_of
+from trainshed.client.collections import FINAL_STATES, commands_of, state_of
 from trainshed.client.faults import Json
-from trainshed.client.following import Followed
-from trainshed.client.trials import NativeTrials, native_trials
-from trainshed.workbench.study_view import StudyView, view_of, with_told
+from trainshed.client.following import Followed, NativeTrials, native_trials
+from trainshed.workbench.study_view import StudyView, view_of, with_native
 
 #: How often the study is asked for; one whose document is large is asked for less often, so that
 #: watching takes no more than this share of the time.
@@ -34,7 +31,7 @@ SHARE_MAX: Final = 0.2
 _ML_TRIALS: Final = "trainingOutput"
 
 
-def follow(args: argparse.Namespace, place: Place, path: str) -> int:
+def follow(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
     """Watch the study at a path of its dialect; gives 0 if it succeeds, and 1 otherwise."""
     followed = Followed(place.server, path, note)
     trials = native_trials(place.server, args.job, place.project)
@@ -53,7 +50,7 @@ def follow(args: argparse.Namespace, place: Place, path: str) -> int:
 def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
     """The study with all that is known of its trials, again and again, until it has ended."""
     for document in _documents(followed):
-        yield with_told(view_of(document), trials.ask())
+        yield with_native(view_of(document), trials.ask())
 
 
 def _documents(followed: Followed) -> Iterator[Json]:
@@ -92,12 +89,12 @@ def _plain(followed: Followed, trials: NativeTrials) -> str:
 
 def _json(followed: Followed) -> str:
     """The study without its trials, and each trial, whenever they have changed."""
-    told: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     state = ""
     for document in _documents(followed):
         for key, value in _parts(document):
-            if told.get(key) != value:
-                told[key] = value
+            if shown.get(key) != value:
+                shown[key] = value
                 out(json.dumps({key.partition(" ")[0]: value}, ensure_ascii=False))
         state = state_of(document)
     return state
@@ -112,8 +109,6 @@ def _parts(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _left(args: argparse.Namespace, path: str) -> int:
-    name = path.removeprefix("/v1/")
-    group = "ai hp-tuning-jobs" if "/locations/" in name else "ai-platform jobs"
-    short = name if "/locations/" in name else name.rpartition("/")[2]
+    group, short = commands_of(path.removeprefix("/v1/"))
     note(f"the study goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED

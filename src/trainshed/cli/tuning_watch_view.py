@@ -1,4 +1,4 @@
-"""What the live view of a study looks like: a thousand trials stay one screen."""
+"""A study as a person follows it: one screen, however many trials it has, or its changes."""
 
 import os
 import shlex
@@ -10,8 +10,9 @@ from typing import Final
 from trainshed.cli.log_lines import cut, in_one_line
 from trainshed.cli.terminal import DIM, painted, table
 from trainshed.cli.watch_view import STATE_COLOURS, span
+from trainshed.client.collections import FINAL_STATES
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.service.native_trials import latest
+from trainshed.wire.native_v1 import latest
 from trainshed.workbench.study_view import (
     StudyView,
     arguments,
@@ -49,19 +50,19 @@ class TuningView:
     def __init__(self, *, colour: bool) -> None:
         """Begin with nothing to say."""
         self._colour = colour
-        self._said = ""
+        self._remark = ""
 
     def say(self, text: str) -> None:
         """Show a remark until the next drawing has shown it once."""
-        self._said = text
+        self._remark = text
 
     def lines(self, view: StudyView, size: os.terminal_size, now: datetime) -> list[str]:
         """The whole view; the last line of the screen is the cursor's."""
         found = [self._head(view, now, size.columns)]
         found += [line for text in _about(view) for line in _wrapped(text, size)]
-        told = [in_one_line(text) for text in (view.error, self._said) if text]
-        found += [cut(text, size.columns) for text in told]
-        self._said = ""
+        remarks = [in_one_line(text) for text in (view.error, self._remark) if text]
+        found += [cut(text, size.columns) for text in remarks]
+        self._remark = ""
         if view.trials:
             room = size.lines - 1 - len(found) - 1 - _TABLE_LINES
             found += ["", *self._table(view, groups(view, room), size.columns)]
@@ -172,3 +173,44 @@ def _about(view: StudyView) -> Iterator[str]:
         yield f"Pareto front: trials {numbers}{more}"
     elif found:
         yield f"best: trial {found[0].number}, {measured(found[0])}: {parameters_text(found[0])}"
+
+
+def changes(before: StudyView | None, now: StudyView) -> Iterator[str]:
+    """The study's state, each trial that began or ended, and each that became the best.
+
+    A study's end is told behind its last trials'.
+    """
+    is_new = before is None or before.state != now.state
+    state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []
+    is_over = now.state in FINAL_STATES
+    yield from () if is_over else state
+    yield from _of_trials(before, now)
+    if now.error and (before is None or not before.error):
+        yield in_one_line(f"error: {now.error}")
+    yield from state if is_over else ()
+
+
+def _of_trials(before: StudyView | None, now: StudyView) -> Iterator[str]:
+    old = {trial.number: trial.state for trial in before.trials} if before else {}
+    led = {trial.number for trial in before.leaders} if before else set()
+    leads = {trial.number for trial in now.leaders} - led
+    for trial in now.trials:
+        if old.get(trial.number) is not trial.state:
+            leading = _leading(now) if trial.number in leads else ""
+            yield in_one_line(
+                f"trial {trial.number}: {trial.state.value}{_outcome(trial)}{leading}"
+            )
+
+
+def _outcome(trial: TrialRecord) -> str:
+    """Its values until it has ended, then what came of it."""
+    if not trial.state.is_final:
+        return f": {parameters_text(trial)}" if trial.values else ""
+    early = ", stopped early" if trial.stopped_early else ""
+    if trial.state is TrialState.INFEASIBLE:
+        return f"{early}: {trial.infeasible_reason}" if trial.infeasible_reason else early
+    return f"{early}: {measured(trial)}"
+
+
+def _leading(view: StudyView) -> str:
+    return ", in the Pareto front" if len(view.objectives) > 1 else ", the best so far"

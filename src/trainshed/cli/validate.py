@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trainshed.cli.clusters import cluster_json, cluster_table, violations_json
-from trainshed.cli.failures import in_a_line, tell
+from trainshed.cli.clusters import cluster_json, cluster_table, rulebook_of, violations_json
+from trainshed.cli.failures import in_a_line, print_error
 from trainshed.cli.flags import Request
-from trainshed.cli.rulebooks import rulebook_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
-from trainshed.workbench.validation import Answer, validate
+from trainshed.workbench.validation import ValidatedFile, validate
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -28,12 +27,12 @@ def run(request: Request) -> int:
     return _exit_code(answers)
 
 
-def _exit_code(answers: Iterable[Answer]) -> int:
+def _exit_code(answers: Iterable[ValidatedFile]) -> int:
     codes = {EXIT_USAGE if a.is_no_job else 0 if a.valid else EXIT_REFUSED for a in answers}
     return max(codes, default=0)
 
 
-def _as_json(answer: Answer, *, quota: bool) -> dict[str, Any]:
+def _as_json(answer: ValidatedFile, *, quota: bool) -> dict[str, Any]:
     verdict = answer.verdict
     found: dict[str, Any] = {"file": answer.file}
     if answer.position is not None:
@@ -48,13 +47,13 @@ def _as_json(answer: Answer, *, quota: bool) -> dict[str, Any]:
         found["within_quota"] = not over if answer.valid else None
         found["over_quota"] = violations_json(over)
     if answer.is_no_job:
-        tell(answer.complaint)
+        print_error(answer.complaint)
     return found
 
 
-def _print(answer: Answer, *, quota: bool) -> None:
+def _print(answer: ValidatedFile, *, quota: bool) -> None:
     if answer.is_no_job:
-        tell(answer.complaint)
+        print_error(answer.complaint)
         return
     if answer.verdict is None or not answer.valid:
         out(f"{answer.name}: refused")

@@ -8,6 +8,16 @@ if TYPE_CHECKING:
     from trainshed.cli.flags import Request
 
 
+#: Modules that import much: engines, the catalog, the wire, or cryptography.
+SLOW = frozenset(
+    {
+        "serve", "jobs_submit", "vertex_create", "tuning_report", "credentials", "local_train",
+        "custom_local_run", "doctor", "validate", "catalog", "reduction_plan", "explain_env",
+        "gpu_check",
+    }
+)  # fmt: skip
+
+
 class Verb:
     """One verb.  A plain class: ``dataclasses`` would cost a tenth of the time of ``--help``."""
 
@@ -16,16 +26,19 @@ class Verb:
         self.text = text
         self.words = tuple(text.split())
         self.module = module
+        self.options = (
+            f"trainshed.cli.{module}_options" if module in SLOW else f"trainshed.cli.{module}"
+        )
         self.summary = summary
         self.hidden = hidden
 
     def run(self, argv: list[str]) -> int:
         """Read the words that follow the verb, and only then import what carries it out.
 
-        ``MODULE_options`` reads a command line and imports no more than that needs, so that
-        ``--help`` and a mistyped flag are answered at once.
+        ``--help`` and a mistyped flag are answered at once: where the module imports much,
+        ``MODULE_options`` reads the command line.
         """
-        options = import_module(f"trainshed.cli.{self.module}_options")
+        options = import_module(self.options)
         request: Request = options.request(f"trainshed {self.text}", argv)
         carry_out: Callable[[Request], int] = import_module(f"trainshed.cli.{self.module}").run
         return carry_out(request)
@@ -62,11 +75,11 @@ VERBS = (
     Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
     *_jobs("ai-platform jobs"),
     *_jobs("ml-engine jobs", hidden=True),
-    Verb("ai custom-jobs create", "custom_create", "submit a Vertex AI custom job to a server"),
+    Verb("ai custom-jobs create", "vertex_create", "submit a Vertex AI custom job to a server"),
     *_resources("ai custom-jobs", "custom job", "list", "describe"),
     Verb("ai custom-jobs stream-logs", "stream_logs", "print a custom job's log until it ends"),
     *_resources("ai custom-jobs", "custom job", "cancel", "delete"),
-    Verb("ai hp-tuning-jobs create", "tuning_create", "submit a tuning job to a server"),
+    Verb("ai hp-tuning-jobs create", "vertex_create", "submit a tuning job to a server"),
     *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe"),
     Verb("ai hp-tuning-jobs stream-logs", "stream_logs", "print a tuning job's log until it ends"),
     Verb("ai hp-tuning-jobs watch", "watch", "show a tuning job's trials while it runs"),
@@ -81,8 +94,8 @@ VERBS = (
     Verb("nodes resume", "nodes_order", "let a node take replicas again"),
     Verb("nodes", "nodes", "list the machines of the fleet"),
     Verb("buckets", "buckets", "make and list the folders that gs:// names mean"),
-    Verb("tokens", "tokens", "make, list and revoke tokens"),
-    Verb("keys", "keys", "register public keys of service accounts"),
+    Verb("tokens", "credentials", "make, list and revoke tokens"),
+    Verb("keys", "credentials", "register public keys of service accounts"),
     Verb(
         "ai-platform local train",
         "local_train",

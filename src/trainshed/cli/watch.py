@@ -7,18 +7,53 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
-from trainshed.cli.connecting import Place, continued, place_of
+from trainshed.cli import flags
+from trainshed.cli.client_flags import add_client_flags
+from trainshed.cli.connecting import ServerPlace, continued, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.notes import note
+from trainshed.cli.resources import NOUNS
 from trainshed.cli.submitted import EXIT_INTERRUPTED, print_end, stream
-from trainshed.cli.terminal import out, wants_colour
+from trainshed.cli.terminal import note, out, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
-from trainshed.client.collections import FINAL_STATES, collection_of, native_path
+from trainshed.client.collections import FINAL_STATES, collection_of, commands_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed, exit_code_of
+from trainshed.model.resource_names import TUNING_JOBS, ResourceName
+
+_SHOWN = (
+    "redrawn in place on a terminal, line by line elsewhere. Of a tuning job it shows the trials: "
+    "those that run, the best and the newest. It ends with the job, as the primary replica did (a "
+    "tuning job: with 0 if it succeeds); Ctrl-C leaves the job running. With --format json it "
+    "prints the job as one line whenever it has changed; the trials of a tuning job have lines of "
+    "their own."
+)
+EXAMPLE = """\
+  trainshed jobs watch census_1
+  trainshed jobs watch projects/local/locations/us-central1/customJobs/4611686018427387904"""
+
+
+def request(prog: str, argv: Sequence[str]) -> flags.Request:
+    """Read a command line.  Raises UsageFault."""
+    group = prog.removeprefix("trainshed ").rpartition(" ")[0]
+    noun, example = NOUNS.get(group, ("job", ""))
+    parser = flags.Parser(
+        prog,
+        summary=f"Shows a {noun} while it runs: its state, its replicas and its last lines, "
+        f"{_SHOWN}",
+        example=f"  {prog} {example}" if example else EXAMPLE,
+        usage=f"{prog} JOB [flags]",
+    )
+    parser.set_defaults(group=group)
+    last = "AI Platform job id, Vertex job number, or full name of either"
+    named = f"Id or full name of the {noun}" if example else last
+    parser.add_argument("job", metavar="JOB", help=named)
+    add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
+    return flags.Request(parser.read(argv))
+
 
 #: How often the job is asked for, and how often at most the screen is drawn.
 ASK_S: Final = 0.5
@@ -48,35 +83,34 @@ def run(request: Request) -> int:
     return exit_code_of(end)
 
 
-def _study_path(args: argparse.Namespace, place: Place) -> str | None:
+def _study_path(args: argparse.Namespace, place: ServerPlace) -> str | None:
     """Where a tuning job is found in its own dialect; None for a job of another kind."""
     if args.group == "ai hp-tuning-jobs":
         return collection_of(args.group).path(args.job, place.project, place.region)
-    name = str(place.server.call("GET", native_path(args.job, place.project))["name"])
+    found = place.server.call("GET", native_path(args.job, place.project))
+    name = ResourceName.parse(str(found["name"]))
     path = f"/v1/{name}"
-    if name.split("/")[-2] == "hyperparameterTuningJobs":
+    if name.collection == TUNING_JOBS:
         return path
-    if name.split("/")[0::2] != ["projects", "jobs"]:
+    if name.location or "/" in name.id:
         return None
     training = place.server.call("GET", path).get("trainingInput", {})
     return path if "hyperparameters" in training else None
 
 
 def _left(args: argparse.Namespace, followed: Followed) -> int:
-    name = str(followed.job()["name"])
-    group = "ai custom-jobs" if "/locations/" in name else "ai-platform jobs"
-    short = name if "/locations/" in name else name.rpartition("/")[2]
+    group, short = commands_of(str(followed.job()["name"]))
     note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED
 
 
 def _changes(followed: Followed) -> Json:
-    told: Json = {}
+    last: Json = {}
     for job in followed.states():
-        if job != told:
-            told = job
+        if job != last:
+            last = job
             out(json.dumps(job, ensure_ascii=False))
-    return told
+    return last
 
 
 def _plain(followed: Followed) -> Json:

@@ -73,11 +73,11 @@ class View:
         """Begin with nothing to say."""
         self._colour = colour
         self._shape = LineShape(colour=colour)
-        self._said = ""
+        self._remark = ""
 
     def say(self, text: str) -> None:
         """Show a remark until the next drawing has shown it once."""
-        self._said = text
+        self._remark = text
 
     def lines(
         self, job: Json, log: Iterable[Json], size: os.terminal_size, now: datetime | None = None
@@ -85,9 +85,9 @@ class View:
         """The whole view."""
         found = [self._head(job, now or datetime.now(tz=UTC), size.columns)]
         about = list(why_it_waits(job.get("waiting", {})))
-        about += [line for line in (job.get("error"), self._said) if line]
+        about += [line for line in (job.get("error"), self._remark) if line]
         found += [cut(in_one_line(text), size.columns) for text in about]
-        self._said = ""
+        self._remark = ""
         room = size.lines - 1 - len(found) - 1
         if job["replicas"]:
             rows = self._replicas(job["replicas"], max(room - _LOG_MIN, 1), size.columns)

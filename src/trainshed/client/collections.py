@@ -8,6 +8,15 @@ from urllib.parse import quote
 from trainshed.client.faults import Json
 from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
+from trainshed.model.resource_names import (
+    CUSTOM_JOBS,
+    JOBS,
+    PIPELINES,
+    TUNING_JOBS,
+    ProjectId,
+    ResourceName,
+    resource_name,
+)
 
 #: The states that a resource never leaves, without the prefix of their dialect.
 FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
@@ -15,7 +24,7 @@ PAGE_SIZE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collection:
+class JobCollection:
     """One collection: the words of its commands, what one resource is called, its wire name."""
 
     group: str
@@ -26,41 +35,47 @@ class Collection:
 
     def parent(self, project: str, region: str) -> str:
         """The path that resources are created below and listed at."""
-        location = f"/locations/{quote(region, safe='')}" if self.located else ""
-        return f"/v1/projects/{quote(project, safe='')}{location}/{self.word}"
+        place = ("locations", region) if self.located else ()
+        return path_of("v1", "projects", project, *place, self.word)
 
     def path(self, name: str, project: str, region: str) -> str:
         """The path of one resource, by its id or its full name.  Raises UsageFault."""
         if "/" not in name:
             return f"{self.parent(project, region)}/{quote(name, safe='')}"
-        parts = name.split("/")
-        if parts[0::2] != self._pattern or not all(parts):
-            raise UsageFault(f"{name} is not the name of a {self.noun}: {self._told}")
-        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+        try:
+            found = ResourceName.parse(name)
+        except ValueError:
+            raise self._not_ours(name) from None
+        if found.collection != self.word or "/" in found.id:
+            raise self._not_ours(name)
+        return path_of("v1", *name.split("/"))
 
-    @property
-    def _pattern(self) -> list[str]:
-        return ["projects", *(["locations"] if self.located else []), self.word]
-
-    @property
-    def _told(self) -> str:
-        return "/".join(f"{part}/{part[0].upper()}" for part in self._pattern)
+    def _not_ours(self, name: str) -> UsageFault:
+        form = resource_name(self.word, "P", "L", self.word[0].upper())
+        return UsageFault(f"{name} is not the name of a {self.noun}: {form}")
 
 
-COLLECTIONS: Final[Mapping[str, Collection]] = {
+COLLECTIONS: Final[Mapping[str, JobCollection]] = {
     found.group: found
     for found in (
-        Collection(group="ai-platform jobs", noun="job", word="jobs", located=False),
-        Collection(group="ai custom-jobs", noun="custom job", word="customJobs"),
-        Collection(group="ai hp-tuning-jobs", noun="tuning job", word="hyperparameterTuningJobs"),
-        Collection(group="ai pipelines", noun="pipeline", word="trainingPipelines"),
+        JobCollection(group="ai-platform jobs", noun="job", word=JOBS, located=False),
+        JobCollection(group="ai custom-jobs", noun="custom job", word=CUSTOM_JOBS),
+        JobCollection(group="ai hp-tuning-jobs", noun="tuning job", word=TUNING_JOBS),
+        JobCollection(group="ai pipelines", noun="pipeline", word=PIPELINES),
     )
 }
 
 
-def collection_of(group: str) -> Collection:
+def collection_of(group: str) -> JobCollection:
     """The collection of some command words; gcloud's older name is known, too."""
     return COLLECTIONS[group.replace("ml-engine", "ai-platform", 1)]
+
+
+def commands_of(name: str) -> tuple[str, str]:
+    """The commands for the job of a full name, and what they call it."""
+    found = ResourceName.parse(name)
+    group = next(of.group for of in COLLECTIONS.values() if of.word == found.collection)
+    return group, name if found.location else found.id.rpartition("/")[2]
 
 
 def state_of(resource: Json) -> str:
@@ -76,10 +91,17 @@ def id_of(resource: Json) -> str:
 
 def native_path(name: str, project: str) -> str:
     """The native path of a job of either dialect, by its id or its full name."""
-    parts = name.split("/")
-    if len(parts) > 1 and parts[0] == "projects":
-        project = parts[1]
-    return f"/trainshed/v1/projects/{quote(project, safe='')}/jobs/{quote(parts[-1], safe='')}"
+    try:
+        found = ResourceName.parse(name)
+    except ValueError:
+        found = ResourceName(project=ProjectId(project), collection=JOBS, id=name)
+    job_id = found.id.rpartition("/")[2]
+    return path_of("trainshed", "v1", "projects", found.project, "jobs", job_id)
+
+
+def path_of(*parts: str) -> str:
+    """A path of an address; what is in a part stays in it."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def pages(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainshed.client.collections import FINAL_STATES
-from trainshed.client.faults import Json, Unreachable
+from trainshed.client.collections import FINAL_STATES, native_path
+from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.http import Server
 
 #: How long a server that has gone is waited for.
@@ -60,13 +60,13 @@ class Followed:
 
     def until_placed(self) -> Iterator[Json]:
         """What the job is told while it waits in the queue, each time that it changes."""
-        told = None
+        last = None
         for job in self.states():
             if job["state"] != "QUEUED":
                 return
             waiting = job.get("waiting", {})
-            if waiting.get("reason") != "NOT_LOOKED_AT" and waiting.get("message") != told:
-                told = waiting.get("message")
+            if waiting.get("reason") != "NOT_LOOKED_AT" and waiting.get("message") != last:
+                last = waiting.get("message")
                 yield waiting
 
     def states(self) -> Iterator[Json]:
@@ -125,3 +125,37 @@ def exit_code_of(job: Json) -> int:
     if decided.get("signal"):
         return SIGNAL_BASE + int(decided["signal"])
     return int(decided.get("exitCode") or 1)
+
+
+#: What other servers of these APIs answer, and older ones of ours.
+_NOT_HERE: Final = frozenset({404, 501})
+
+
+@dataclass(slots=True)
+class NativeTrials:
+    """The trials of a tuning job at their native path, where the server has one."""
+
+    server: Server
+    path: str
+    _answer: Json = field(default_factory=dict, init=False)
+    _is_here: bool = field(default=True, init=False)
+
+    def ask(self) -> Json:
+        """The newest answer; an empty one from a server that has none.  Raises ServerRefusal.
+
+        A server that has gone is not waited for: whoever asks for the study itself does that.
+        """
+        try:
+            self._answer = self.server.call("GET", self.path) if self._is_here else self._answer
+        except Unreachable:
+            pass
+        except ServerRefusal as refusal:
+            if refusal.http_status not in _NOT_HERE:
+                raise
+            self._is_here = False
+        return self._answer
+
+
+def native_trials(server: Server, name: str, project: str) -> NativeTrials:
+    """The trials of the tuning job of an id or a full name."""
+    return NativeTrials(server, f"{native_path(name, project)}/trials")

@@ -50,35 +50,24 @@ class Server:
         query: Mapping[str, object] | None = None,
     ) -> Json:
         """One call.  Raises ServerRefusal for an error, Unreachable where nobody answers."""
-        connection = self._connect(self.timeout_s)
-        try:
+        with self._connected(self.timeout_s) as connection:
             answer = self._send(connection, verb, path, document, query)
             return _read(answer.status, answer.read())
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
-        finally:
-            connection.close()
 
     def lines(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[Json]:
         """The JSON objects of a stream, as they come.  Raises as ``call`` does."""
-        connection = self._connect(None)
-        try:
+        with self._connected(None) as connection:
             answer = self._send(connection, "GET", path, None, query)
             if answer.status != http.client.OK:
                 _read(answer.status, answer.read())
             for line in _lines(answer):
                 yield json.loads(line)
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
-        finally:
-            connection.close()
 
     def put_file(
         self, path: str, content: BinaryIO, content_type: str, query: Mapping[str, object]
     ) -> Json:
         """Send a file, as the storage routes take them.  Raises as ``call`` does."""
-        connection = self._connect(None)
-        try:
+        with self._connected(None) as connection:
             target = f"{self._prefix}{path}?{urlencode(query)}"
             size = str(os.fstat(content.fileno()).st_size)
             headers = self._headers(content_type) | {"Content-Length": size}
@@ -86,22 +75,37 @@ class Server:
                 connection.request("POST", target, content, headers)
             answer = connection.getresponse()  # a server that refuses does not read to the end
             return _read(answer.status, answer.read())
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
-        finally:
-            connection.close()
+
+    def answers(self) -> bool:
+        """Whether a server is there and well."""
+        try:
+            with self._connected(self.timeout_s) as connection:
+                answer = self._send(connection, "GET", "/healthz", None, None)
+                return answer.status == http.client.OK
+        except Unreachable:
+            return False
 
     @property
     def _prefix(self) -> str:
         return urlsplit(self.url).path.rstrip("/")
 
-    def _connect(self, timeout_s: float | None) -> http.client.HTTPConnection:
+    @contextlib.contextmanager
+    def _connected(self, timeout_s: float | None) -> Iterator[http.client.HTTPConnection]:
+        """A connection for one call, which knows neither proxies nor redirections."""
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port
+        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
         if parts.scheme == "https":
             context = ssl.create_default_context(cafile=self.ca)
-            return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
-        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+            connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+        try:
+            yield connection
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(
+                f"no server answers at {self.url} ({error}); start one: trainshed serve"
+            ) from error
+        finally:
+            connection.close()
 
     def _send(
         self,
@@ -122,9 +126,6 @@ class Server:
         if self.token:
             found["Authorization"] = f"Bearer {self.token}"
         return found
-
-    def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(f"no server answers at {self.url} ({error}); start one: trainshed serve")
 
 
 def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -77,7 +77,7 @@ class Maintenance:
 
     def _on(self, found: Mapping[str, NodeOrder]) -> dict[_Attempt, NodeOrder]:
         """The attempts that have places on such nodes; of several nodes the shortest notice."""
-        on_them = {}
+        on_them: dict[_Attempt, NodeOrder] = {}
         for held in self._holdings.refresh().values():
             theirs = _orders_of(held, found)
             if theirs:

@@ -19,6 +19,7 @@ from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import Placed
 from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.resource_names import AttemptNumber
 from trainshed.model.resources import Node, NodeState, Seat
 from trainshed.model.status import JobState
 from trainshed.placement.plan import Planner
@@ -239,7 +240,7 @@ def _holding(job: Waiting, seats: Sequence[Seat], now: datetime) -> Holding:
     return Holding(
         uid=job.uid,
         project=job.project,
-        attempt=job.attempt + 1,
+        attempt=AttemptNumber(job.attempt + 1),
         demand=job.demand,
         seats=tuple(seats),
         since=now,

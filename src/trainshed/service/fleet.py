@@ -13,7 +13,7 @@ from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
 from trainshed.placement.possible import Possible
 from trainshed.placement.request import QuotaRule
 from trainshed.store.base import Work
-from trainshed.wire.telling import waiting
+from trainshed.wire.status import waiting
 
 #: How old the picture of the fleet may be, in seconds.
 SEEN_S_MAX = 1.0

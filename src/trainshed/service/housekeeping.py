@@ -1,11 +1,15 @@
-"""What a server does now and then, beside its work: old logs, old jobs, a look at the clock."""
+"""What a server does now and then: old logs and old jobs go, and the clock is looked at."""
 
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
-from trainshed.store.base import StoreFault
+from trainshed.model.resource_names import JobUid
+from trainshed.storage.log_files import JobLog
+from trainshed.store.base import Jobs, StoreFault, Work
 
 #: How often every chore is done.
 EVERY_S: Final = 60.0
@@ -65,17 +69,17 @@ class ClockWatch:
         """``skew_s``: by how much the machine's clock is ahead of the server's own."""
         self._skew_s = skew_s
         self._seen_s = 0.0
-        self._is_told = False
+        self._is_reported = False
 
     def look(self) -> None:
         """Warn once for each change of more than ``SKEW_S_MAX``, and tell its end."""
         before_s, self._seen_s = self._seen_s, self._skew_s()
         if abs(self._seen_s) <= SKEW_S_MAX:
-            if self._is_told:
+            if self._is_reported:
                 _LOG.info("the machine's clock agrees with the server's again")
-            self._is_told = False
-        elif not self._is_told or _leads_away(before_s, self._seen_s):
-            self._is_told = True
+            self._is_reported = False
+        elif not self._is_reported or _leads_away(before_s, self._seen_s):
+            self._is_reported = True
             _LOG.warning(
                 "the machine's clock was set: it is %.0f s %s the server's, which goes on steadily",
                 abs(self._seen_s),
@@ -85,3 +89,106 @@ class ClockWatch:
 
 def _leads_away(before_s: float, now_s: float) -> bool:
     return before_s * now_s < 0 or abs(now_s) > abs(before_s) + SKEW_S_MAX
+
+
+_AT_ONCE: Final = 100
+#: So many folders that cannot be removed tell that none can.
+_KEPT_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """Forgets jobs some days after their end: their rows, their story, their logs and folders.
+
+    What a job wrote to its own output directory is the user's, and stays.
+    """
+
+    store: Work
+    remove: Callable[[JobUid], bool]
+    """Removes what an engine has of a uid (``Engine.forget``); False while anything lives."""
+    days_max: float | None
+    """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
+    clock: Callable[[], datetime]
+    """The time of the store, in which the ends of jobs are told: a wall clock that was set wrong
+    would make all jobs old at once."""
+
+    def tidy(self) -> int:
+        """Forget all whose time has come; how many.
+
+        Folders go before rows: a server that is killed in between finds the rows again.  A folder
+        that cannot be removed, or of which something lives, keeps its job for the next time, and
+        none of the others.  Raises its OSError in the end.
+        """
+        if self.days_max is None:
+            return 0
+        ended_before = self.clock() - timedelta(days=self.days_max)
+        forgotten: set[JobUid] = set()
+        kept: dict[JobUid, OSError | None] = {}
+        while len(kept) < _KEPT_MAX:
+            oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(kept))
+            uids = [uid for uid in oldest if uid not in kept]
+            if forgotten.issuperset(uids):
+                break  # there are none, or the store keeps them, for a reason of its own
+            gone = [uid for uid in uids if self._is_removed(uid, kept)]
+            self.store.forget(gone)
+            forgotten.update(gone)
+        for error in filter(None, kept.values()):
+            raise error
+        return len(forgotten)
+
+    def _is_removed(self, uid: JobUid, kept: dict[JobUid, OSError | None]) -> bool:
+        try:
+            if self.remove(uid):
+                return True
+            kept[uid] = None
+        except OSError as error:
+            kept[uid] = error
+        return False
+
+
+_DAY_S: Final = 86_400.0
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Removes what is older or more than an administrator wants to keep."""
+
+    store: Jobs
+    job_log: JobLog
+    bytes_max: int
+    """Per job (settings ``log_bytes_max``)."""
+    days_max: float
+    """After the job's end (settings ``log_days_max``)."""
+    clock: Callable[[], float]
+    """Seconds since 1970, of the store, in which the ends of jobs are told."""
+    _settled: dict[JobUid, float] = field(default_factory=dict, init=False)
+    """When the log of a job that is over has to be looked at again, by uid."""
+
+    def tidy(self) -> None:
+        """Look at every job's log once, but at one that is over only when its time has come.
+
+        The newest segment of an attempt is never removed for its size; a job that has not ended
+        keeps what it wrote, however long ago.
+        """
+        uids = set(self.job_log.uids())
+        for uid in self._settled.keys() - uids:
+            del self._settled[uid]
+        now = self.clock()
+        for uid in sorted(uids):
+            if self._settled.get(uid, now) <= now:
+                self._tidy(uid, now)
+
+    def _tidy(self, uid: JobUid, now: float) -> None:
+        record = self.store.job_by_uid(uid)
+        end_time = None if record is None else record.job.status.end_time
+        if end_time is None:
+            self.job_log.prune(uid, self.bytes_max)
+            return
+        expires = end_time.timestamp() + self.days_max * _DAY_S
+        if expires < now:
+            self.job_log.remove(uid)
+            self._settled[uid] = _NEVER
+        else:
+            self.job_log.prune(uid, self.bytes_max)
+            self._settled[uid] = expires

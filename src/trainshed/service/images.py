@@ -22,7 +22,7 @@ from trainshed.catalog.software import (
 from trainshed.engines import container_runtime
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program
-from trainshed.service.installed import Installed, installed
+from trainshed.service.interpreters import Installed, installed
 
 #: The server's own interpreter.
 DEFAULT = "default"
@@ -151,15 +151,15 @@ class Images:
 
     def _for_runtime(self, name: str, python: str | None) -> StandIn:
         mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
-        told = f"runtime version {name}"
+        asked = f"runtime version {name}"
         if mapping:
-            return self._mapped(mapping, told)
+            return self._mapped(mapping, asked)
         known = runtimes().get(name)
         tensorflow = known.tensorflow if known else name
         wanted = PrebuiltImage(
             framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
         )
-        return self._nearest(wanted, told)
+        return self._nearest(wanted, asked)
 
     def _mapped(self, mapping: MappingRow, asked: str) -> StandIn:
         name = mapping.environment
@@ -201,9 +201,9 @@ def _content(found: Installed, framework: str | None = None) -> str:
     if not found.python:
         return ", whose interpreter does not answer"
     names = found.frameworks if framework is None else (framework,)
-    told = [f"{name} {found.frameworks[name]}" for name in names if name in found.frameworks]
-    missing = f"no {framework}, " if framework and not told else ""
-    return f": {missing}{', '.join([*told, f'Python {found.python}'])}"
+    versions = [f"{name} {found.frameworks[name]}" for name in names if name in found.frameworks]
+    missing = f"no {framework}, " if framework and not versions else ""
+    return f": {missing}{', '.join([*versions, f'Python {found.python}'])}"
 
 
 _Distance = tuple[bool, bool, tuple[int, ...], bool]

@@ -1,32 +1,37 @@
 """The use cases of jobs: submit, look, list, cancel, delete, label."""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.model.filters import AllOf, Filter
+from trainshed.model.faults import Fault
+from trainshed.model.filters import Filter
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import (
+    JOBS,
+    OPERATIONS,
+    JobId,
+    OperationId,
+    ProjectId,
+    resource_name,
+)
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialView
 from trainshed.service.bucket_uris import claim_buckets
 from trainshed.service.fleet import SeenFleet
-from trainshed.service.operations import deleted
-from trainshed.service.paging import next_page, page_of
-from trainshed.service.patching import Patch, patch_of
-from trainshed.service.refusing import not_found
-from trainshed.service.resource_names import job_name
+from trainshed.service.paging import ListCall, one_page
+from trainshed.service.refusing import invalid, not_found
 from trainshed.service.studies import as_study, trial_views
 from trainshed.service.submission import Admitted, Parse, SubmitRules, admit
-from trainshed.store.base import AlreadyThere, StaleEtag, StoreBase
+from trainshed.store.base import AlreadyThere, Rest, StaleEtag, StoreBase
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import (
     ML_KINDS,
-    JobQuery,
     JobRecord,
     Kind,
     NewEvent,
-    NewJob,
     Operation,
     Step,
 )
@@ -34,6 +39,7 @@ from trainshed.wire.aiplatform_v1 import listing as vertex_listing
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.ml_v1 import listing as ml_listing
 from trainshed.wire.ml_v1 import parse as ml_v1
+from trainshed.wire.ml_v1.patch import Patch, patch_of
 
 PARSE: Final[Mapping[Kind, Parse]] = {
     Kind.ML_JOB: ml_v1.job,
@@ -49,9 +55,6 @@ FILTERS: Final[Mapping[Kind, Callable[[str], Filter]]] = {
 
 #: ml v1 jobs have no location of their own; their region is a field.
 GLOBAL: Final = "global"
-
-#: All locations, in a list.
-ANY_LOCATION: Final = "-"
 
 _CANCEL_TRIES = 20
 
@@ -82,7 +85,7 @@ class JobService:
     def create(  # noqa: PLR0913  # what a create call consists of
         self,
         kind: Kind,
-        project: str,
+        project: ProjectId,
         location: str,
         document: Any,
         *,
@@ -94,36 +97,23 @@ class JobService:
         admitted = admit(document, None if is_ml else location, self._rules, PARSE[kind])
         if admitted.spec.study:
             admitted = as_study(self._store, project, admitted)
-        new = NewJob(
-            kind=kind,
-            project=project,
-            location=GLOBAL if is_ml else location,
-            job_id=admitted.spec.job_id,
-            spec=admitted.spec,
-            expanded=admitted.expanded,
-            demand=admitted.demand,
-            creator=creator,
-            notes=admitted.notes,
-            told=admitted.told,
-            retry_key=retry_key,
-            running_s_max=admitted.limits.running_s_max,
-            waiting_s_max=admitted.limits.waiting_s_max,
-        )
+        place = GLOBAL if is_ml else location
+        new = admitted.as_new(kind, project, place, creator, retry_key)
         self.check_place(project, admitted)
         try:
             record, _ = self._store.add_job(new)
         except AlreadyThere:
-            name = job_name(kind, project, location, new.job_id)
+            name = resource_name(kind.value, project, location, new.job_id)
             raise Refusal(Code.ALREADY_EXISTS, f"{name} already exists") from None
         self._submitted()
         return record
 
-    def check_place(self, project: str, admitted: Admitted) -> None:
+    def check_place(self, project: ProjectId, admitted: Admitted) -> None:
         """Refuse what could never run here, and buckets of others.  Raises Refusal."""
         self._fleet.check(project, admitted.demand)
         claim_buckets(self._store, project, admitted.expanded)
 
-    def get(self, kind: Kind, project: str, location: str, job_id: str) -> JobRecord:
+    def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         """The job of a name; while it waits, with its place in the queue."""
         record = self._find(kind, project, location, job_id)
         if record.job.status.state is not JobState.QUEUED:
@@ -141,7 +131,7 @@ class JobService:
     def list(  # noqa: PLR0913  # what a list call consists of
         self,
         kind: Kind,
-        project: str,
+        project: ProjectId,
         location: str,
         *,
         filter_text: str = "",
@@ -149,23 +139,20 @@ class JobService:
         page_token: str = "",
     ) -> tuple[Sequence[JobRecord], str]:
         """One page, newest first, and the token of the next; empty where there is none."""
-        found = FILTERS[kind](filter_text) if filter_text else AllOf()
-        scope = (kind.value, project, location, filter_text)
-        page = page_of(kind, scope, page_size, page_token, self._now())
-        is_anywhere = kind is Kind.ML_JOB or location == ANY_LOCATION
-        query = JobQuery(
-            project=project,
+        call = ListCall(
+            collection=kind.value,
             kind=kind,
-            location=None if is_anywhere else location,
-            filter=found,
-            page_size=page.size + 1,
-            after=page.after,
+            project=project,
+            location=location,
+            filter_text=filter_text,
+            page_size=page_size,
+            page_token=page_token,
         )
-        records = self._store.list_jobs(query)
-        keys = [(record.job.status.create_time, record.uid) for record in records]
-        return records[: page.size], next_page(page, keys, self._now())
+        return one_page(call, FILTERS[kind], self._store.list_jobs, _key_of, self._now())
 
-    def cancel(self, kind: Kind, project: str, location: str, job_id: str, *, by: str = "") -> None:
+    def cancel(
+        self, kind: Kind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""
+    ) -> None:
         """Ask for the job's end.  One that is over stays as it is, and that is no error."""
         for _ in range(_CANCEL_TRIES):
             step = cancel_step(self._find(kind, project, location, job_id))
@@ -174,35 +161,35 @@ class JobService:
             if self._store.apply([_signed(step, by)])[0]:
                 self._wake()
                 return
-        name = job_name(kind, project, location, job_id)
+        name = resource_name(kind.value, project, location, job_id)
         raise Refusal(Code.ABORTED, f"{name} changes too quickly to be cancelled; try again")
 
-    def delete(self, kind: Kind, project: str, location: str, job_id: str) -> Operation:
+    def delete(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> Operation:
         """Hide a job that is over; its log and story stay."""
         record = self._find(kind, project, location, job_id)
-        name = job_name(kind, project, location, job_id)
-        if not record.job.status.state.is_final:
-            raise Refusal(
-                Code.FAILED_PRECONDITION,
-                f"{name} is {record.job.status.state.value} and cannot be deleted; "
-                "cancel it first and wait for its end",
-            )
+        name = resource_name(kind.value, project, location, job_id)
+        check_over(name, record)
         self._store.delete_job(record.uid)
         return deleted(self._store, project, location, self._now())
 
-    def patch(self, project: str, job_id: str, document: Any, update_mask: str) -> JobRecord:
+    def patch(
+        self, project: ProjectId, job_id: JobId, document: Any, update_mask: str
+    ) -> JobRecord:
         """Replace the labels of an ml v1 job; an etag in the document must be today's."""
         record = self._find(Kind.ML_JOB, project, "", job_id)
-        patch = patch_of(document, update_mask)
+        name = resource_name(JOBS, project, "", job_id)
+        try:
+            patch = patch_of(document, update_mask)
+        except Fault as fault:
+            raise invalid(fault.violations) from None
         try:
             return self._patched(record, patch)
         except KeyError:  # it was deleted, or forgotten, since it was found
-            raise not_found(job_name(Kind.ML_JOB, project, "", job_id)) from None
+            raise not_found(name) from None
         except StaleEtag:
             raise Refusal(
                 Code.ABORTED,
-                f"projects/{project}/jobs/{job_id} has changed since the etag was read; get it "
-                "again and repeat the change",
+                f"{name} has changed since the etag was read; get it again and repeat the change",
             ) from None
 
     def _patched(self, record: JobRecord, patch: Patch) -> JobRecord:
@@ -212,10 +199,10 @@ class JobService:
             raise StaleEtag
         return record
 
-    def _find(self, kind: Kind, project: str, location: str, job_id: str) -> JobRecord:
+    def _find(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         record = self._store.job(project, kind, job_id)
         if record is None or (kind not in ML_KINDS and record.job.location != location):
-            raise not_found(job_name(kind, project, location, job_id))
+            raise not_found(resource_name(kind.value, project, location, job_id))
         return record
 
 
@@ -223,3 +210,43 @@ def _signed(step: Step, by: str) -> Step:
     """The story tells who wanted the end."""
     asked = NewEvent(kind="CANCEL_REQUESTED", message=f"{by or 'Somebody'} asked to cancel the job")
     return replace(step, events=(asked, *step.events))
+
+
+def check_over(name: str, record: JobRecord) -> None:
+    """Refuse to delete what is not over."""
+    state = record.job.status.state
+    if not state.is_final:
+        message = f"{name} is {state.value} and cannot be deleted; cancel it first and wait for"
+        raise Refusal(Code.FAILED_PRECONDITION, f"{message} its end")
+
+
+def _key_of(record: JobRecord) -> tuple[datetime | None, int]:
+    return record.job.status.create_time, record.uid
+
+
+_ID_BITS: Final = 62
+
+
+def deleted(store: Rest, project: ProjectId, location: str, now: datetime) -> Operation:
+    """Remember that something was deleted just now."""
+    number = OperationId(str(secrets.randbits(_ID_BITS)))
+    name = resource_name(OPERATIONS, project, location, number)
+    operation = Operation(name=name, project=project, done=True, create_time=now)
+    store.add_operation(operation)
+    return operation
+
+
+class OperationService:
+    """Operations, for whoever asks how they went."""
+
+    def __init__(self, store: Rest) -> None:
+        """Look in a store."""
+        self._store = store
+
+    def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
+        """The operation of a name.  Raises Refusal (NOT_FOUND)."""
+        name = resource_name(OPERATIONS, project, location, operation_id)
+        found = self._store.operation(name)
+        if found is None or found.project != project:
+            raise not_found(name)
+        return found

@@ -8,19 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
 from trainshed.admission.question import Question
+from trainshed.admission.rules.reduction import worker_links
+from trainshed.catalog.prices import price_of
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
-from trainshed.model.roles import Dialect
+from trainshed.model.roles import Dialect, Role
+from trainshed.planning.prediction import Prediction
+from trainshed.planning.sizing import Hosts
 from trainshed.service.catalogs import catalog_for
-from trainshed.service.merging import Merged
-from trainshed.service.reduction_plan import RULE, Prediction, predicted, with_gain
-from trainshed.service.wording import Say, in_words
+from trainshed.service.refusing import Merged, Say, in_words
 from trainshed.wire import detect
 from trainshed.wire.parsed import Parsed
+
+#: The rule of admission whose message is told here with what it costs the job.
+RULE: Final = "reducer-bandwidth"
 
 #: Rules that do not keep a job from running on one's own machine: nothing crosses a network here,
 #: and what Google has retired may still stand in the rack (decision 0004).
@@ -47,7 +52,7 @@ class Rulebook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Judgement:
     """What was found.  Fields of the violations are the caller's words.
 
     ``question`` is None where the document has no spec to ask about; ``say`` turns a path of the
@@ -82,7 +87,7 @@ class Verdict:
 
 def judge(
     merged: Merged, rulebook: Rulebook, parse: Callable[[Any], Parsed] = detect.parse
-) -> Verdict:
+) -> Judgement:
     """Judge one document.  Raises UsageFault for an unknown edition or one of another product.
 
     ``parse`` reads the document; by default its keys say what it is.
@@ -95,12 +100,12 @@ def judge(
         for v in parsed.violations
     ]
     if parsed.spec is None:
-        return Verdict(violations=tuple(found), say=say)
+        return Judgement(violations=tuple(found), say=say)
     question = ask(parsed.spec, merged, rulebook)
     named = {v.field for v in found}
     broken = (with_gain(v, question) for v in check(question))
     found += (v for v in in_words(broken, say) if v.field not in named)
-    return Verdict(violations=tuple(found), question=question, say=say)
+    return Judgement(violations=tuple(found), question=question, say=say)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +121,7 @@ class Accepted:
     """What its reducers are worth: told apart from the advice, which says nothing of them."""
 
 
-def accept(verdict: Verdict, dialect: Dialect | None = None) -> Accepted:
+def accept(verdict: Judgement, dialect: Dialect | None = None) -> Accepted:
     """The job of a verdict.  Raises Fault for a refusal, UsageFault for the other dialect."""
     if any(v.rule not in ONLY_ADVICE for v in verdict.violations):
         raise Fault(verdict.violations)
@@ -175,3 +180,37 @@ def names_any(keys: frozenset[str], value: Any, depth: int = 0) -> bool:
         key.replace("_", "").lower() in keys or names_any(keys, item, depth + 1)
         for key, item in value.items()
     )
+
+
+def predicted(question: Question) -> Prediction | None:
+    """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
+    reducer = question.spec.group(Role.REDUCER)
+    if reducer is None or not reducer.machine_type or reducer.count < 1:
+        return None
+    hosts = _hosts(question, reducer.machine_type, question.egress_gbps(reducer))
+    if hosts is None:
+        return None
+    return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
+
+
+def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
+    """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
+    workers = worker_links(question)
+    if workers is None or not reducer_gbps:
+        return None
+    price = price_of(reducer_type, question.spec.region)
+    return Hosts(
+        workers=workers.hosts,
+        worker_gbps=workers.slowest_gbps,
+        total_gbps=workers.total_gbps,
+        reducer_gbps=reducer_gbps,
+        reducer_usd_hour=price.usd_hour if price else None,
+    )
+
+
+def with_gain(violation: Violation, question: Question) -> Violation:
+    """A violation of the rule of bandwidth with what it costs the job; others as they are."""
+    if violation.rule != RULE:
+        return violation
+    found = predicted(question)
+    return violation if found is None else replace(violation, message=found.sentence)

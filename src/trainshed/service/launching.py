@@ -27,14 +27,18 @@ from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
+from trainshed.service.bucket_uris import mounted, with_real_paths
 from trainshed.service.images import Images, StandIn
-from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment
-from trainshed.service.mounts import mounted, with_real_paths
+from trainshed.service.interpreters import TrainerLibrary
+from trainshed.service.local_run import (
+    AIP_FOLDERS,
+    PORT_ORDER,
+    in_environment,
+)
 from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
-from trainshed.service.reducers import started_here, with_token
+from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.service.trainer_library import TrainerLibrary
 from trainshed.storage.buckets import SCHEME, Buckets
 from trainshed.storage.folders import make_all
 from trainshed.store.base import StoreBase

@@ -20,8 +20,8 @@ from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.service.programs import Source, environment_of
-from trainshed.service.reducers import started_here
-from trainshed.service.wording import Say, in_words, one_a_field
+from trainshed.service.reduction import started_here
+from trainshed.service.refusing import Say, in_words, one_a_field
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
 
@@ -157,7 +157,7 @@ def _reducing(plan: LaunchPlan, host: Host) -> AbstractContextManager[LaunchPlan
     if not has_reducers(plan):
         return nullcontext(plan)
     # what it imports takes longer than most jobs need to start
-    from trainshed.service.local_reduction import reducing  # noqa: PLC0415  # see above
+    from trainshed.service.reduction import reducing  # noqa: PLC0415  # see above
 
     return reducing(plan, host.python, host.buckets.root.parent)
 

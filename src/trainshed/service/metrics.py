@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from trainshed.store.base import StoreBase
 
 
-class Metrics:
+class ServerMetrics:
     """Counts jobs and replicas whenever somebody looks; keeps nothing."""
 
     def __init__(self, store: StoreBase) -> None:

@@ -7,14 +7,16 @@ first page.  It is bound to its list, so that it cannot continue another one by 
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from trainshed.model.filters import AllOf, Filter
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.resource_names import stamp_ns
-from trainshed.store.records import Kind
+from trainshed.model.resource_names import ProjectId
+from trainshed.store.codec import to_ns
+from trainshed.store.records import ML_KINDS, JobQuery, Kind
 
 #: (default, most) by collection; ml v1's are documented (contracts/vertex-sdk.md 7).
 SIZES: Final[Mapping[Kind, tuple[int, int]]] = {
@@ -26,65 +28,108 @@ SIZES: Final[Mapping[Kind, tuple[int, int]]] = {
 #: As long as Google keeps its own.
 TOKEN_S_MAX: Final = 3 * 24 * 3600.0
 
+#: All locations, in a list.
+ANY_LOCATION: Final = "-"
+
+_DIGEST_LENGTH: Final = 16
 _TOKEN_LENGTH_MAX = 1000
 _NUMBER_LIMIT = 1 << 63  # databases have no larger ones
 
+_Row = TypeVar("_Row")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Which part of a list is wanted.  ``after`` is (create time in ns, uid) of the row before."""
+class ListCall:
+    """A call of a list, as its client makes it.  ``kind`` is that of the jobs behind the rows."""
 
-    size: int
-    after: tuple[int, int] | None
-    scope: str
+    collection: str
+    kind: Kind
+    project: ProjectId
+    location: str
+    filter_text: str = ""
+    page_size: int = 0
+    page_token: str = ""
 
-    def next_token(self, create_time: datetime | None, uid: int, now: datetime) -> str:
-        """The token of the page that begins behind a row."""
-        created_ns = stamp_ns(create_time) if create_time else 0
-        content = json.dumps([self.scope, created_ns, uid, int(now.timestamp())])
-        return base64.urlsafe_b64encode(content.encode()).decode("ascii")
+    @property
+    def digest(self) -> str:
+        """What stands in a token for the list that it continues."""
+        return digest_of(self.collection, self.project, self.location, self.filter_text)
+
+    @property
+    def size(self) -> int:
+        """How many rows a page has.  Raises Refusal for a negative size."""
+        if self.page_size < 0:
+            message = f"page_size must not be negative, and is {self.page_size}"
+            raise Refusal(Code.INVALID_ARGUMENT, message)
+        default, most = SIZES[self.kind]
+        return min(self.page_size or default, most)
 
 
-def page_of(kind: Kind, scope: Sequence[str], size: int, token: str, now: datetime) -> Page:
-    """The page that a call asks for.  ``scope`` is what makes the list: project, filter, ...
+def one_page(
+    call: ListCall,
+    filter_of: Callable[[str], Filter],
+    rows_of: Callable[[JobQuery], Sequence[_Row]],
+    key_of: Callable[[_Row], tuple[datetime | None, int]],
+    now: datetime,
+) -> tuple[Sequence[_Row], str]:
+    """The rows of a page, newest first, and the token of the next; empty where there is none.
 
-    Raises Refusal (INVALID_ARGUMENT) for a negative size and a token that is not of this list.
+    ``key_of`` gives a row's create time and uid.  Raises Refusal (INVALID_ARGUMENT) for a filter
+    that means nothing, a negative size and a token that is not of this list.
     """
-    if size < 0:
-        raise Refusal(Code.INVALID_ARGUMENT, f"page_size must not be negative, and is {size}")
-    default, most = SIZES[kind]
-    digest = hashlib.sha256(json.dumps([*scope]).encode()).hexdigest()[:16]
-    after = _after(token, digest, now) if token else None
-    return Page(size=min(size or default, most), after=after, scope=digest)
+    found = filter_of(call.filter_text) if call.filter_text else AllOf()
+    size = call.size
+    is_anywhere = call.kind in ML_KINDS or call.location == ANY_LOCATION
+    query = JobQuery(
+        project=call.project,
+        kind=call.kind,
+        location=None if is_anywhere else call.location,
+        filter=found,
+        page_size=size + 1,
+        after=_after(call, now) if call.page_token else None,
+    )
+    rows = rows_of(query)
+    if len(rows) <= size:
+        return rows, ""
+    create_time, uid = key_of(rows[size - 1])
+    created_ns = to_ns(create_time) if create_time else 0
+    return rows[:size], token_of(call.digest, created_ns, uid, int(now.timestamp()))
 
 
-def next_page(page: Page, keys: Sequence[tuple[datetime | None, int]], now: datetime) -> str:
-    """The token behind a page, from the keys of its rows and of one more; empty for the last."""
-    if len(keys) <= page.size:
-        return ""
-    create_time, uid = keys[page.size - 1]
-    return page.next_token(create_time, uid, now)
+def token_of(*parts: str | int) -> str:
+    """A token that holds these parts."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode("ascii")
 
 
-def _after(token: str, scope: str, now: datetime) -> tuple[int, int]:
-    of, created_ns, uid, issued_s = _content(token)
-    if of != scope:
+def parts_of(token: str) -> list[Any] | None:
+    """The parts of a token; None for one that this server cannot have given."""
+    try:
+        found = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
+
+
+def digest_of(*question: str | bool) -> str:
+    """A short text that stands for a question."""
+    return hashlib.sha256(json.dumps(question).encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _after(call: ListCall, now: datetime) -> tuple[int, int]:
+    """The create time in ns and the uid of the row before the page."""
+    of, *numbers = parts_of(call.page_token[:_TOKEN_LENGTH_MAX]) or [None]
+    if len(numbers) != 3 or not all(map(_is_number, numbers)):  # noqa: PLR2004  # as token_of had
+        raise _refused("is none that this server gives")
+    created_ns, uid, issued_s = numbers
+    if of != call.digest:
         raise _refused("belongs to a list of another project, place or filter")
     if now.timestamp() - issued_s > TOKEN_S_MAX:
         raise _refused("has expired; list again from the first page")
     return created_ns, uid
 
 
-def _content(token: str) -> tuple[str, int, int, int]:
-    try:
-        raw = base64.b64decode(token[:_TOKEN_LENGTH_MAX], altchars=b"-_", validate=True)
-        of, created_ns, uid, issued_s = json.loads(raw)
-    except (ValueError, TypeError, RecursionError):
-        raise _refused("is none that this server gives") from None
-    numbers = (created_ns, uid, issued_s)
-    if not all(type(number) is int and 0 <= number < _NUMBER_LIMIT for number in numbers):
-        raise _refused("is none that this server gives")
-    return (str(of), *numbers)
+def _is_number(part: Any) -> bool:
+    return type(part) is int and 0 <= part < _NUMBER_LIMIT
 
 
 def _refused(why: str) -> Refusal:

@@ -3,34 +3,24 @@
 The pipeline is what its child is; what it adds is the caller's document, echoed as it was sent.
 """
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.model.filters import AllOf
 from trainshed.model.job import JobSpec
-from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import PIPELINES, JobId, ProjectId, resource_name
 from trainshed.model.status import Job
-from trainshed.service.jobs import ANY_LOCATION, JobService
-from trainshed.service.operations import deleted
-from trainshed.service.paging import next_page, page_of
+from trainshed.service.jobs import JobService, check_over, deleted
+from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import not_found
-from trainshed.service.resource_names import job_name, parent
 from trainshed.service.submission import SubmitRules, admit
 from trainshed.store.base import StoreBase
-from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob, Operation, Pipeline
+from trainshed.store.records import JobRecord, Kind, Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
+from trainshed.wire.aiplatform_v1.derived import job_of_pipeline, task_definition, wants_model
 from trainshed.wire.aiplatform_v1.listing import pipelines_filter
-from trainshed.wire.parsed import compact
-
-COLLECTION: Final = "trainingPipelines"
-
-#: What Google calls the job of a pipeline.
-CHILD_NAME: Final = "{pipeline}-custom-job"
-_DISPLAY_NAME_MAX = 128
 
 NO_REGISTRY: Final = (
     "modelToUpload is not honoured: there is no model registry. The model is what the program "
@@ -66,7 +56,7 @@ class PipelineService:
 
     def create(
         self,
-        project: str,
+        project: ProjectId,
         location: str,
         document: Any,
         *,
@@ -76,33 +66,24 @@ class PipelineService:
         """Store a pipeline and its child in one write; a repeated call gets the first one's."""
         admitted = admit(document, location, self._rules, parse.training_pipeline)
         self._jobs.check_place(project, admitted)
-        envelope: Mapping[str, Any] = json.loads(admitted.spec.envelope)
-        new = NewJob(
-            kind=Kind.CUSTOM_JOB,
-            project=project,
-            location=location,
-            spec=_child(admitted.spec),
-            expanded=_child(admitted.expanded),
-            demand=admitted.demand,
-            creator=creator,
-            notes=(*admitted.notes, *_model_notes(envelope, admitted.spec)),
-            told=admitted.told,
-            retry_key=retry_key,
-            running_s_max=admitted.limits.running_s_max,
-            waiting_s_max=admitted.limits.waiting_s_max,
+        new = replace(
+            admitted.as_new(Kind.CUSTOM_JOB, project, location, creator, retry_key),
+            spec=job_of_pipeline(admitted.spec),
+            expanded=job_of_pipeline(admitted.expanded),
+            notes=(*admitted.notes, *_model_notes(admitted.spec)),
         )
-        definition = str(envelope.get("trainingTaskDefinition", ""))
+        definition = task_definition(admitted.spec)
         pipeline = self._store.add_pipeline(new, admitted.spec.envelope, definition)
         self._wake()
-        return _view(*self._find(project, location, str(pipeline.uid)))
+        return _view(*self._find(project, location, JobId(str(pipeline.uid))))
 
-    def get(self, project: str, location: str, pipeline_id: str) -> PipelineView:
+    def get(self, project: ProjectId, location: str, pipeline_id: JobId) -> PipelineView:
         """The pipeline of a name."""
         return _view(*self._find(project, location, pipeline_id))
 
     def list(
         self,
-        project: str,
+        project: ProjectId,
         location: str,
         *,
         filter_text: str = "",
@@ -110,45 +91,41 @@ class PipelineService:
         page_token: str = "",
     ) -> tuple[Sequence[PipelineView], str]:
         """One page, newest first, and the token of the next; empty where there is none."""
-        found = pipelines_filter(filter_text) if filter_text else AllOf()
-        scope = (COLLECTION, project, location, filter_text)
-        page = page_of(Kind.CUSTOM_JOB, scope, page_size, page_token, self._now())
-        query = JobQuery(
-            project=project,
+        call = ListCall(
+            collection=PIPELINES,
             kind=Kind.CUSTOM_JOB,
-            location=None if location == ANY_LOCATION else location,
-            filter=found,
-            page_size=page.size + 1,
-            after=page.after,
+            project=project,
+            location=location,
+            filter_text=filter_text,
+            page_size=page_size,
+            page_token=page_token,
         )
-        rows = self._store.list_pipelines(query)
-        keys = [(pipeline.create_time, pipeline.uid) for pipeline, _ in rows]
-        token = next_page(page, keys, self._now())
-        return [_view(*row) for row in rows[: page.size]], token
+        list_rows = self._store.list_pipelines
+        rows, token = one_page(call, pipelines_filter, list_rows, _key_of, self._now())
+        return [_view(*row) for row in rows], token
 
-    def cancel(self, project: str, location: str, pipeline_id: str, *, by: str = "") -> None:
+    def cancel(
+        self, project: ProjectId, location: str, pipeline_id: JobId, *, by: str = ""
+    ) -> None:
         """Ask for the child's end.  A pipeline that is over stays as it is."""
         _, child = self._find(project, location, pipeline_id)
         if not child.job.status.state.is_final:
-            self._jobs.cancel(Kind.CUSTOM_JOB, project, location, child.job.job_id, by=by)
+            self._jobs.cancel(Kind.CUSTOM_JOB, project, location, JobId(child.job.job_id), by=by)
 
-    def delete(self, project: str, location: str, pipeline_id: str) -> Operation:
+    def delete(self, project: ProjectId, location: str, pipeline_id: JobId) -> Operation:
         """Forget a pipeline that is over; its child stays."""
         pipeline, child = self._find(project, location, pipeline_id)
-        if not child.job.status.state.is_final:
-            raise Refusal(
-                Code.FAILED_PRECONDITION,
-                f"{_name(pipeline)} is {child.job.status.state.value} and cannot be deleted; "
-                "cancel it first and wait for its end",
-            )
+        check_over(resource_name(PIPELINES, project, location, pipeline_id), child)
         self._store.delete_pipeline(pipeline.uid)
         return deleted(self._store, project, location, self._now())
 
-    def _find(self, project: str, location: str, pipeline_id: str) -> tuple[Pipeline, JobRecord]:
+    def _find(
+        self, project: ProjectId, location: str, pipeline_id: JobId
+    ) -> tuple[Pipeline, JobRecord]:
         uid = int(pipeline_id) if _NUMBER.fullmatch(pipeline_id) else 0
         found = self._store.pipeline(project, uid) if 0 < uid < _UID_LIMIT else None
         if found is None or found[0].location != location:
-            raise not_found(f"{parent(project, location)}/{COLLECTION}/{pipeline_id}")
+            raise not_found(resource_name(PIPELINES, project, location, pipeline_id))
         return found
 
 
@@ -156,24 +133,16 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,18}")
 _UID_LIMIT = 1 << 63
 
 
-def _child(spec: JobSpec) -> JobSpec:
-    """The spec of the job: the pipeline's inputs, in a document of its own."""
-    name = CHILD_NAME.format(pipeline=spec.display_name)[:_DISPLAY_NAME_MAX]
-    around: Mapping[str, Any] = json.loads(spec.envelope)
-    kept = {key: around[key] for key in ("labels", "encryptionSpec") if key in around}
-    return replace(spec, display_name=name, envelope=compact({"displayName": name, **kept}))
-
-
-def _model_notes(envelope: Mapping[str, Any], spec: JobSpec) -> tuple[str, ...]:
-    if not envelope.get("modelToUpload"):
+def _model_notes(spec: JobSpec) -> tuple[str, ...]:
+    if not wants_model(spec):
         return ()
     base = spec.base_output_dir
     place = f"{base.rstrip('/')}/model/ (AIP_MODEL_DIR)" if base else "a place of its own choice"
     return (NO_REGISTRY.format(place=place),)
 
 
-def _name(pipeline: Pipeline) -> str:
-    return f"{parent(pipeline.project, pipeline.location)}/{COLLECTION}/{pipeline.uid}"
+def _key_of(row: tuple[Pipeline, JobRecord]) -> tuple[datetime | None, int]:
+    return row[0].create_time, row[0].uid
 
 
 def _view(pipeline: Pipeline, child: JobRecord) -> PipelineView:
@@ -188,7 +157,7 @@ def _view(pipeline: Pipeline, child: JobRecord) -> PipelineView:
             status=status,
             labels=pipeline.labels or None,
         ),
-        backing_custom_job=job_name(
-            child.kind, child.job.project, child.job.location, child.job.job_id
+        backing_custom_job=resource_name(
+            child.kind.value, child.job.project, child.job.location, child.job.job_id
         ),
     )

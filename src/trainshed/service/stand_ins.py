@@ -32,7 +32,7 @@ START: Final = (
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
     """What every group but the reducers runs in; None for an image that nothing stands in for.
 
-    Reducers run our own program, whatever their image is (``service.reducers``).
+    Reducers run our own program, whatever their image is (``service.reduction``).
     """
     groups = [group for group in in_role_order(spec).groups if group.role is not Role.REDUCER]
     programs = ((group.role, program_of(spec, group)) for group in groups)
@@ -79,9 +79,9 @@ def _without_start(
             yield replace(violation, accepted=START.format(field=violation.accepted))
 
 
-def _is_inherited(spec: JobSpec, role: Role, uri: str, told: set[str]) -> bool:
+def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bool:
     """Whether the image is the primary's, which ml v1 hands to groups that name none."""
-    return role is not Role.PRIMARY and bool(spec.job_id) and uri in told
+    return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
 
 
 def _unmapped(role: Role, uri: str, reason: str) -> Violation:

@@ -1,8 +1,9 @@
 """What happened to a job and why it is where it is, for the native API and the command line."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.reduction_report import ACHIEVED, PLANNED
@@ -10,14 +11,16 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.restarts import Cause
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
-from trainshed.service.log_events import all_events
-from trainshed.service.native_trials import trial_json
-from trainshed.service.resource_names import job_name
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import TrialState, text_of
+from trainshed.service.log.sources import all_events
 from trainshed.service.studies import trial_views
-from trainshed.service.study_story import study_sentence
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
-from trainshed.wire.times import rfc3339
+from trainshed.store.records_studies import StoredTrial
+from trainshed.tuning.ranking import best, objectives
+from trainshed.wire.native_v1 import explanation_json, trial_json
+from trainshed.wire.times import rfc3339, timestamp
 
 Json = dict[str, Any]
 
@@ -25,8 +28,6 @@ Json = dict[str, Any]
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
 )
-
-_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Stories:
         record = self.find(project, job_id)
         status = record.job.status
         found: Json = {
-            "name": resource_name(record),
+            "name": record.name,
             "displayName": record.job.spec.display_name or record.job.job_id,
             "uid": str(record.uid),
             "state": status.state.value,
@@ -73,7 +74,7 @@ class Stories:
         waiting = self._waiting(record)
         reduction = self._reduction(record)
         return {
-            "name": resource_name(record),
+            "name": record.name,
             "state": status.state.value,
             "message": waiting["message"] if waiting else self._sentence(record),
             **({"waiting": waiting} if waiting else {}),
@@ -101,8 +102,8 @@ class Stories:
         """What its reducers came to in the newest attempt that told, else what was predicted."""
         if record.job.spec.group(Role.REDUCER) is None:
             return None
-        told = {e.kind: e.message for e in all_events(self.store, record.uid)}
-        return told.get(ACHIEVED, told.get(PLANNED))
+        parts = {e.kind: e.message for e in all_events(self.store, record.uid)}
+        return parts.get(ACHIEVED, parts.get(PLANNED))
 
     def _waiting(self, record: JobRecord) -> Json | None:
         if record.job.status.state is not JobState.QUEUED:
@@ -110,31 +111,6 @@ class Stories:
         found = record.job.explanation or NOT_YET
         before = self.store.queue_position(record.uid)
         return explanation_json(found, None if before is None else before + 1)
-
-
-def explanation_json(found: Explanation, position: int | None) -> Json:
-    """An explanation as the native API shows it; the next job's position is 1."""
-    shown: Json = {
-        "reason": found.reason.value,
-        "message": found.message,
-        "blockers": list(found.blockers),
-        "queuePosition": position,
-    }
-    if change := found.change:
-        shown["change"] = {
-            "field": change.field,
-            "role": change.role,
-            "asked": change.asked,
-            "accepted": change.accepted,
-            "text": change.text,
-        }
-    return {name: value for name, value in shown.items() if value is not None}
-
-
-def resource_name(record: JobRecord) -> str:
-    """The name by which clients know the job."""
-    job = record.job
-    return job_name(record.kind, job.project, job.location, job.job_id)
 
 
 def _restarts(record: JobRecord) -> Json | None:
@@ -173,10 +149,9 @@ def _replica(row: ReplicaRow) -> Json:
 
 
 def _event(event: StoredEvent) -> Json:
-    seconds, fraction = divmod(event.stamp_ns, _NS)
     return {
         "seq": event.seq,
-        "time": stamp(seconds, fraction),
+        "time": timestamp(event.stamp_ns),
         "attempt": event.attempt,
         "kind": event.kind,
         "message": event.message,
@@ -184,6 +159,56 @@ def _event(event: StoredEvent) -> Json:
     }
 
 
-def stamp(seconds: int, fraction_ns: int) -> str:
-    """A time of full width, so that texts sort as times do (contracts/gcloud.md 7.3)."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
+_WORDS: Final = {
+    TrialState.SUCCEEDED: "succeeded",
+    TrialState.INFEASIBLE: "infeasible",
+    TrialState.STOPPING: "being stopped",
+}
+
+
+def study_sentence(store: StoreBase, record: JobRecord) -> str:
+    """Why a tuning job that is not over is where it is."""
+    study = record.job.spec.study
+    assert study is not None, f"job {record.uid} has no study"  # noqa: S101
+    stored = store.trials(record.uid)
+    if not stored:
+        return "Its first trials are about to be made."
+    sentences = [
+        _counts(study, stored),
+        *_leader(store, record, study),
+        *_waiting(store, stored),
+    ]
+    return " ".join(sentences)
+
+
+def _counts(study: StudySpec, stored: Sequence[StoredTrial]) -> str:
+    """``7 of 24 trials were made: 2 running, 4 succeeded, 1 infeasible.``."""
+    counts = Counter(_word(each) for each in stored)
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{len(stored)} of {study.trial_count_max} trials were made: {parts}."
+
+
+def _word(stored: StoredTrial) -> str:
+    active = "running" if stored.job_state is JobState.RUNNING else "waiting or starting"
+    return _WORDS.get(stored.trial.state, active)
+
+
+def _leader(store: StoreBase, record: JobRecord, study: StudySpec) -> Iterator[str]:
+    if len(objectives(study)) != 1:
+        return
+    leader = best(study, [view.trial for view in trial_views(store, record)])
+    if leader is None or leader.final is None:
+        return
+    values = ", ".join(f"{name} {value:.6g}" for name, value in leader.final.metrics)
+    how = ", ".join(f"{name}={text_of(value)}" for name, value in leader.values)
+    yield f"The best so far is trial {leader.number} with {values} ({how})."
+
+
+def _waiting(store: StoreBase, stored: Sequence[StoredTrial]) -> Iterator[str]:
+    """What the first trial that waits is waiting for."""
+    queued = (each for each in stored if each.job_state is JobState.QUEUED)
+    first = next(queued, None)
+    job = store.job_by_uid(first.job_uid) if first else None
+    if first is None or job is None or job.job.explanation is None:
+        return
+    yield f"Trial {first.trial.number} waits: {job.job.explanation.message}"

@@ -1,21 +1,24 @@
 """Tuning jobs as use cases see them: what one goes on from, and how its trials stand (R19)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
 from trainshed.model.faults import Violation
 from trainshed.model.job import JobSpec
-from trainshed.model.study import ParameterSpec, StudySpec
-from trainshed.model.trials import TrialView
+from trainshed.model.reduction_report import PLANNED
+from trainshed.model.resource_names import CUSTOM_JOBS, TRIALS, resource_name
+from trainshed.model.roles import Dialect
+from trainshed.model.study import ParameterSpec, StudySpec, Trial
+from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.refusing import invalid
-from trainshed.service.resource_names import job_name
 from trainshed.service.submission import Admitted
-from trainshed.service.trial_jobs import limits_of_study
-from trainshed.store.base import StoreBase
-from trainshed.store.records import JobRecord, Kind
+from trainshed.store.base import Jobs, StoreBase
+from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
 from trainshed.store.records_studies import StoredTrial
 from trainshed.tuning.measured import measured
+from trainshed.wire.aiplatform_v1.derived import job_of_trial
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
 
@@ -45,7 +48,7 @@ def trial_views(store: StoreBase, record: JobRecord) -> tuple[TrialView, ...]:
 def _view(record: JobRecord, study: StudySpec, stored: StoredTrial) -> TrialView:
     job = record.job
     is_ml = record.kind is Kind.ML_JOB
-    name = job_name(Kind.CUSTOM_JOB, job.project, job.location, stored.job_name)
+    name = resource_name(CUSTOM_JOBS, job.project, job.location, stored.job_name)
     trial = replace(stored.trial, measurements=measured(study, stored.trial, stored.reports))
     return TrialView(trial=trial, job_name="" if is_ml else name, job_state=stored.job_state)
 
@@ -79,3 +82,75 @@ def _space(parameters: Sequence[ParameterSpec]) -> frozenset[ParameterSpec]:
 def _refused(message: str) -> Violation:
     accepted = "a tuning job of this project that is over, with the same params and metric"
     return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
+
+
+#: The first events of a study, with all that was told when it was submitted.
+_HEAD: Final = 10
+
+_KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
+_NO_LIMITS: Final = Limits(running_s_max=None, waiting_s_max=None)
+
+
+def limits_of_study(spec: JobSpec, limits: Limits) -> Limits:
+    """The limits of a tuning job itself: ml v1 limits the whole job, Vertex each trial's."""
+    return limits if spec.dialect is Dialect.ML_V1 else _NO_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJobs:
+    """Makes the jobs of trials; called by the controller before it stores them."""
+
+    store: Jobs
+    running_s_default: float | None = RUNNING_S_DEFAULT
+
+    def __call__(self, record: JobRecord, trial: TrialRecord) -> NewJob:
+        """The job of a trial of this study."""
+        expanded = self.store.expanded(record.uid)
+        limits = _NO_LIMITS
+        if expanded.dialect is Dialect.AIPLATFORM_V1:
+            limits = limits_of(expanded.scheduling, self.running_s_default)
+        return NewJob(
+            kind=_KIND[expanded.dialect],
+            project=record.job.project,
+            location=record.job.location,
+            job_id=_job_id(record, trial),
+            spec=_of_trial(record.job.spec, record, trial),
+            expanded=_of_trial(expanded, record, trial),
+            demand=self.store.demand(record.uid),
+            creator=record.creator,
+            notes=self.store.notes(record.uid),
+            told=self._planned(record.uid),
+            running_s_max=limits.running_s_max,
+            waiting_s_max=limits.waiting_s_max,
+        )
+
+    def _planned(self, uid: int) -> tuple[NewEvent, ...]:
+        """What its study was told of its reducers: a trial is compared with it at its own end."""
+        events = self.store.events(uid, limit=_HEAD)
+        return tuple(
+            NewEvent(kind=event.kind, message=event.message, data=event.data)
+            for event in events
+            if event.kind == PLANNED
+        )
+
+
+def _job_id(record: JobRecord, trial: TrialRecord) -> str:
+    """Empty lets the store name it, as Vertex numbers its CustomJobs."""
+    is_ml = record.job.spec.dialect is Dialect.ML_V1
+    return f"{record.job.job_id}/{TRIALS}/{trial.number}" if is_ml else ""
+
+
+def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
+    number = str(trial.number)
+    study_id = record.job.job_id
+    found = replace(
+        spec,
+        job_id=_job_id(record, trial),
+        trial=Trial(
+            trial_id=number,
+            parameters=tuple((name, text_of(value)) for name, value in trial.values),
+            study_job_id=study_id,
+        ),
+    )
+    is_ml = spec.dialect is Dialect.ML_V1
+    return found if is_ml else job_of_trial(found, study_id, number)

@@ -15,19 +15,19 @@ from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import ProjectId
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Dialect
 from trainshed.placement.request import QuotaRule
+from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.fleet import demand_of
 from trainshed.service.images import Images
-from trainshed.service.judging import ONLY_ADVICE, Accepted, Rulebook, Verdict, accept, judge
-from trainshed.service.merging import Merged
-from trainshed.service.reduction_plan import Prediction
-from trainshed.service.refusing import invalid
+from trainshed.service.judging import ONLY_ADVICE, Accepted, Judgement, Rulebook, accept, judge
+from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
-from trainshed.store.records import NewEvent
-from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow, told
+from trainshed.store.records import Kind, NewEvent, NewJob
+from trainshed.wire.jsonmap import DEPTH_MAX, described, is_shallow
 from trainshed.wire.parsed import Parsed
 
 Parse = Callable[[Mapping[str, Any]], Parsed]
@@ -53,15 +53,35 @@ class SubmitRules:
 class Admitted:
     """A job that may be stored.  ``expanded`` is what is launched; ``notes`` head its log.
 
-    ``told`` are the first sentences of its story.
+    ``events`` are the first sentences of its story.
     """
 
     spec: JobSpec
     expanded: JobSpec
     demand: JobDemand
     notes: tuple[str, ...]
-    told: tuple[NewEvent, ...]
+    events: tuple[NewEvent, ...]
     limits: Limits
+
+    def as_new(
+        self, kind: Kind, project: ProjectId, location: str, creator: str, retry_key: str | None
+    ) -> NewJob:
+        """What is stored of it."""
+        return NewJob(
+            kind=kind,
+            project=project,
+            location=location,
+            job_id=self.spec.job_id,
+            spec=self.spec,
+            expanded=self.expanded,
+            demand=self.demand,
+            creator=creator,
+            notes=self.notes,
+            told=self.events,
+            retry_key=retry_key,
+            running_s_max=self.limits.running_s_max,
+            waiting_s_max=self.limits.waiting_s_max,
+        )
 
 
 def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:
@@ -81,14 +101,14 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules.images),
-        told=_told(accepted.reduction),
+        events=_planned(accepted.reduction),
         limits=limits_of(accepted.spec.scheduling, rules.running_s_default),
     )
 
 
 def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        message = f"the body must be a JSON object, not {told(document)}"
+        message = f"the body must be a JSON object, not {described(document)}"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     if not is_shallow(document):
         message = f"the body is nested more than {DEPTH_MAX} deep"
@@ -96,7 +116,7 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _violations(verdict: Verdict, rules: SubmitRules) -> Iterator[Violation]:
+def _violations(verdict: Judgement, rules: SubmitRules) -> Iterator[Violation]:
     """All that is wrong; what follows from a fault that was told already is not told again."""
     found = [v for v in verdict.violations if v.rule not in ONLY_ADVICE]
     yield from found
@@ -135,7 +155,7 @@ def _notes(accepted: Accepted, images: Images) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _told(reduction: Prediction | None) -> tuple[NewEvent, ...]:
+def _planned(reduction: Prediction | None) -> tuple[NewEvent, ...]:
     """What its reducers are worth, at once: its summary is compared with this at the end."""
     if reduction is None:
         return ()

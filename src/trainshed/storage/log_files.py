@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine
+from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_segment import Segment, Span
 
 
@@ -24,7 +25,7 @@ class JobLog:
 
     def lines(  # noqa: PLR0913 - what one may ask of a log
         self,
-        uid: int,
+        uid: JobUid,
         *,
         limit: int,
         after_ns: int | None = None,
@@ -41,11 +42,11 @@ class JobLog:
         span = Span(from_ns=first, before_ns=before_ns, task=task)
         return list(islice(self.read(uid, span), limit))
 
-    def tail(self, uid: int, count: int, *, task: str | None = None) -> list[LogLine]:
+    def tail(self, uid: JobUid, count: int, *, task: str | None = None) -> list[LogLine]:
         """The last ``count`` lines, oldest first."""
         return list(islice(self.read(uid, Span(task=task, newest_first=True)), count))[::-1]
 
-    def read(self, uid: int, span: Span) -> Iterator[LogLine]:
+    def read(self, uid: JobUid, span: Span) -> Iterator[LogLine]:
         """The lines of a span, one by one."""
         segments = self._segments(uid)
         # a line may be in the last segment that begins before it
@@ -55,11 +56,11 @@ class JobLog:
             if span.before_ns is None or segment.first_ns < span.before_ns:
                 yield from segment.read(span)
 
-    def size(self, uid: int) -> int:
+    def size(self, uid: JobUid) -> int:
         """How many bytes a job's log takes."""
         return sum(size for _, size in self._sizes(uid))
 
-    def prune(self, uid: int, bytes_max: int) -> int:
+    def prune(self, uid: JobUid, bytes_max: int) -> int:
         """Remove the oldest segments until what is left fits; how many were removed.
 
         The newest segment of every attempt stays, since it may still be written.
@@ -77,33 +78,34 @@ class JobLog:
                 removed += 1
         return removed
 
-    def remove(self, uid: int) -> None:
+    def remove(self, uid: JobUid) -> None:
         """Remove all lines of a job that has ended."""
         for log in self._logs(uid):
             shutil.rmtree(log, ignore_errors=True)
 
-    def uids(self) -> Iterator[int]:
+    def uids(self) -> Iterator[JobUid]:
         """The jobs that have a folder."""
         with suppress(FileNotFoundError):
-            yield from sorted(int(p.name) for p in self.root.iterdir() if p.name.isdecimal())
+            names = (path.name for path in self.root.iterdir() if path.name.isdecimal())
+            yield from sorted(JobUid(int(name)) for name in names)
 
-    def _logs(self, uid: int) -> list[Path]:
+    def _logs(self, uid: JobUid) -> list[Path]:
         """The log folders of a job's attempts, in their order."""
         found = (path for path in (self.root / str(uid)).glob(f"*/{LOG_FOLDER}"))
         numbered = ((path.parent.name, path) for path in found)
         return [p for _, p in sorted((int(name), p) for name, p in numbered if name.isdecimal())]
 
-    def _paths(self, uid: int) -> Iterator[Path]:
+    def _paths(self, uid: JobUid) -> Iterator[Path]:
         for log in self._logs(uid):
             yield from sorted(log.glob(SEGMENT_PATTERN))
 
-    def _sizes(self, uid: int) -> list[tuple[Path, int]]:
+    def _sizes(self, uid: JobUid) -> list[tuple[Path, int]]:
         found = []
         for path in self._paths(uid):
             with suppress(FileNotFoundError):
                 found.append((path, path.stat().st_size))
         return found
 
-    def _segments(self, uid: int) -> list[Segment]:
+    def _segments(self, uid: JobUid) -> list[Segment]:
         found = (Segment.open(path) for path in self._paths(uid))
         return [segment for segment in found if segment is not None]

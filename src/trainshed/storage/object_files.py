@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from trainshed.model.stored_objects import Conditions, StoredObject
 from trainshed.storage.object_names import RESERVED_PREFIX, NameRefused, digest, path_in
 from trainshed.storage.object_walk import Walk, inside
 
@@ -126,3 +127,27 @@ def exclusive(file: BinaryIO) -> Iterator[BinaryIO]:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
+
+
+class ConditionFailed(Exception):
+    """Something that the caller wanted to be true is not; the message says what."""
+
+
+def check_conditions(wanted: Conditions, found: StoredObject | None) -> None:
+    """Raise ConditionFailed, or NoSuchObject where another revision is meant."""
+    generation = found.generation if found else 0
+    metageneration = found.metageneration if found else 0
+    if wanted.revision not in (None, generation):
+        raise NoSuchObject(f"No such object: its generation is not {wanted.revision}")
+    failed = {
+        "ifGenerationMatch": wanted.generation not in (None, generation),
+        "ifGenerationNotMatch": wanted.generation_not == generation,
+        "ifMetagenerationMatch": wanted.metageneration not in (None, metageneration),
+        "ifMetagenerationNotMatch": wanted.metageneration_not == metageneration,
+    }
+    if missed := [name for name, has in failed.items() if has]:
+        raise ConditionFailed(
+            "At least one of the pre-conditions you specified did not hold: "
+            f"{', '.join(missed)}; the object's generation is {generation}, "
+            f"its metageneration {metageneration}."
+        )

@@ -15,8 +15,14 @@ from typing import BinaryIO
 
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions, StoredObject
 from trainshed.storage.bucket_folders import BucketFolders
-from trainshed.storage.object_conditions import check_conditions
-from trainshed.storage.object_files import NoSuchObject, find, locked, make_room, place
+from trainshed.storage.object_files import (
+    NoSuchObject,
+    check_conditions,
+    find,
+    locked,
+    make_room,
+    place,
+)
 from trainshed.storage.object_hashes import crc32c_of
 from trainshed.storage.object_names import NameRefused, check_name
 from trainshed.storage.object_notes import Fingerprint, Note, fingerprint

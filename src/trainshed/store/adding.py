@@ -12,6 +12,7 @@ from sqlalchemy import Row, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import JobUid
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.base import AlreadyThere
@@ -77,7 +78,7 @@ def new_record(addition: Addition, create_time: datetime) -> JobRecord:
     """The record of a job that has just been added, as reading it would give."""
     new, row = addition.new, addition.job
     return JobRecord(
-        uid=addition.uid,
+        uid=JobUid(addition.uid),
         kind=new.kind,
         job=Job(
             project=row["project"],

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from trainshed.model.explanation import Explanation
 from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import JobUid
 from trainshed.model.resources import JobDemand, Node, NodeState
 from trainshed.store.records import (
     Active,
@@ -167,7 +168,7 @@ class Work(Protocol):
     def due(self, *, limit: int) -> Sequence[Due]:
         """Jobs whose time to wait or to run is over, the longest first."""
 
-    def expired(self, *, ended_before: datetime, limit: int) -> Sequence[int]:
+    def expired(self, *, ended_before: datetime, limit: int) -> Sequence[JobUid]:
         """Jobs that ended before a time, deleted ones too, oldest first: their uids.
 
         Left out are those with a command that is still to be performed: something may live.

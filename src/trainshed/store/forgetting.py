@@ -12,6 +12,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, bindparam, delete, exists, select
 
+from trainshed.model.resource_names import JobUid
 from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
@@ -68,7 +69,7 @@ class Forgetting:
 
     _db: Database
 
-    def expired(self, *, ended_before: datetime, limit: int) -> Sequence[int]:
+    def expired(self, *, ended_before: datetime, limit: int) -> Sequence[JobUid]:
         """Jobs that ended before a time, deleted ones too, oldest first: their uids.
 
         Left out are those with a command that is still to be performed.

@@ -44,9 +44,10 @@ _DELETE = delete(PIPELINES).where(PIPELINES.c.uid == bindparam("of_uid"))
 _new = upsert(OPERATIONS)
 _PUT_OPERATION = _new.on_conflict_do_update(
     index_elements=["name"],
-    set_={"done": _new.excluded.done, "metadata": _new.excluded.metadata}
-    | {"response": _new.excluded.response},
+    set_={"done": _new.excluded.done},
 )
+#: Columns that older servers fill: what they held follows from the name and the time.
+_UNUSED = "{}"
 
 
 class Pipelines:
@@ -92,8 +93,8 @@ class Pipelines:
             "project": operation.project,
             "done": int(operation.done),
             "create_ns": codec.to_ns(operation.create_time),
-            "metadata": codec.plain(operation.metadata),
-            "response": codec.plain(operation.response),
+            "metadata": _UNUSED,
+            "response": _UNUSED,
         }
         self._db.write(lambda tx: tx.connection.execute(_PUT_OPERATION, row) and None)
 
@@ -108,8 +109,6 @@ class Pipelines:
             project=row.project,
             done=bool(row.done),
             create_time=codec.to_time(row.create_ns),
-            metadata=row.metadata,
-            response=row.response,
         )
 
     def _pipeline_of_child(self, uid: int) -> Pipeline:

@@ -9,6 +9,15 @@ from typing import Final
 from trainshed.lifecycle.events import Command
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import (
+    CUSTOM_JOBS,
+    JOBS,
+    TRIALS,
+    TUNING_JOBS,
+    AttemptNumber,
+    JobUid,
+    resource_name,
+)
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobError, JobState
@@ -20,10 +29,10 @@ from trainshed.store.records_rest import Operation, Pipeline, SigningKey, Token
 class Kind(enum.Enum):
     """The collections that jobs are listed in; the value is the word in the resource name."""
 
-    ML_JOB = "jobs"
-    CUSTOM_JOB = "customJobs"
-    TUNING_JOB = "hyperparameterTuningJobs"
-    TRIAL = "trials"
+    ML_JOB = JOBS
+    CUSTOM_JOB = CUSTOM_JOBS
+    TUNING_JOB = TUNING_JOBS
+    TRIAL = TRIALS
     """The job of one trial of an ml v1 job; no client lists them.  The id is ``JOB/trials/N``."""
 
 
@@ -65,11 +74,11 @@ class NewJob:
 class JobRecord:
     """A job as it is stored.  ``version`` grows with every write of its row."""
 
-    uid: int
+    uid: JobUid
     kind: Kind
     job: Job
     version: int
-    attempt: int
+    attempt: AttemptNumber
     """The number of the newest attempt; 0 before the first."""
     creator: str
     owner: str | None
@@ -78,19 +87,25 @@ class JobRecord:
     ran_s: float = 0.0
     """How long it has been RUNNING, all attempts together."""
 
+    @property
+    def name(self) -> str:
+        """The name by which clients know the job."""
+        job = self.job
+        return resource_name(self.kind.value, job.project, job.location, job.job_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """A queued job, as far as the scheduler needs it."""
 
-    uid: int
+    uid: JobUid
     project: str
     priority: int
     create_time: datetime
     demand: JobDemand
     running_s_max: float | None
     version: int
-    attempt: int
+    attempt: AttemptNumber
     name: str = ""
     """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
     kind: Kind = Kind.CUSTOM_JOB
@@ -100,9 +115,9 @@ class Waiting:
 class Holding:
     """An attempt that holds places now (PREPARING, RUNNING, RESTARTING or CANCELLING)."""
 
-    uid: int
+    uid: JobUid
     project: str
-    attempt: int
+    attempt: AttemptNumber
     demand: JobDemand
     seats: tuple[Seat, ...]
     since: datetime
@@ -116,10 +131,10 @@ class Holding:
 class Active:
     """A job with an attempt that this server reconciles."""
 
-    uid: int
+    uid: JobUid
     state: JobState
     version: int
-    attempt: int
+    attempt: AttemptNumber
     restarts: Restarts = field(default_factory=Restarts)
 
 

@@ -34,8 +34,6 @@ class Operation:
     project: str
     done: bool
     create_time: datetime
-    metadata: str = "{}"
-    response: str = "{}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

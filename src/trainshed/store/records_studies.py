@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainshed.model.attempt import Report
+from trainshed.model.resource_names import JobUid
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import TrialRecord
 from trainshed.store.records import NewEvent, NewJob
@@ -86,6 +87,6 @@ class TrialJob:
     """The job of a trial, as far as its log needs it."""
 
     number: int
-    job_uid: int
+    job_uid: JobUid
     end_time: datetime | None = None
     """When the job ended."""

@@ -6,13 +6,13 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, select
 
 from trainshed.lifecycle.events import Command
+from trainshed.model.resource_names import resource_name
 from trainshed.model.resources import JobDemand
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobState, JobStatus
 from trainshed.store import codec
 from trainshed.store.names import etag
 from trainshed.store.records import (
-    ML_KINDS,
     Holding,
     JobRecord,
     Kind,
@@ -25,7 +25,6 @@ from trainshed.store.times import NS_PER_S
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
-_OF_ML: Final = frozenset(kind.value for kind in ML_KINDS)
 
 #: A job with its spec, for ``job_record``.
 JOB: Select[Any] = select(JOBS, SPECS.c.spec).join(SPECS, SPECS.c.uid == JOBS.c.uid)
@@ -120,7 +119,7 @@ def waiting(row: Row[Any]) -> Waiting:
         running_s_max=row.running_s_max,
         version=row.version,
         attempt=row.attempt,
-        name=_resource_name(row),
+        name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=Kind(row.kind),
     )
 
@@ -135,7 +134,7 @@ def holding(row: Row[Any]) -> Holding:
         seats=codec.SEATS.decode(row.seats),
         since=codec.to_time(row.held_ns),
         running_s_max=row.running_s_max,
-        name=_resource_name(row),
+        name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=Kind(row.kind),
     )
 
@@ -154,9 +153,3 @@ def command(row: Row[Any]) -> StoredCommand:
 @lru_cache(_DEMANDS_MAX)
 def _demand(text: str) -> JobDemand:
     return codec.DEMAND.decode(text)
-
-
-def _resource_name(row: Row[Any]) -> str:
-    if row.kind in _OF_ML:
-        return f"projects/{row.project}/jobs/{row.job_id}"
-    return f"projects/{row.project}/locations/{row.location}/{row.kind}/{row.job_id}"

@@ -75,7 +75,7 @@ class RestContract:
         assert store.operation(name) is None
         store.add_operation(operation)
         assert store.operation(name) == operation
-        done = replace(operation, done=True, response='{"a": 1}')
+        done = replace(operation, done=True)
         store.add_operation(done)
         assert store.operation(name) == done
 

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from trainshed.model.faults import FieldPath, Violation
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
-from trainshed.wire.jsonmap import told
+from trainshed.wire.jsonmap import described
 from trainshed.wire.ml_v1 import parse as ml_v1
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.spelling import nearest, snake
 
 
-class Kind(enum.Enum):
+class DocumentKind(enum.Enum):
     """What a document can be; the value is its name in a sentence."""
 
     ML_JOB = "an AI Platform Job"
@@ -23,20 +23,20 @@ class Kind(enum.Enum):
 
 
 #: The keys by which each kind is known, in camelCase; the first kind with a key there wins.
-KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.ML_JOB: ("trainingInput", "jobId", "predictionInput", "explanationInput"),
-    Kind.TUNING_JOB: ("trialJobSpec", "studySpec"),
-    Kind.TRAINING_PIPELINE: ("trainingTaskInputs", "trainingTaskDefinition"),
-    Kind.CUSTOM_JOB: ("jobSpec",),
-    Kind.CUSTOM_JOB_SPEC: ("workerPoolSpecs",),
+KEYS: Final[Mapping[DocumentKind, tuple[str, ...]]] = {
+    DocumentKind.ML_JOB: ("trainingInput", "jobId", "predictionInput", "explanationInput"),
+    DocumentKind.TUNING_JOB: ("trialJobSpec", "studySpec"),
+    DocumentKind.TRAINING_PIPELINE: ("trainingTaskInputs", "trainingTaskDefinition"),
+    DocumentKind.CUSTOM_JOB: ("jobSpec",),
+    DocumentKind.CUSTOM_JOB_SPEC: ("workerPoolSpecs",),
 }
 
-PARSE: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Parsed]]] = {
-    Kind.ML_JOB: ml_v1.job,
-    Kind.TUNING_JOB: aiplatform_v1.tuning_job,
-    Kind.TRAINING_PIPELINE: aiplatform_v1.training_pipeline,
-    Kind.CUSTOM_JOB: aiplatform_v1.custom_job,
-    Kind.CUSTOM_JOB_SPEC: aiplatform_v1.custom_job_spec,
+PARSE: Final[Mapping[DocumentKind, Callable[[Mapping[str, Any]], Parsed]]] = {
+    DocumentKind.ML_JOB: ml_v1.job,
+    DocumentKind.TUNING_JOB: aiplatform_v1.tuning_job,
+    DocumentKind.TRAINING_PIPELINE: aiplatform_v1.training_pipeline,
+    DocumentKind.CUSTOM_JOB: aiplatform_v1.custom_job,
+    DocumentKind.CUSTOM_JOB_SPEC: aiplatform_v1.custom_job_spec,
 }
 
 #: What was looked for, as a refusal says it.
@@ -51,10 +51,10 @@ def parse(document: Any) -> Parsed:
     return PARSE[kind](document)
 
 
-def kind_of(document: Any) -> Kind | Violation:
+def kind_of(document: Any) -> DocumentKind | Violation:
     """What a document is, or why it is nothing that is known here."""
     if not isinstance(document, Mapping):
-        message = f"a job must be an object of fields, not {told(document)}"
+        message = f"a job must be an object of fields, not {described(document)}"
         return Violation(field="", rule="not-a-job", message=message, accepted=ACCEPTED)
     for kind, keys in KEYS.items():
         if any(key in document or snake(key) in document for key in keys):

@@ -113,7 +113,9 @@ class _Reader:
             where = f"{path}.{key}"
             if not isinstance(key, str):
                 accepted = f'a string: "{key}", in quotes'
-                self._add(where, "wrong-type", f"a key must be a string, not {told(key)}", accepted)
+                self._add(
+                    where, "wrong-type", f"a key must be a string, not {described(key)}", accepted
+                )
             else:
                 value = self._one(values, each, where, depth)
                 if value is not WRONG:
@@ -132,7 +134,7 @@ class _Reader:
         else:
             return self._wrong(field, item, where)
         names = [name for name in info.names if not name.endswith("UNSPECIFIED")]
-        message = f"{told(item)} is no value of {field.json_name}"
+        message = f"{described(item)} is no value of {field.json_name}"
         message += hint(item, names) if isinstance(item, str) else ""
         self._add(where, "unknown-value", message, ", ".join(names))
         return WRONG
@@ -161,7 +163,7 @@ class _Reader:
         self, field: FieldInfo, item: Any, where: str, noun: str = "", accepted: str = ""
     ) -> Any:
         wanted = WANTED[field.kind]
-        message = f"{_last_word(where)} must be {noun or wanted[0]}, not {told(item)}"
+        message = f"{_last_word(where)} must be {noun or wanted[0]}, not {described(item)}"
         self._add(where, "wrong-type", message, accepted or wanted[1])
         return WRONG
 
@@ -188,7 +190,7 @@ def _last_word(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def told(item: Any) -> str:
+def described(item: Any) -> str:
     """A value as a sentence names it."""
     if isinstance(item, str):
         return f"the string {item[:TOLD_MAX]!r}" + ("..." if len(item) > TOLD_MAX else "")

@@ -1,16 +1,130 @@
-"""The filter texts of lists, read as AIP-160 says: OR binds tighter than AND.
-
-``a OR b AND c`` means ``(a OR b) AND c``; terms beside each other are joined by AND.  Which fields
-and states there are is a dialect's ``FilterWords``.
-"""
+"""What one comparison of a list filter means: the fields of a dialect and how they compare."""
 
 import re
-from dataclasses import dataclass
-from typing import Final, NoReturn
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, NoReturn, cast, get_args
 
-from trainshed.model.filters import AllOf, AnyOf, Filter, Not
+from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not, Operator
 from trainshed.model.refusals import Code, Refusal
-from trainshed.wire.list_filter_words import FilterWords, Restriction, Unfit, meaning
+from trainshed.model.status import JobState
+from trainshed.wire.scalars import TIMESTAMP
+
+LABELS: Final = "labels"
+STATE: Final = "state"
+CREATE_TIME: Final = "create_time"
+
+EQUAL: Final = frozenset({"=", "!="})
+MATCHING: Final = frozenset({"=", "!=", ":"})
+ORDERED: Final = frozenset(get_args(Operator)) - {":"}
+
+#: What no job fulfils, such as a state that no job here is ever in.
+NOTHING: Final = Not(AllOf())
+
+_NAMES_ONE = re.compile(r"[^*]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterWords:
+    """A dialect's words.
+
+    ``operators`` are those of each field, by the model's name; ``aliases`` are further names that
+    the dialect has.  ``states`` holds every state of the dialect; None for one that no job here
+    is ever in.
+    """
+
+    operators: Mapping[str, frozenset[str]]
+    states: Mapping[str, JobState | None]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fields_told(self) -> str:
+        """All fields, for a refusal."""
+        return ", ".join(f"{name}.KEY" if name == LABELS else name for name in self.operators)
+
+
+class Restriction(NamedTuple):
+    """One comparison as it is written; ``key`` is what stands behind a dot."""
+
+    field: str
+    key: str | None
+    operator: str
+    value: str
+
+
+class Unfit(Exception):
+    """A comparison that means nothing."""
+
+    def __init__(self, accepted: str) -> None:
+        """Keep what would have been right."""
+        super().__init__(accepted)
+        self.accepted = accepted
+
+
+def meaning(written: Restriction, words: FilterWords) -> Filter:
+    """What a comparison means.  Raises Unfit."""
+    name = _field(written.field, words)
+    if name == LABELS:
+        return _label(written)
+    if written.key is not None:
+        raise Unfit(f"{name} without a dot")
+    if written.operator not in words.operators[name]:
+        raise Unfit(f"{name} with one of {_operators(words.operators[name])}")
+    if name == STATE:
+        return _state(written, words)
+    value: str | datetime = _time(written.value) if name == CREATE_TIME else written.value
+    return Compare(field=name, operator=cast("Operator", written.operator), value=value)
+
+
+def _field(written: str, words: FilterWords) -> str:
+    """Both key cases are accepted (contracts/vertex-sdk.md 8)."""
+    known = {_plain(name): name for name in words.operators}
+    known |= {_plain(alias): name for alias, name in words.aliases.items()}
+    name = known.get(_plain(written))
+    if name is None:
+        raise Unfit(f"a field: {words.fields_told}")
+    return name
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _operators(operators: frozenset[str]) -> str:
+    return " ".join(sorted(operators))
+
+
+def _label(written: Restriction) -> Filter:
+    """``labels.k=v``, ``labels.k:*``, and ``labels:k``, which asks for the key alone."""
+    if written.key is None:
+        if written.operator != ":" or not _NAMES_ONE.fullmatch(written.value):
+            raise Unfit("labels.KEY=VALUE, labels.KEY:* or labels:KEY")
+        return Compare(field=f"{LABELS}.{written.value}", operator=":", value="*")
+    if written.operator not in MATCHING:
+        raise Unfit(f"{LABELS}.KEY with one of {_operators(MATCHING)}")
+    operator = cast("Operator", written.operator)
+    return Compare(field=f"{LABELS}.{written.key}", operator=operator, value=written.value)
+
+
+def _state(written: Restriction, words: FilterWords) -> Filter:
+    if written.value not in words.states:
+        raise Unfit(f"a state: {', '.join(words.states)}")
+    state = words.states[written.value]
+    is_negated = written.operator == "!="
+    if state is None:
+        return AllOf() if is_negated else NOTHING
+    return Compare(field=STATE, operator="!=" if is_negated else "=", value=state.value)
+
+
+def _time(text: str) -> datetime:
+    if not TIMESTAMP.fullmatch(text):
+        raise Unfit('a time such as "2026-11-21T00:02:39Z"')
+    try:
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Unfit("a time that exists") from None
+
 
 LENGTH_MAX: Final = 8192
 DEPTH_MAX: Final = 50

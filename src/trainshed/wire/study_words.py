@@ -1,9 +1,13 @@
-"""What both dialects say alike in a study: algorithms, goals, scales, bounds (R19)."""
+"""What both dialects say alike in a study: algorithms, goals, scales, bounds, values (R19)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any, Final
 
-from trainshed.model.study import Algorithm, Goal, Scale
+from trainshed.model.study import Algorithm, Goal, ParameterKind, Scale, StudySpec, parameters_of
+from trainshed.model.trials import Value, Values
+
+Kinds = Mapping[str, ParameterKind]
 
 ALGORITHM: Final[Mapping[str, Algorithm]] = {
     "ALGORITHM_UNSPECIFIED": Algorithm.DEFAULT,
@@ -33,3 +37,41 @@ def bounds_of(value: Mapping[str, Any]) -> tuple[float, float] | None:
     if "minValue" not in value and "maxValue" not in value:
         return None
     return float(value.get("minValue", 0)), float(value.get("maxValue", 0))
+
+
+def kinds_of(study: StudySpec) -> Kinds:
+    """The kinds of all parameters, by name."""
+    return {parameter.parameter_id: parameter.kind for parameter in parameters_of(study)}
+
+
+def number_of(given: Any, place: int) -> int:
+    """The trial's own number; its place in the list where that is none."""
+    text = str(given or "")
+    return int(text) if text.isascii() and text.isdecimal() else place
+
+
+def values_of(kinds: Kinds, given: Iterable[tuple[str, Any]]) -> Values:
+    """In the study's order; what it does not know comes last."""
+    order = {name: place for place, name in enumerate(kinds)}
+    found = [(name, _value(kinds.get(name), value)) for name, value in given if value is not None]
+    return tuple(sorted(found, key=lambda each: order.get(each[0], len(order))))
+
+
+def _value(kind: ParameterKind | None, given: Any) -> Value:
+    """A value as its parameter has it: ml v1 writes all of them as texts."""
+    if kind is None or kind is ParameterKind.CATEGORICAL:
+        return given if kind is None and _is_number(given) else str(given)
+    try:
+        value = float(given)
+    except ValueError:
+        return str(given)
+    return int(value) if kind is ParameterKind.INTEGER and value.is_integer() else value
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def finite(metrics: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """The metrics that are numbers."""
+    return tuple((name, value) for name, value in metrics if isfinite(value))

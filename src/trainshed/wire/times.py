@@ -1,6 +1,8 @@
 """Durations and times as both dialects write them."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 
 def seconds(duration: str | None) -> float | None:
@@ -18,3 +20,35 @@ def rfc3339(time: datetime | None) -> str | None:
         return f"{plain}Z"
     millis, rest = divmod(utc.microsecond, 1000)
     return f"{plain}.{utc.microsecond:06d}Z" if rest else f"{plain}.{millis:03d}Z"
+
+
+_SECOND_NS: Final = 1_000_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)"
+)
+
+
+def timestamp(stamp_ns: int) -> str:
+    """``2026-11-21T00:05:59.720868000Z``."""
+    seconds, rest = divmod(stamp_ns, _SECOND_NS)
+    return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def nanoseconds(text: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 time.  Raises ValueError with a sentence."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no RFC 3339 time")
+    whole, fraction, zone = match.groups()
+    try:
+        time = datetime.fromisoformat(whole.upper() + zone.upper().replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(f"{text!r} is no RFC 3339 time") from None
+    seconds = (time - _EPOCH) // timedelta(seconds=1)
+    return seconds * _SECOND_NS + int((fraction or "").ljust(9, "0"))
+
+
+def time_of(stamp: str | None) -> datetime | None:
+    """A time of the API; nanoseconds are cut."""
+    return datetime.fromisoformat(stamp) if stamp else None

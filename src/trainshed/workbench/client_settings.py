@@ -23,7 +23,7 @@ _POLLING_S = "2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ClientTarget:
     """A server as a client is to see it.
 
     With neither ``token_file`` nor ``token_variable`` the client comes without credentials.
@@ -52,7 +52,7 @@ class Target:
         return self.token_file is None and self.token_variable is None
 
 
-def variables(target: Target) -> dict[str, str | None]:
+def variables(target: ClientTarget) -> dict[str, str | None]:
     """Environment variables for gcloud and the SDKs; None is one that must not be set.
 
     The storage clients send no header to an emulator, so that the token travels in the path.
@@ -76,7 +76,7 @@ def variables(target: Target) -> dict[str, str | None]:
     return found | certificate_variables(target)
 
 
-def certificate_variables(target: Target) -> dict[str, str]:
+def certificate_variables(target: ClientTarget) -> dict[str, str]:
     """Whom to trust: for gRPC where it is offered, for HTTP only where it is https.
 
     Both replace the public authorities, which is why the bundle has them too.
@@ -92,7 +92,7 @@ def certificate_variables(target: Target) -> dict[str, str]:
     return found
 
 
-def properties(target: Target) -> Mapping[str, str]:
+def properties(target: ClientTarget) -> Mapping[str, str]:
     """The properties of gcloud, all of which can be set with no network.
 
     ``compute/region`` is not among them: gcloud asks Google whether there is such a region.
@@ -115,7 +115,7 @@ def properties(target: Target) -> Mapping[str, str]:
     return found
 
 
-def storage_address(target: Target) -> str:
+def storage_address(target: ClientTarget) -> str:
     """What STORAGE_EMULATOR_HOST is to be."""
     return target.url if target.anonymous else f"{target.url}/as/{TOKEN}"
 
@@ -125,7 +125,7 @@ def staging_bucket(project: str) -> str:
     return f"gs://{re.sub('[^a-z0-9-]+', '-', project)}-staging"
 
 
-def _addresses(target: Target) -> Mapping[str, str]:
+def _addresses(target: ClientTarget) -> Mapping[str, str]:
     return {api: f"{target.url}/{path}" for api, path in _OVERRIDES.items()}
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 from trainshed.service.judging import Accepted, Rulebook, accept, judge
-from trainshed.service.merging import merge, put, with_args
-from trainshed.wire.detect import Kind, kind_of
+from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge, put, with_args
 
 
 def cluster_job(
@@ -26,7 +26,7 @@ def cluster_job(
     UsageFault for a file that cannot be read or speaks the other dialect.
     """
     content: Mapping[str, Any] = read_one(config).content if config else {"trainingInput": {}}
-    if isinstance(kind := kind_of(content), Kind) and kind is not Kind.ML_JOB:
+    if isinstance(kind := kind_of(content), DocumentKind) and kind is not DocumentKind.ML_JOB:
         raise UsageFault(
             f"{config} is {kind.value}; run it with: "
             f"trainshed ai custom-jobs local-run --config {config}"

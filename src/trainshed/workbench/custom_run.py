@@ -10,13 +10,14 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
-from trainshed.service import flag_values
 from trainshed.service.judging import Accepted, Rulebook, accept, judge, unjudged
-from trainshed.service.merging import Merged, put, spelled
+from trainshed.service.refusing import Merged
 from trainshed.storage.buckets import SCHEME
-from trainshed.wire.detect import Kind, kind_of
+from trainshed.wire.detect import DocumentKind, kind_of
+from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.local_program import LocalProgram, installed_in, is_reducer, program_of
+from trainshed.workbench.merging import put, spelled
 from trainshed.workbench.pool_flags import Pool, camel_keys, parse_pools, spread, wire_pool, worder
 
 Json = dict[str, Any]
@@ -44,7 +45,7 @@ class CustomRun:
 def custom_run(config: str | None, flags: CustomFlags, rulebook: Rulebook) -> CustomRun:
     """Merge, judge and accept.  Raises Fault with all violations, UsageFault."""
     document = read_one(config).content if config else {}
-    if document and kind_of(document) is Kind.ML_JOB:
+    if document and kind_of(document) is DocumentKind.ML_JOB:
         raise UsageFault(
             f"{config} is an AI Platform job; run it with: "
             f"trainshed ai-platform local train --config {config}"
@@ -73,7 +74,7 @@ def _merged(
     document: Json, flags: CustomFlags, flagged: Sequence[Mapping[str, str]], program: LocalProgram
 ) -> Merged:
     content, spec = _job_spec(document)
-    uris = flag_values.words(flags.words.get("python-package-uris") or "")
+    uris = submit_flags.words(flags.words.get("python-package-uris") or "")
     key = spelled(spec, "workerPoolSpecs")
     if flagged:
         spec[key] = [wire_pool(pool, uris) for pool in flagged]
@@ -105,18 +106,18 @@ def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     pools: list[Pool] = [written] if isinstance(written, dict) else written
     if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
         return written
-    args = [*flag_values.words(flags.words.get("args") or ""), *(flags.user_args or ())]
-    command = flag_values.words(flags.words.get("command") or "")
+    args = [*submit_flags.words(flags.words.get("args") or ""), *(flags.user_args or ())]
+    command = submit_flags.words(flags.words.get("command") or "")
     if program.command or args or command:
         pools = installed_in([camel_keys(pool) for pool in pools], program)
     if args:
-        pools = _told(pools, "args", args, "containerSpec", "pythonPackageSpec")
+        pools = _with_flags(pools, "args", args, "containerSpec", "pythonPackageSpec")
     if command:
-        pools = _told(pools, "command", command, "containerSpec")
+        pools = _with_flags(pools, "command", command, "containerSpec")
     return pools
 
 
-def _told(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
+def _with_flags(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
     """The words of the command line are for those who train, and not for their reducers."""
     found = spread(pools, key, value, *specs)
     return [

@@ -8,10 +8,10 @@ from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
 from trainshed.service.judging import Rulebook, accept, judge
 from trainshed.service.local_run import LocalJob
-from trainshed.service.merging import merge_any, with_args
 from trainshed.service.programs import Source
-from trainshed.wire.detect import Kind, kind_of
+from trainshed.wire.detect import DocumentKind, kind_of
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge_any, with_args
 
 #: Stands for a program that the file leaves to a flag; no variable shows it.
 NO_PROGRAM = Program(kind=ProgramKind.PYTHON_PACKAGE, module="unnamed")
@@ -29,7 +29,7 @@ def explained_job(
     """The job of a file, judged as it would be when it runs.  Raises Fault and UsageFault."""
     content = read_one(config).content
     merged = merge_any(content, flags, source=config)
-    if kind_of(content) is Kind.ML_JOB:
+    if kind_of(content) is DocumentKind.ML_JOB:
         merged = with_args(merged, user_args)
     accepted = accept(judge(merged, rulebook))
     spec = _with_programs(accepted.spec)

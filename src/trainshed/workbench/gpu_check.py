@@ -25,7 +25,7 @@ SinkOf = Callable[[Sequence[ReplicaPlan]], OutputSink]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class GpuCheck:
     """What to run: ``args`` are the trainer's own, without ``--device``."""
 
     module: str
@@ -66,7 +66,7 @@ class Comparison:
         )
 
 
-def compare(check: Check, host: Host, sink_of: SinkOf) -> Comparison:
+def compare(check: GpuCheck, host: Host, sink_of: SinkOf) -> Comparison:
     """Run the steps on the CPU and, where there is one, on a GPU.
 
     Raises EngineFault when a run fails or ends without its line of JSON.
@@ -79,7 +79,7 @@ def compare(check: Check, host: Host, sink_of: SinkOf) -> Comparison:
     return Comparison(cpu_seconds=cpu_seconds, gpu_seconds=gpu_seconds, gpu_name=found[0].name)
 
 
-def _seconds(check: Check, host: Host, sink_of: SinkOf, *, device: str) -> float:
+def _seconds(check: GpuCheck, host: Host, sink_of: SinkOf, *, device: str) -> float:
     job = _job(check, device)
     prepared = prepare(job, host)
     listener = Listener(sink_of(prepared.plan.replicas))
@@ -89,7 +89,7 @@ def _seconds(check: Check, host: Host, sink_of: SinkOf, *, device: str) -> float
     return _measured(listener, outcome, device)
 
 
-def _job(check: Check, device: str) -> LocalJob:
+def _job(check: GpuCheck, device: str) -> LocalJob:
     plain = PlainJob(module=check.module, args=(*check.args, "--device", device))
     source = Source(folder=check.folder, package_path=check.package_path)
     return LocalJob(

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
-from trainshed.service import flag_values
-from trainshed.service.merging import Merged, merge, put, spelled, unchanged, with_args
+from trainshed.service.refusing import Merged, unchanged
+from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge, put, spelled, with_args
 from trainshed.workbench.pool_flags import (
     FLAG,
     LOCAL_KEYS,
@@ -44,7 +45,7 @@ _TRIALS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Draft:
     """What the command line says about a job, in whichever dialect.
 
     ``words`` are the flags of one value that were given, by name; ``spec`` are fields below the
@@ -61,56 +62,56 @@ class Said:
         return copy.deepcopy(read_one(self.config).content) if self.config else {}
 
 
-def training_job(job_id: str, said: Said, user_args: Sequence[str] | None) -> Merged:
+def training_job(job_id: str, draft: Draft, user_args: Sequence[str] | None) -> Merged:
     """A Job of ``ml/v1``; ``said.words`` are submit flags.  Raises UsageFault."""
-    merged = merge(said.content(), said.words, has_file=said.config is not None)
+    merged = merge(draft.content(), draft.words, has_file=draft.config is not None)
     merged = with_args(merged, user_args)
     document = merged.content
     put(document, ("jobId",), job_id)
-    for name, value in said.spec.items():
+    for name, value in draft.spec.items():
         put(document, ("trainingInput", name), value)
-    if said.kms_key:
-        put(document, ("trainingInput", "encryptionConfig", "kmsKeyName"), said.kms_key)
+    if draft.kms_key:
+        put(document, ("trainingInput", "encryptionConfig", "kmsKeyName"), draft.kms_key)
     return merged
 
 
-def custom_job(pool_specs: Sequence[str], said: Said) -> Merged:
+def custom_job(pool_specs: Sequence[str], draft: Draft) -> Merged:
     """A CustomJob, from a CustomJobSpec as gcloud wants it or a whole CustomJob.
 
     Raises UsageFault.
     """
-    document = said.content()
+    document = draft.content()
     if spelled(document, "jobSpec") not in document:
         document = {"jobSpec": document}
     spec = document[spelled(document, "jobSpec")]
     if not isinstance(spec, dict):
-        raise UsageFault(f"{said.config}: jobSpec is a mapping of fields")
+        raise UsageFault(f"{draft.config}: jobSpec is a mapping of fields")
     flagged = _flagged(pool_specs)
     key = spelled(spec, "workerPoolSpecs")
     if flagged:
-        uris = flag_values.words(said.words.get("python-package-uris", ""))
+        uris = submit_flags.words(draft.words.get("python-package-uris", ""))
         spec[key] = [wire_pool(pool, uris) for pool in flagged]
     elif not spec.get(key):
         raise UsageFault(f"a custom job has worker pools: give {FLAG}, or a --config with them")
-    spec[key] = _told(spec[key], said.words)
-    spec.update({spelled(spec, name): value for name, value in said.spec.items()})
-    _put_envelope(document, said)
+    spec[key] = _with_flags(spec[key], draft.words)
+    spec.update({spelled(spec, name): value for name, value in draft.spec.items()})
+    _put_envelope(document, draft)
     return Merged(content=document, words=worder(pools_by_flag=bool(flagged)))
 
 
-def tuning_job(said: Said) -> Merged:
+def tuning_job(draft: Draft) -> Merged:
     """A HyperparameterTuningJob.  Raises UsageFault."""
-    document = said.content()
+    document = draft.content()
     for flag, name in _TRIALS.items():
-        if flag in said.words:
-            put(document, (name,), flag_values.whole(f"--{flag}", said.words[flag]))
+        if flag in draft.words:
+            put(document, (name,), submit_flags.whole(f"--{flag}", draft.words[flag]))
         else:
             document.setdefault(spelled(document, name), 1)
-    if "algorithm" in said.words:
-        put(document, ("studySpec", "algorithm"), flag_values.choice(said.words["algorithm"]))
-    for name, value in said.spec.items():
+    if "algorithm" in draft.words:
+        put(document, ("studySpec", "algorithm"), submit_flags.choice(draft.words["algorithm"]))
+    for name, value in draft.spec.items():
         put(document, ("trialJobSpec", name), value)
-    _put_envelope(document, said)
+    _put_envelope(document, draft)
     return Merged(content=document, words=unchanged)
 
 
@@ -126,12 +127,12 @@ def _flagged(pool_specs: Sequence[str]) -> list[dict[str, str]]:
     return pools
 
 
-def _told(written: Any, words: Mapping[str, str]) -> Any:
+def _with_flags(written: Any, words: Mapping[str, str]) -> Any:
     """The pools with args, command and packages of the command line; malformed ones as they are."""
     if not isinstance(written, list) or not all(isinstance(pool, dict) for pool in written):
         return written
     given = {
-        name: flag_values.words(words[name])
+        name: submit_flags.words(words[name])
         for name in ("args", "command", "python-package-uris")
         if name in words
     }
@@ -145,11 +146,11 @@ def _told(written: Any, words: Mapping[str, str]) -> Any:
     return pools
 
 
-def _put_envelope(document: Json, said: Said) -> None:
+def _put_envelope(document: Json, draft: Draft) -> None:
     """What stands around the spec of a Vertex job."""
-    if "display-name" in said.words:
-        put(document, ("displayName",), said.words["display-name"])
-    if "labels" in said.words:
-        put(document, ("labels",), flag_values.pairs("--labels", said.words["labels"]))
-    if said.kms_key:
-        put(document, ("encryptionSpec", "kmsKeyName"), said.kms_key)
+    if "display-name" in draft.words:
+        put(document, ("displayName",), draft.words["display-name"])
+    if "labels" in draft.words:
+        put(document, ("labels",), submit_flags.pairs("--labels", draft.words["labels"]))
+    if draft.kms_key:
+        put(document, ("encryptionSpec", "kmsKeyName"), draft.kms_key)

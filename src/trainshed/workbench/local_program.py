@@ -11,8 +11,8 @@ from typing import Any
 
 from trainshed.catalog.software import is_reduction_server
 from trainshed.model.faults import UsageFault
-from trainshed.service import flag_values
 from trainshed.service.programs import Source
+from trainshed.workbench import submit_flags
 from trainshed.workbench.pool_flags import Pool
 
 #: The pool that may be a Reduction Server (R16).
@@ -106,8 +106,8 @@ def _both(
     flags: Mapping[str, str | None], first_pool: Mapping[str, str], name: str
 ) -> tuple[str, ...]:
     """A list that separates with commas in its flag and with semicolons in a pool's key."""
-    listed = flag_values.words(flags.get(name) or "")
-    return tuple(listed or flag_values.words(first_pool.get(name, ""), ";"))
+    listed = submit_flags.words(flags.get(name) or "")
+    return tuple(listed or submit_flags.words(first_pool.get(name, ""), ";"))
 
 
 def _requirements(path: Path) -> tuple[str, ...]:

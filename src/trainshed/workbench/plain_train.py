@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from trainshed.model.faults import FieldPath, UsageFault
 from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
-from trainshed.service import flag_values
-from trainshed.service.submit_flags import FLAGS
+from trainshed.workbench import submit_flags
+from trainshed.workbench.submit_flags import FLAGS
 
 #: gcloud's counts with ``--distributed``; without it there is one process.
 DISTRIBUTED_DEFAULTS: Mapping[Role, int] = {
@@ -74,7 +74,7 @@ def counts(job: PlainJob) -> list[tuple[Role, int]]:
     found = [(Role.PRIMARY, 1)]
     for role, default in DISTRIBUTED_DEFAULTS.items():
         flag = COUNT_FLAGS[role]
-        asked = flag_values.whole(f"--{flag}", job.flags.get(flag, str(default)))
+        asked = submit_flags.whole(f"--{flag}", job.flags.get(flag, str(default)))
         if asked < 0:
             raise UsageFault(f"--{flag} cannot be {asked}")
         if job.distributed and asked > 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainshed.model.faults import UsageFault
-from trainshed.service import flag_values
+from trainshed.workbench import submit_flags
 
 FLAG = "--worker-pool-spec"
 
@@ -59,7 +59,7 @@ _POOL_PATH = re.compile(r"(?:jobSpec\.)?workerPoolSpecs\[(\d+)\]\.?(.*)")
 
 def parse_pool(text: str) -> dict[str, str]:
     """One flag's value as a mapping; empty for a skipped pool.  Raises UsageFault."""
-    found = flag_values.pairs(FLAG, text)
+    found = submit_flags.pairs(FLAG, text)
     if unknown := sorted(set(found) - KEYS):
         raise UsageFault(f"{FLAG} has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
     if found and "machine-type" not in found:
@@ -103,7 +103,7 @@ def wire_pool(pool: Mapping[str, str], package_uris: Sequence[str]) -> Pool:
 
 
 def _number(pool: Mapping[str, str], key: str) -> int:
-    return flag_values.whole(f"{FLAG} {key}", pool.get(key, "1"))
+    return submit_flags.whole(f"{FLAG} {key}", pool.get(key, "1"))
 
 
 def spread(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:

@@ -16,11 +16,11 @@ from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.sizing import Hosts
-from trainshed.service import flag_values
 from trainshed.service.catalogs import catalog_for
-from trainshed.service.judging import Rulebook, Verdict, judge
-from trainshed.service.merging import merge_any
+from trainshed.service.judging import Judgement, Rulebook, judge
+from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ExchangeHosts:
     """The hosts, and what both sides are called."""
 
     hosts: Hosts
@@ -52,7 +52,7 @@ class Found:
     price: Price | None
 
 
-def hosts_of(given: Given, rulebook: Rulebook) -> Found:
+def hosts_of(given: Given, rulebook: Rulebook) -> ExchangeHosts:
     """The hosts of an exchange.
 
     Raises UsageFault for what is missing or not in the catalog, and Fault for a file that is no
@@ -66,7 +66,7 @@ def hosts_of(given: Given, rulebook: Rulebook) -> Found:
     machine = given.reducer_machine or (pool and pool.machine_type) or recommended()
     region = given.region or (question.spec.region if question else None)
     price = None if given.reducer_gbps else price_of(machine, region)
-    return Found(
+    return ExchangeHosts(
         hosts=Hosts(
             workers=workers.hosts,
             worker_gbps=workers.slowest_gbps,
@@ -87,7 +87,7 @@ def recommended() -> str:
     return str(table("reduction_server")["reduction_server"]["recommended_machine"])
 
 
-def _verdict(given: Given, rulebook: Rulebook) -> Verdict | None:
+def _verdict(given: Given, rulebook: Rulebook) -> Judgement | None:
     if given.config is None:
         return None
     flags = {"region": given.region} if given.region else {}
@@ -104,7 +104,7 @@ def _catalog(rulebook: Rulebook) -> Catalog:
     )
 
 
-def _workers(given: Given, verdict: Verdict | None, catalog: Catalog) -> tuple[WorkerLinks, str]:
+def _workers(given: Given, verdict: Judgement | None, catalog: Catalog) -> tuple[WorkerLinks, str]:
     if given.worker_gbps is not None:
         count = _count(given)
         hosts = "1 host" if count == 1 else f"{count} hosts"
@@ -122,7 +122,7 @@ def _count(given: Given) -> int:
     return given.worker_count
 
 
-def _workers_of(given: Given, verdict: Verdict | None) -> tuple[WorkerLinks, str]:
+def _workers_of(given: Given, verdict: Judgement | None) -> tuple[WorkerLinks, str]:
     """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
     question = verdict.question if verdict else None
     if not (verdict and question):
@@ -165,7 +165,7 @@ def _alike(count: int, gbps: float) -> WorkerLinks:
 def _words(machine: str, accelerator: str | None) -> str:
     if accelerator is None:
         return machine
-    found = flag_values.accelerator("--worker-accelerator", accelerator)
+    found = submit_flags.accelerator("--worker-accelerator", accelerator)
     return f"{machine} with {found['count']} {found['type']}"
 
 
@@ -176,7 +176,7 @@ def _gbps(catalog: Catalog, flag: str, machine: str, accelerator: str | None) ->
         raise UsageFault(f"{flag}: edition {catalog.edition.id} knows no machine type {machine}")
     name, count = None, 0
     if accelerator is not None:
-        found = flag_values.accelerator("--worker-accelerator", accelerator)
+        found = submit_flags.accelerator("--worker-accelerator", accelerator)
         name, count = found["type"], found["count"]
         if count < 1:
             raise UsageFault("--worker-accelerator: the count is 1 or more; leave the flag out")

@@ -14,18 +14,15 @@ from typing import Any, Final
 from trainshed.model.faults import UsageFault
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
-from trainshed.service.native_trials import completed, latest
 from trainshed.tuning.ranking import best, is_safe, objectives, pareto
-from trainshed.wire.aiplatform_v1 import study as vertex
-from trainshed.wire.ml_v1 import study as ml
-from trainshed.workbench.study_trials import ml_trials, time_of, vertex_trials
+from trainshed.wire.aiplatform_v1 import trials as vertex
+from trainshed.wire.ml_v1 import trials as ml
+from trainshed.wire.native_v1 import completed, latest
+from trainshed.wire.times import time_of
 
 Json = Mapping[str, Any]
 
 _PREFIX: Final = "JOB_STATE_"
-#: What of a Vertex study is read: the rest is how it goes on, which another server may say in
-#: words that are not known here.
-_SEARCH: Final = frozenset({"metrics", "parameters"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +74,7 @@ def view_of(document: Json) -> StudyView:
     if not is_study(document):
         name = document.get("jobId") or document.get("name", "this")
         raise UsageFault(f"{name} is no tuning job: it has neither a study nor hyperparameters")
-    read = _vertex if "studySpec" in document else _ml
+    read = vertex.read_study if "studySpec" in document else ml.read_study
     try:
         study, trials = read(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -89,7 +86,7 @@ def view_of(document: Json) -> StudyView:
         title=str(document.get("displayName") or document.get("jobId") or document.get("name", "")),
         state=str(document.get("state", "")).removeprefix(_PREFIX),
         error=str(document.get("errorMessage") or document.get("error", {}).get("message", "")),
-        algorithm=str(_said(document).get("algorithm", "")),
+        algorithm=str(_search_of(document).get("algorithm", "")),
         study=study,
         trials=tuple(sorted(trials, key=lambda trial: trial.number)),
         create_time=time_of(document.get("createTime")),
@@ -98,17 +95,17 @@ def view_of(document: Json) -> StudyView:
     )
 
 
-def with_told(view: StudyView, told: Json) -> StudyView:
+def with_native(view: StudyView, native: Json) -> StudyView:
     """The study with what the native API says of its trials.  Raises UsageFault as ``view_of``."""
     try:
-        found = {int(trial["number"]): trial for trial in told.get("trials", ())}
+        found = {int(trial["number"]): trial for trial in native.get("trials", ())}
         trials = tuple(completed(trial, found.get(trial.number, {})) for trial in view.trials)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageFault(f"the server's answer on trials cannot be read: {error!r}") from error
     return replace(view, trials=trials)
 
 
-def _said(document: Json) -> Json:
+def _search_of(document: Json) -> Json:
     found: Json = document.get("studySpec") or document["trainingInput"]["hyperparameters"]
     return found
 
@@ -138,9 +135,9 @@ def counts(view: StudyView) -> str:
         (running, "running"),
         (len(going) - running, "waiting"),
     )
-    told = ", ".join(f"{count} {word}" for count, word in parts if count)
+    native = ", ".join(f"{count} {word}" for count, word in parts if count)
     made = f"{len(view.trials)} of {view.study.trial_count_max}"
-    return f"{made}: {told}" if told else made
+    return f"{made}: {native}" if native else made
 
 
 def final_value(trial: TrialRecord, metric: Metric) -> float | None:
@@ -174,17 +171,3 @@ def arguments(trial: TrialRecord) -> tuple[str, ...]:
     """The words that the service appends to the program's command line (vertex-sdk.md 10)."""
     pairs = ((f"--{name}", text_of(value)) for name, value in trial.values)
     return tuple(word for pair in pairs for word in pair)
-
-
-def _vertex(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
-    said = job["studySpec"]
-    study = vertex.study_of({**job, "studySpec": {key: said[key] for key in _SEARCH & said.keys()}})
-    return study, list(vertex_trials(study, job.get("trials", ())))
-
-
-def _ml(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
-    said = job["trainingInput"]["hyperparameters"]
-    study = ml.study_of({key: value for key, value in said.items() if key != "algorithm"})
-    if study is None:
-        raise TypeError("hyperparameters: null")
-    return study, list(ml_trials(study, job.get("trainingOutput", {}).get("trials", ())))

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from trainshed.model.faults import UsageFault, Violation
 from trainshed.service.catalogs import load_catalog
-from trainshed.service.judging import Rulebook, Verdict, judge
-from trainshed.service.merging import merge_any
+from trainshed.service.judging import Judgement, Rulebook, judge
 from trainshed.workbench.documents import Document, read
+from trainshed.workbench.merging import merge_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ValidatedFile:
     """What was found about one document.
 
     ``unreadable`` is set where the file cannot be read as a job at all (exit code 2); there is no
@@ -20,7 +20,7 @@ class Answer:
 
     file: str
     position: int | None = None
-    verdict: Verdict | None = None
+    verdict: Judgement | None = None
     unreadable: str | None = None
 
     @property
@@ -54,7 +54,7 @@ class Answer:
 
 def validate(
     files: Iterable[str], *, flags: Mapping[str, str], rulebook: Rulebook
-) -> Iterator[Answer]:
+) -> Iterator[ValidatedFile]:
     """Judge every document of every file; ``flags`` override fields of each of them.
 
     Faults of the command line (an unknown edition, flag or overlay) raise UsageFault; faults of a
@@ -66,19 +66,19 @@ def validate(
         try:
             documents = read(file)
         except UsageFault as fault:
-            yield Answer(file=file, unreadable=str(fault))
+            yield ValidatedFile(file=file, unreadable=str(fault))
             continue
         yield from _answers(file, documents, flags, rulebook)
 
 
 def _answers(
     file: str, documents: Sequence[Document], flags: Mapping[str, str], rulebook: Rulebook
-) -> Iterator[Answer]:
+) -> Iterator[ValidatedFile]:
     for document in documents:
         position = document.position if len(documents) > 1 else None
         try:
             verdict = judge(merge_any(document.content, flags, source=file), rulebook)
         except UsageFault as fault:
-            yield Answer(file=file, position=position, unreadable=str(fault))
+            yield ValidatedFile(file=file, position=position, unreadable=str(fault))
         else:
-            yield Answer(file=file, position=position, verdict=verdict)
+            yield ValidatedFile(file=file, position=position, verdict=verdict)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from trainshed.engines.base import OutputSink, Stream
+from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.attempts.log_tail import LogTail
@@ -24,7 +25,6 @@ from trainshed.engines.local.attempts.observe import told
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.reduction import with_report
 from trainshed.engines.local.attempts.start import Beginning
-from trainshed.engines.local.containers.runtime import Runtime
 from trainshed.engines.local.devices import find as finding
 from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.supervise.spec import HangRule

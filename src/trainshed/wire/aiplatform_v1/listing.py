@@ -6,9 +6,8 @@ from typing import Final
 from trainshed.model.filters import Filter
 from trainshed.model.status import JobState
 from trainshed.wire.aiplatform_v1.render import STATE
-from trainshed.wire.list_filter import read_filter
-from trainshed.wire.list_filter_words import MATCHING, ORDERED, FilterWords
-from trainshed.wire.telling import states_of
+from trainshed.wire.list_filter import MATCHING, ORDERED, FilterWords, read_filter
+from trainshed.wire.status import states_of
 
 #: States of the dialect that no job here is ever in; all but PAUSED are of jobs only.
 NEVER: Final = ("UNSPECIFIED", "PAUSED", "EXPIRED", "UPDATING", "PARTIALLY_SUCCEEDED")

@@ -18,7 +18,7 @@ from trainshed.wire.aiplatform_v1.pools import POOLS_MAX, groups_of
 from trainshed.wire.aiplatform_v1.study import missing_values, study_of
 from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
-from trainshed.wire.jsonmap import Reading, read, told
+from trainshed.wire.jsonmap import Reading, described, read
 from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
 from trainshed.wire.spelling import as_written, snake
 from trainshed.wire.times import seconds
@@ -144,7 +144,7 @@ def _scheduling(value: Json) -> Scheduling:
 def _region(value: Any) -> tuple[str | None, tuple[Violation, ...]]:
     if value is None or isinstance(value, str):
         return value, ()
-    message = f"region is a text, not {told(value)}"
+    message = f"region is a text, not {described(value)}"
     accepted = "a region, such as us-central1"
     return None, (Violation(field="region", rule="wrong-type", message=message, accepted=accepted),)
 
@@ -170,7 +170,7 @@ def _too_many_pools(document: Json, value: Json, prefix: str) -> tuple[Violation
 
 
 def _not_inputs(at: str, inputs: Any) -> Violation:
-    message = f"trainingTaskInputs is a CustomJobSpec, not {told(inputs)}"
+    message = f"trainingTaskInputs is a CustomJobSpec, not {described(inputs)}"
     accepted = "an object with workerPoolSpecs"
     return Violation(field=at, rule="wrong-type", message=message, accepted=accepted)
 

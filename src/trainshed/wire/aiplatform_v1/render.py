@@ -1,17 +1,20 @@
 """Jobs of the model as resources of ``aiplatform/v1``: the caller's document and what was observed.
 
 The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
-``envelope``.
+``envelope``.  What deletes a resource is answered with an operation, which is over by then: the
+clients insist on ``done`` together with a ``response`` (contracts/vertex-sdk.md 4.2).
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
+from trainshed.model.resource_names import CUSTOM_JOBS, PIPELINES, TUNING_JOBS, resource_name
 from trainshed.model.status import Job, JobState
 from trainshed.model.trials import TrialView
 from trainshed.wire.aiplatform_v1.trials import trial_json
-from trainshed.wire.telling import ending, with_labels
+from trainshed.wire.status import ending, with_labels
 from trainshed.wire.times import rfc3339
 
 #: This dialect's word for every state, behind its prefix (contracts/gcloud.md 10.3).
@@ -36,7 +39,7 @@ def custom_job(job: Job) -> dict[str, Any]:
     return {
         **_envelope(job),
         "jobSpec": json.loads(job.spec.request),
-        **_outputs(job, "customJobs", "JOB_STATE"),
+        **_outputs(job, CUSTOM_JOBS, "JOB_STATE"),
     }
 
 
@@ -45,7 +48,7 @@ def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
     found = {
         **_envelope(job),
         "trialJobSpec": json.loads(job.spec.request),
-        **_outputs(job, "hyperparameterTuningJobs", "JOB_STATE"),
+        **_outputs(job, TUNING_JOBS, "JOB_STATE"),
     }
     return {**found, "trials": [trial_json(view) for view in trials]} if trials else found
 
@@ -56,7 +59,7 @@ def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dic
     ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
     full name of the CustomJob that does the work (contracts/vertex-sdk.md 4.4).
     """
-    found = {**_envelope(job), **_outputs(job, "trainingPipelines", "PIPELINE_STATE")}
+    found = {**_envelope(job), **_outputs(job, PIPELINES, "PIPELINE_STATE")}
     if backing_custom_job:
         found["trainingTaskMetadata"] = {"backingCustomJob": backing_custom_job}
     return found
@@ -82,10 +85,9 @@ def _waiting_labels(job: Job) -> dict[str, str]:
 
 def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
     status = job.status
-    parent = f"projects/{job.project}/locations/{job.location}"
     error = ending(status)
     found = {
-        "name": f"{parent}/{collection}/{job.job_id}",
+        "name": resource_name(collection, job.project, job.location, job.job_id),
         "displayName": job.spec.display_name or None,
         "state": f"{prefix}_{STATE[status.state]}",
         "createTime": rfc3339(status.create_time),
@@ -95,3 +97,21 @@ def _outputs(job: Job, collection: str, prefix: str) -> dict[str, Any]:
         "error": {"code": error.code, "message": error.message} if error else None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+EMPTY: Final = "type.googleapis.com/google.protobuf.Empty"
+DELETE_METADATA: Final = "type.googleapis.com/google.cloud.aiplatform.v1.DeleteOperationMetadata"
+
+
+def deletion(name: str, time: datetime) -> dict[str, Any]:
+    """The Operation of a resource that was deleted at a time."""
+    stamp = rfc3339(time)
+    return {
+        "name": name,
+        "metadata": {
+            "@type": DELETE_METADATA,
+            "genericMetadata": {"createTime": stamp, "updateTime": stamp},
+        },
+        "done": True,
+        "response": {"@type": EMPTY},
+    }

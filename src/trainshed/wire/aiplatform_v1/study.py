@@ -1,15 +1,147 @@
 """A HyperparameterTuningJob's study to the model's (R19; contracts/vertex-sdk.md 8)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
-from trainshed.model.study import Metric, Noise, Safety, Selection, StudySpec
-from trainshed.wire.aiplatform_v1.parameters import VALUES, parameter_of
-from trainshed.wire.aiplatform_v1.study_rules import ending_of, stopping_of
-from trainshed.wire.study_words import ALGORITHM, GOAL
+from trainshed.model.study import (
+    Condition,
+    ConvexRule,
+    DecayCurveRule,
+    EndingRules,
+    MedianRule,
+    Metric,
+    Noise,
+    ParameterKind,
+    ParameterSpec,
+    Safety,
+    Selection,
+    StoppingRule,
+    StudySpec,
+    TimeLimit,
+)
+from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
+from trainshed.wire.times import seconds
 
 Json = Mapping[str, Any]
+
+
+def parameter_of(value: Json) -> ParameterSpec:
+    """A parameter; one that says no values at all is a list of none."""
+    name = next((name for name in VALUES if name in value), "discreteValueSpec")
+    kind, read = VALUES[name]
+    return ParameterSpec(
+        parameter_id=value.get("parameterId", ""),
+        kind=kind,
+        scale=SCALE[value.get("scaleType", "SCALE_TYPE_UNSPECIFIED")],
+        conditions=tuple(map(_condition, value.get("conditionalParameterSpecs", ()))),
+        **read(value.get(name, {})),
+    )
+
+
+def _range(value: Json) -> Json:
+    return {"bounds": bounds_of(value), "default": _number(value.get("defaultValue"))}
+
+
+def _words(value: Json) -> Json:
+    return {"values": tuple(value.get("values", ())), "default": value.get("defaultValue")}
+
+
+def _numbers(value: Json) -> Json:
+    return {"values": _floats(value), "default": _number(value.get("defaultValue"))}
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _floats(value: Json) -> tuple[float, ...]:
+    return tuple(float(each) for each in value.get("values", ()))
+
+
+#: The alternatives of a parameter's values, and how each is read.
+VALUES: Final[Mapping[str, tuple[ParameterKind, Callable[[Json], Json]]]] = {
+    "doubleValueSpec": (ParameterKind.DOUBLE, _range),
+    "integerValueSpec": (ParameterKind.INTEGER, _range),
+    "categoricalValueSpec": (ParameterKind.CATEGORICAL, _words),
+    "discreteValueSpec": (ParameterKind.DISCRETE, _numbers),
+}
+
+#: The alternatives of a parent's values.
+PARENT_VALUES: Final[Mapping[str, Callable[[Json], tuple[str | float, ...]]]] = {
+    "parentDiscreteValues": _floats,
+    "parentIntValues": _floats,
+    "parentCategoricalValues": lambda value: tuple(value.get("values", ())),
+}
+
+
+def _condition(value: Json) -> Condition:
+    given = (read(value[name]) for name, read in PARENT_VALUES.items() if name in value)
+    return Condition(
+        parent_values=next(given, ()), parameter=parameter_of(value.get("parameterSpec", {}))
+    )
+
+
+def stopping_of(study: Json) -> StoppingRule | None:
+    """The rule by which trials are stopped early; an empty message of a rule is that rule."""
+    found = (read(study[name]) for name, read in STOPPING.items() if name in study)
+    return next(found, None)
+
+
+def ending_of(value: Json) -> EndingRules:
+    """The rules of a StudyStoppingConfig; a study without one has none."""
+    return EndingRules(
+        stop_asap=value.get("shouldStopAsap", False),
+        runtime_min=_limit(value.get("minimumRuntimeConstraint")),
+        runtime_max=_limit(value.get("maximumRuntimeConstraint")),
+        trial_count_min=value.get("minNumTrials"),
+        trial_count_max=value.get("maxNumTrials"),
+        trials_without_progress_max=value.get("maxNumTrialsNoProgress"),
+        seconds_without_progress_max=seconds(value.get("maxDurationNoProgress")),
+    )
+
+
+def _limit(value: Json | None) -> TimeLimit | None:
+    """A StudyTimeConstraint; its date in capitals, because RFC 3339 allows ``t`` and ``z``."""
+    if value is None:
+        return None
+    until = value.get("endTime")
+    return TimeLimit(
+        seconds=seconds(value.get("maxDuration")), until=until.upper() if until else None
+    )
+
+
+def _decay_curve(value: Json) -> DecayCurveRule:
+    return DecayCurveRule(by_time=value.get("useElapsedDuration", False))
+
+
+def _median(value: Json) -> MedianRule:
+    return MedianRule(by_time=value.get("useElapsedDuration", False))
+
+
+def _convex(value: Json) -> ConvexRule:
+    """The convex rule.  No most steps, and no name, are how protobuf says that none is given."""
+    return ConvexRule(
+        step_count_max=_whole(value.get("maxStepCount")) or None,
+        step_count_min=_whole(value.get("minStepCount")),
+        measurement_count_min=_whole(value.get("minMeasurementCount")),
+        learning_rate_parameter=value.get("learningRateParameterName") or None,
+        by_time=value.get("useElapsedDuration", False),
+        update_all_stopped_trials=value.get("updateAllStoppedTrials", False),
+    )
+
+
+def _whole(value: str | None) -> int | None:
+    return None if value is None else int(value)
+
+
+#: The alternatives of early stopping, and how each is read.
+STOPPING: Final[Mapping[str, Callable[[Json], StoppingRule]]] = {
+    "decayCurveStoppingSpec": _decay_curve,
+    "medianAutomatedStoppingSpec": _median,
+    "convexAutomatedStoppingSpec": _convex,
+}
+
 
 #: Which measurement of a trial counts; none said is the last one.
 SELECTION: Final[Mapping[str, Selection]] = {

@@ -1,14 +1,23 @@
-"""Trials of a study as the Trials of a HyperparameterTuningJob (contracts/vertex-sdk.md 8).
+"""Trials of a study as the Trials of a HyperparameterTuningJob, and back (vertex-sdk.md 8).
 
 Clients read them in the tuning job: there is no call for a trial of its own, so none has a name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from trainshed.model.durations import duration_of
-from trainshed.model.trials import Measurement, TrialState, TrialView
-from trainshed.wire.times import rfc3339
+from trainshed.model.study import StudySpec
+from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView
+from trainshed.wire.aiplatform_v1.study import study_of
+from trainshed.wire.study_words import finite, kinds_of, number_of, values_of
+from trainshed.wire.times import rfc3339, time_of
+
+Json = Mapping[str, Any]
+
+#: What of a study is read: the rest is how it goes on, which another server may say in words that
+#: are not known here.
+SEARCH: Final = frozenset({"metrics", "parameters"})
 
 #: This dialect's word for every state of a trial.
 STATE: Final[Mapping[TrialState, str]] = {
@@ -18,6 +27,9 @@ STATE: Final[Mapping[TrialState, str]] = {
     TrialState.SUCCEEDED: "SUCCEEDED",
     TrialState.INFEASIBLE: "INFEASIBLE",
 }
+
+
+_STATES: Final = {word: state for state, word in STATE.items()}
 
 
 def trial_json(view: TrialView) -> dict[str, Any]:
@@ -46,3 +58,38 @@ def measurement_json(measurement: Measurement) -> dict[str, Any]:
         "stepCount": str(measurement.step),
         "metrics": [{"metricId": name, "value": value} for name, value in measurement.metrics],
     }
+
+
+def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
+    """The study of a tuning job, as far as it says what is searched, and its trials."""
+    said = job["studySpec"]
+    study = study_of({**job, "studySpec": {key: said[key] for key in SEARCH & said.keys()}})
+    return study, list(_trials(study, job.get("trials", ())))
+
+
+def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
+    """The trials of a HyperparameterTuningJob."""
+    kinds = kinds_of(study)
+    for place, trial in enumerate(trials, 1):
+        final = trial.get("finalMeasurement")
+        given = ((p["parameterId"], p.get("value")) for p in trial.get("parameters", ()))
+        yield TrialRecord(
+            number=number_of(trial.get("id"), place),
+            state=_STATES.get(trial.get("state", ""), TrialState.REQUESTED),
+            values=values_of(kinds, given),
+            measurements=tuple(map(_measurement, trial.get("measurements", ()))),
+            final=_measurement(final) if final else None,
+            infeasible_reason=trial.get("infeasibleReason"),
+            start_time=time_of(trial.get("startTime")),
+            end_time=time_of(trial.get("endTime")),
+        )
+
+
+def _measurement(given: Json) -> Measurement:
+    """A Measurement; proto3's JSON leaves zeros out."""
+    metrics = ((each["metricId"], float(each.get("value", 0))) for each in given.get("metrics", ()))
+    return Measurement(
+        step=int(given.get("stepCount", 0)),
+        elapsed_s=float(str(given.get("elapsedDuration", "0")).removesuffix("s")),
+        metrics=finite(metrics),
+    )

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
-from trainshed.wire.logging_v2.stamps import nanoseconds, timestamp
+from trainshed.wire.times import nanoseconds, timestamp
 
 ACCEPTED: Final = (
     'clauses joined by AND: resource.type="ml_job", '

@@ -12,11 +12,9 @@ from trainshed.model.roles import Dialect
 from trainshed.model.study import StudySpec
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import read
-from trainshed.wire.ml_v1.containers import misfits
-from trainshed.wire.ml_v1.groups import groups_of
+from trainshed.wire.ml_v1.groups import groups_of, misfits
 from trainshed.wire.ml_v1.study import misplaced, missing_types, study_of
-from trainshed.wire.ml_v1.study_places import HYPERPARAMETERS
-from trainshed.wire.ml_v1.words import FAMILY, caller_words
+from trainshed.wire.ml_v1.words import FAMILY, HYPERPARAMETERS, caller_words
 from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
 from trainshed.wire.spelling import as_written, snake
 from trainshed.wire.times import seconds

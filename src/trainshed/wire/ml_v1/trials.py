@@ -1,21 +1,37 @@
-"""Trials of a study as the HyperparameterOutputs of a Job (contracts/vertex-sdk.md 7.1).
+"""Trials of a study as the HyperparameterOutputs of a Job, and back (vertex-sdk.md 7.1).
 
 gcloud sorts them itself.  Programs take the first for the best one, so it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trainshed.model.status import JobState
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView, text_of
-from trainshed.wire.ml_v1.states import STATE
-from trainshed.wire.times import rfc3339
+from trainshed.wire.ml_v1.listing import STATE
+from trainshed.wire.ml_v1.study import study_of
+from trainshed.wire.study_words import finite, kinds_of, number_of, values_of
+from trainshed.wire.times import rfc3339, time_of
+
+Json = Mapping[str, Any]
 
 #: What a trial is called whose job has ended while the study has yet to say what came of it.
 UNSETTLED: Final[Mapping[TrialState, str]] = {
     TrialState.ACTIVE: STATE[JobState.RUNNING],
     TrialState.STOPPING: STATE[JobState.CANCELLING],
+}
+
+
+#: What a trial's state, which is that of a job, comes to.
+TRIAL_STATES: Final[Mapping[str, TrialState]] = {
+    "QUEUED": TrialState.ACTIVE,
+    "PREPARING": TrialState.ACTIVE,
+    "RUNNING": TrialState.ACTIVE,
+    "CANCELLING": TrialState.STOPPING,
+    "SUCCEEDED": TrialState.SUCCEEDED,
+    "FAILED": TrialState.INFEASIBLE,
+    "CANCELLED": TrialState.INFEASIBLE,
 }
 
 
@@ -81,3 +97,44 @@ def _rank(trial: TrialRecord, metric: Metric) -> tuple[bool, float, int]:
 
 def _is_good(trial: TrialRecord) -> bool:
     return trial.state is TrialState.SUCCEEDED
+
+
+def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
+    """The study of a job, as far as it says what is searched, and its trials.
+
+    Raises TypeError for a job without one.
+    """
+    said = job["trainingInput"]["hyperparameters"]
+    study = study_of({key: value for key, value in said.items() if key != "algorithm"})
+    if study is None:
+        raise TypeError("hyperparameters: null")
+    return study, list(_trials(study, job.get("trainingOutput", {}).get("trials", ())))
+
+
+def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
+    """The trials of an ml v1 job's training output: their values are texts, they have one metric.
+
+    One that was cancelled with a metric has come to its end early.
+    """
+    kinds, tag = kinds_of(study), study.metrics[0].metric_id
+    for place, trial in enumerate(trials, 1):
+        given = trial.get("finalMetric")
+        final = _measurement(given, tag) if given else None
+        state = TRIAL_STATES.get(trial.get("state", ""), TrialState.REQUESTED)
+        if final and state is TrialState.INFEASIBLE and trial.get("isTrialStoppedEarly"):
+            state = TrialState.SUCCEEDED
+        yield TrialRecord(
+            number=number_of(trial.get("trialId"), place),
+            state=state,
+            values=values_of(kinds, trial.get("hyperparameters", {}).items()),
+            measurements=tuple(_measurement(each, tag) for each in trial.get("allMetrics", ())),
+            final=final,
+            stopped_early=bool(trial.get("isTrialStoppedEarly")),
+            start_time=time_of(trial.get("startTime")),
+            end_time=time_of(trial.get("endTime")),
+        )
+
+
+def _measurement(given: Json, tag: str) -> Measurement:
+    value = float(given.get("objectiveValue", 0))
+    return Measurement(step=int(given.get("trainingStep", 0)), metrics=finite([(tag, value)]))

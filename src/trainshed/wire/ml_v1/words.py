@@ -1,4 +1,8 @@
-"""What a Job document calls the model's fields: total, so that no refusal is left without words."""
+"""What a Job document calls the model's fields: total, so that no refusal is left without words.
+
+A study has one metric and no condition here, and ends with its last trial.  What the dialect
+cannot say is the whole HyperparameterSpec's matter.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,7 +10,51 @@ from typing import Final
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
-from trainshed.wire.ml_v1 import study_places
+from trainshed.model.study import ParameterKind, StudySpec
+from trainshed.model.study_places import StudyField, StudyPlace, parameter_at
+
+HYPERPARAMETERS: Final = "trainingInput.hyperparameters"
+
+#: Fields of the whole study.
+OF_STUDY: Final[Mapping[StudyField, str]] = {
+    StudyField.ALGORITHM: ".algorithm",
+    StudyField.TRIALS_MAX: ".maxTrials",
+    StudyField.TRIALS_PARALLEL: ".maxParallelTrials",
+    StudyField.TRIALS_FAILED: ".maxFailedTrials",
+    StudyField.METRICS: ".hyperparameterMetricTag",
+    StudyField.METRIC_ID: ".hyperparameterMetricTag",
+    StudyField.STOPPING: ".enableTrialEarlyStopping",
+    StudyField.PARAMETERS: ".params",
+}
+
+#: Fields of one parameter.
+OF_PARAMETER: Final[Mapping[StudyField, str]] = {
+    StudyField.PARAMETER_ID: ".parameterName",
+    StudyField.KIND: ".type",
+    StudyField.LEAST: ".minValue",
+    StudyField.MOST: ".maxValue",
+    StudyField.SCALE: ".scaleType",
+}
+VALUES_OF_KIND: Final[Mapping[ParameterKind, str]] = {
+    ParameterKind.CATEGORICAL: ".categoricalValues",
+    ParameterKind.DISCRETE: ".discreteValues",
+}
+
+
+def study_words_of(place: StudyPlace, study: StudySpec) -> str:
+    """A dotted name, such as ``trainingInput.hyperparameters.params[0].minValue``."""
+    field = place.field
+    if field is StudyField.VALUES:
+        return f"{HYPERPARAMETERS}.params[{place.at[0]}]{_study_values(place, study)}"
+    if field in OF_PARAMETER:
+        return f"{HYPERPARAMETERS}.params[{place.at[0]}]{OF_PARAMETER[field]}"
+    return HYPERPARAMETERS + OF_STUDY.get(field, "")
+
+
+def _study_values(place: StudyPlace, study: StudySpec) -> str:
+    parameter = parameter_at(study.parameters, place.at)
+    return VALUES_OF_KIND.get(parameter.kind, "") if parameter else ""
+
 
 #: Fields of the whole job.  ``GROUPS`` and ``ENV`` have no field of their own.
 OF_JOB: Final[Mapping[Field, str]] = {
@@ -62,7 +110,7 @@ def caller_words(path: FieldPath, *, spec: JobSpec) -> str:
     """
     role = path.role or Role.PRIMARY
     if path.place and spec.study:
-        return study_places.words_of(path.place, spec.study)
+        return study_words_of(path.place, spec.study)
     if path.field is Field.ARGS:
         return _args(role, spec)
     if path.field in OF_JOB:

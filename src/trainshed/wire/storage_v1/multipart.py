@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from trainshed.wire.storage_v1.faults import BadStorageRequest
+from trainshed.wire.storage_v1.requests import BadStorageRequest
 
 HEAD_BYTES_MAX = 1 << 20
 """Everything before the bytes: the document and the headers of both parts."""

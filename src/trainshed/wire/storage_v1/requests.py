@@ -1,14 +1,96 @@
-"""What callers say about an object: attributes, checksums, conditions."""
+"""What a request of the storage API says, and the body that refuses one that cannot be read."""
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
-from trainshed.wire.storage_v1.faults import BadStorageRequest
+
+#: The ``reason`` that Google gives with a status.
+REASONS = {
+    400: "invalid",
+    401: "authError",
+    403: "forbidden",
+    404: "notFound",
+    409: "conflict",
+    412: "conditionNotMet",
+    416: "requestedRangeNotSatisfiable",
+    499: "clientClosedRequest",
+    501: "notImplemented",
+    503: "backendError",
+    507: "insufficientStorage",
+}
+
+
+class BadStorageRequest(Exception):
+    """The caller's mistake; the message is for the caller."""
+
+
+def error_json(code: int, message: str) -> dict[str, Any]:
+    """An error in the storage API's own form, which its clients print the message of."""
+    reason = REASONS.get(code, "invalid" if code < 500 else "backendError")  # noqa: PLR2004 -- HTTP
+    return {
+        "error": {
+            "code": code,
+            "message": message,
+            "errors": [{"message": message, "domain": "global", "reason": reason}],
+        }
+    }
+
+
+_CONTENT = re.compile(r"bytes\s+(?:(\d{1,18})-(\d{1,18})|\*)\s*/\s*(?:(\d{1,18})|\*)", re.ASCII)
+_RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentRange:
+    """What a piece of a resumable upload is: bytes ``first`` to ``last`` of ``total``.
+
+    ``first`` None: no bytes, a question (``bytes */10``) or the end of an upload whose size was
+    not known before.  ``total`` None: the size is not known yet.
+    """
+
+    first: int | None
+    last: int | None
+    total: int | None
+
+
+def content_range(header: str) -> ContentRange:
+    """Read ``bytes 0-5/10``, ``bytes 0-5/*``, ``bytes */10`` or ``bytes */*``."""
+    found = _CONTENT.fullmatch(header.strip())
+    if found is None:
+        raise BadStorageRequest(f"Content-Range {header!r} is invalid: write bytes 0-5/10")
+    first, last, total = (int(part) if part is not None else None for part in found.groups())
+    if (
+        first is not None
+        and last is not None
+        and not first <= last < (last + 1 if total is None else total)
+    ):
+        raise BadStorageRequest(f"Content-Range {header!r} is invalid: first <= last < size")
+    return ContentRange(first=first, last=last, total=total)
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """The half-open range of a download that asks for one; None: everything.
+
+    Several ranges at once are answered with everything, which HTTP allows.  An empty range
+    (start = end) is one that cannot be satisfied.
+    """
+    found = _RANGE.fullmatch(header.strip()) if header else None
+    if found is None or not (found[1] or found[2]):
+        return None
+    if not found[1]:
+        return max(0, size - int(found[2])), size
+    first = int(found[1])
+    end = min(size, int(found[2]) + 1) if found[2] else size
+    if found[2] and int(found[2]) < first:
+        return None
+    return (first, end) if first < end else (size, size)
+
 
 #: Field of the object resource, and the attribute that keeps it.
 ATTRIBUTE_KEYS = {
@@ -49,13 +131,13 @@ def patched(before: Attributes, document: Mapping[str, Any]) -> Attributes:
     Fields that are not attributes (``size``, ``storageClass``, ``acl`` ...) are left alone: clients
     send whole resources back.
     """
-    said = {
+    given = {
         name: _line(key, document[key]) for key, name in ATTRIBUTE_KEYS.items() if key in document
     }
     metadata = dict(before.metadata)
     if "metadata" in document:
         metadata = _metadata(metadata, document["metadata"])
-    return replace(before, metadata=metadata, **said)
+    return replace(before, metadata=metadata, **given)
 
 
 def attributes_of(document: Mapping[str, Any], content_type: str = "") -> Attributes:

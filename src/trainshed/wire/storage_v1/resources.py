@@ -37,21 +37,21 @@ def object_json(found: StoredObject, base: str) -> dict[str, Any]:
         "timeStorageClassUpdated": timestamp(found.created),
         "metadata": dict(found.attributes.metadata),
     }
-    said = {key: getattr(found.attributes, name) for key, name in ATTRIBUTE_KEYS.items()}
-    said["contentType"] = said["contentType"] or DEFAULT_TYPE
-    return {key: value for key, value in (document | said).items() if value}
+    given = {key: getattr(found.attributes, name) for key, name in ATTRIBUTE_KEYS.items()}
+    given["contentType"] = given["contentType"] or DEFAULT_TYPE
+    return {key: value for key, value in (document | given).items() if value}
 
 
 def download_headers(found: StoredObject) -> dict[str, str]:
     """The headers of a download; checksums are those of all bytes, also for a range."""
-    sums, said = found.checksums, found.attributes
+    sums, given = found.checksums, found.attributes
     hashes = {"crc32c": sums.crc32c, "md5": sums.md5}
     headers = {
-        "Content-Type": said.content_type or DEFAULT_TYPE,
-        "Cache-Control": said.cache_control,
-        "Content-Disposition": said.content_disposition,
-        "Content-Encoding": said.content_encoding,
-        "Content-Language": said.content_language,
+        "Content-Type": given.content_type or DEFAULT_TYPE,
+        "Cache-Control": given.cache_control,
+        "Content-Disposition": given.content_disposition,
+        "Content-Encoding": given.content_encoding,
+        "Content-Language": given.content_language,
         "ETag": f'"{etag(found)}"',
         "Last-Modified": format_datetime(found.updated.astimezone(UTC), usegmt=True),
         "Accept-Ranges": "bytes",
@@ -60,7 +60,7 @@ def download_headers(found: StoredObject) -> dict[str, str]:
         "X-Goog-Generation": str(found.generation),
         "X-Goog-Metageneration": str(found.metageneration),
         "X-Goog-Stored-Content-Length": str(found.size),
-        "X-Goog-Stored-Content-Encoding": said.content_encoding or "identity",
+        "X-Goog-Stored-Content-Encoding": given.content_encoding or "identity",
         "X-Goog-Storage-Class": "STANDARD",
         "X-Goog-Hash": ",".join(f"{kind}={text}" for kind, text in hashes.items() if text),
     }

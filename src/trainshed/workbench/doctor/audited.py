@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
-from trainshed.service.resource_names import job_name, stamp_ns
 from trainshed.store.audit import Audit, rows
+from trainshed.store.codec import to_ns
 from trainshed.store.records import Holding, JobRecord
 from trainshed.workbench.doctor.snapshot import (
     CommandSeen,
@@ -26,7 +26,9 @@ def rows_seen(url: str) -> RowsSeen:
 
 def translated(audit: Audit) -> RowsSeen:
     """The same as the checks name it."""
-    jobs = {record.uid: _job(record, audit.held.get(record.uid)) for record in audit.jobs}
+    jobs: dict[int, JobSeen] = {
+        record.uid: _job(record, audit.held.get(record.uid)) for record in audit.jobs
+    }
     return RowsSeen(
         jobs=jobs,
         attempts=dict(_attempts(audit)),
@@ -56,16 +58,16 @@ def translated(audit: Audit) -> RowsSeen:
 
 def _job(record: JobRecord, held: Holding | None) -> JobSeen:
     job, status = record.job, record.job.status
-    create_ns = stamp_ns(status.create_time) if status.create_time else 0
+    create_ns = to_ns(status.create_time) if status.create_time else 0
     return JobSeen(
         uid=record.uid,
-        name=job_name(record.kind, job.project, job.location, job.job_id),
+        name=record.name,
         state=status.state,
         attempt=record.attempt,
         holds=held is not None,
         create_ns=create_ns,
-        update_ns=stamp_ns(status.update_time) if status.update_time else create_ns,
-        end_ns=stamp_ns(status.end_time) if status.end_time else None,
+        update_ns=to_ns(status.update_time) if status.update_time else create_ns,
+        end_ns=to_ns(status.end_time) if status.end_time else None,
         has_error=bool(status.error and status.error.message),
         is_explained=job.explanation is not None,
         owner=record.owner,

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from trainshed.engines.base import Known
 from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
-from trainshed.service.running import ADMIN_FILE, read_running
+from trainshed.service.server_files import ADMIN_FILE, read_running
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store.base import StoreFault
 from trainshed.workbench.doctor.audited import rows_seen

@@ -1,53 +1,21 @@
-"""Which GPUs this machine has, asked of the driver's own library (NVML) through ctypes.
+"""Which GPUs this machine has, asked of the driver through NVIDIA's own binding (decision 0031).
 
-The ``nvidia-ml-py`` package wraps the same ``libnvidia-ml.so.1`` and needs it as much, so it would
-add an import and find nothing more.  No framework is imported: that would take seconds and would
-take hold of a device.
+The binding is 8,000 lines, so it is imported only where there is a driver.  No framework is
+imported: that would take seconds and would take hold of a device.
 """
 
 import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from trainshed.engines.local.devices.gpus import Device
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
-_LIBRARY = "libnvidia-ml.so.1"
-_OK = 0
-_TEXT_BYTES = 96  # NVML_DEVICE_UUID_V2_BUFFER_SIZE and NVML_DEVICE_NAME_V2_BUFFER_SIZE of nvml.h
-
-_MIG_ON = 1  # NVML_DEVICE_MIG_ENABLE
-_INSUFFICIENT_SIZE = 7  # NVML_ERROR_INSUFFICIENT_SIZE of nvml.h: the count then says what is needed
-_PROCESSES = 64  # room at first; more where there are more
-_PROCESSES_MAX = 65536
-
-
-class _ProcessV1(ctypes.Structure):
-    """nvmlProcessInfo_v1_t of nvml.h."""
-
-    _fields_ = (("pid", ctypes.c_uint), ("used_bytes", ctypes.c_ulonglong))
-
-
-class _ProcessV2(ctypes.Structure):
-    """nvmlProcessInfo_v2_t of nvml.h, which is also what the third version fills."""
-
-    _fields_ = (
-        *_ProcessV1._fields_,
-        ("gpu_instance", ctypes.c_uint),
-        ("compute_instance", ctypes.c_uint),
-    )
-
-
-#: What lists the processes, the newest first, with what it fills; old drivers have only the last.
-_LISTINGS: tuple[tuple[str, type[_ProcessV1 | _ProcessV2]], ...] = (
-    ("nvmlDeviceGetComputeRunningProcesses_v3", _ProcessV2),
-    ("nvmlDeviceGetComputeRunningProcesses_v2", _ProcessV2),
-    ("nvmlDeviceGetComputeRunningProcesses", _ProcessV1),
-)
+_LIBRARY: Final = "libnvidia-ml.so.1"
 
 
 def devices(env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
@@ -62,14 +30,15 @@ def opened() -> Iterator[Callable[[], tuple[Device, ...]]]:
 
     A GPU that is divided (MIG) is not there itself; its instances are.
     """
-    library = _opened()
-    if library is None:
+    nvml = _opened()
+    if nvml is None:
         yield tuple
         return
     try:
-        yield lambda: _all_devices(library)
+        yield lambda: tuple(_all_devices(nvml))
     finally:
-        library.nvmlShutdown()
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
 
 
 def visible(found: Sequence[Device], names: str | None) -> tuple[Device, ...]:
@@ -99,85 +68,70 @@ def _named(found: Sequence[Device], name: str) -> list[Device]:
     return itself[:1] or [device for device in found if device.gpu_uuid.startswith(name)]
 
 
-def _opened() -> ctypes.CDLL | None:
+def _opened() -> Any:
+    """The binding with the driver opened; None where there is no driver, or it does not work."""
     try:
-        library = ctypes.CDLL(_LIBRARY)
+        ctypes.CDLL(_LIBRARY)
     except OSError:
         return None
-    return library if library.nvmlInit_v2() == _OK else None
+    import pynvml  # noqa: PLC0415  # only machines with a driver have a use for it
 
-
-def _all_devices(library: ctypes.CDLL) -> tuple[Device, ...]:
-    count = ctypes.c_uint()
-    if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != _OK:
-        return ()
-    return tuple(device for index in range(count.value) for device in _devices(library, index))
-
-
-def _devices(library: ctypes.CDLL, index: int) -> Iterator[Device]:
-    """The GPU, or its instances where it is divided; nothing where it does not answer."""
-    handle = ctypes.c_void_p()
-    if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) != _OK:
-        return
-    gpu = _device(library, handle, index)
-    if gpu is None or not _is_divided(library, handle):
-        yield from filter(None, [gpu])
-        return
-    for instance in _instances(library, handle):
-        part = _device(library, instance, index)
-        if part is not None:
-            yield replace(part, gpu_uuid=gpu.uuid)
-
-
-def _device(library: ctypes.CDLL, handle: ctypes.c_void_p, index: int) -> Device | None:
-    uuid = ctypes.create_string_buffer(_TEXT_BYTES)
-    name = ctypes.create_string_buffer(_TEXT_BYTES)
-    if library.nvmlDeviceGetUUID(handle, uuid, _TEXT_BYTES) != _OK:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
         return None
-    library.nvmlDeviceGetName(handle, name, _TEXT_BYTES)
+    return pynvml
+
+
+def _all_devices(nvml: Any) -> Iterator[Device]:
+    """What answers: a GPU that has fallen off the bus is left out."""
+    count = 0
+    with suppress(nvml.NVMLError):
+        count = nvml.nvmlDeviceGetCount()
+    for index in range(count):
+        with suppress(nvml.NVMLError):
+            yield from _devices(nvml, index)
+
+
+def _devices(nvml: Any, index: int) -> Iterator[Device]:
+    """The GPU, or its instances where it is divided."""
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    gpu = _device(nvml, handle, index)
+    if not _is_divided(nvml, handle):
+        yield gpu
+        return
+    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        with suppress(nvml.NVMLError):
+            instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+            yield replace(_device(nvml, instance, index), gpu_uuid=gpu.uuid)
+
+
+def _device(nvml: Any, handle: Any, index: int) -> Device:
+    name = ""
+    with suppress(nvml.NVMLError, UnicodeDecodeError):
+        name = nvml.nvmlDeviceGetName(handle)
     return Device(
-        uuid=uuid.value.decode(),
-        name=name.value.decode(errors="replace"),
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        name=name,
         index=index,
-        busy_pids=_busy_pids(library, handle),
+        busy_pids=_busy_pids(nvml, handle),
     )
 
 
-def _is_divided(library: ctypes.CDLL, handle: ctypes.c_void_p) -> bool:
-    """Whether MIG is on; drivers before 450 and most GPUs know of no such thing."""
-    ask = getattr(library, "nvmlDeviceGetMigMode", None)
-    now, pending = ctypes.c_uint(), ctypes.c_uint()
-    if ask is None or ask(handle, ctypes.byref(now), ctypes.byref(pending)) != _OK:
-        return False
-    return now.value == _MIG_ON
+def _is_divided(nvml: Any, handle: Any) -> bool:
+    """Whether MIG is on; most GPUs know of no such thing."""
+    with suppress(nvml.NVMLError):
+        current, _ = nvml.nvmlDeviceGetMigMode(handle)
+        return bool(current == nvml.NVML_DEVICE_MIG_ENABLE)
+    return False
 
 
-def _instances(library: ctypes.CDLL, handle: ctypes.c_void_p) -> Iterator[ctypes.c_void_p]:
-    count = ctypes.c_uint()
-    library.nvmlDeviceGetMaxMigDeviceCount(handle, ctypes.byref(count))
-    for number in range(count.value):
-        instance = ctypes.c_void_p()
-        got = library.nvmlDeviceGetMigDeviceHandleByIndex(handle, number, ctypes.byref(instance))
-        if got == _OK:
-            yield instance
-
-
-def _busy_pids(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[int, ...]:
+def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
     """The processes on a device but for this one; none where the driver does not tell."""
-    for name, kind in _LISTINGS:
-        listing = getattr(library, name, None)
-        pids = None if listing is None else _listed(listing, handle, kind)
-        if pids is not None:
-            return tuple(sorted(pids - {os.getpid()}))
+    for listing in (
+        nvml.nvmlDeviceGetComputeRunningProcesses_v3,
+        nvml.nvmlDeviceGetComputeRunningProcesses_v2,
+    ):
+        with suppress(nvml.NVMLError):
+            return tuple(sorted({process.pid for process in listing(handle)} - {os.getpid()}))
     return ()
-
-
-def _listed(
-    listing: Callable[..., int], handle: ctypes.c_void_p, kind: type[_ProcessV1 | _ProcessV2]
-) -> set[int] | None:
-    room, answer = _PROCESSES, _INSUFFICIENT_SIZE
-    while answer == _INSUFFICIENT_SIZE and room <= _PROCESSES_MAX:
-        processes, count = (kind * room)(), ctypes.c_uint(room)
-        answer = listing(handle, ctypes.byref(count), processes)
-        room = 2 * max(room, count.value)  # some may have come meanwhile
-    return {process.pid for process in processes[: count.value]} if answer == _OK else None

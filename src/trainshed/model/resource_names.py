@@ -1,0 +1,73 @@
+"""The names of resources: built here, and taken apart here.
+
+``projects/P/jobs/J`` is a job of AI Platform, and ``projects/P/jobs/J/trials/N`` the job of one of
+its trials, whose id is ``J/trials/N``.  Vertex's resources have a location:
+``projects/P/locations/L/COLLECTION/ID``.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, NewType, Self
+
+ProjectId = NewType("ProjectId", str)
+JobId = NewType("JobId", str)
+"""What clients call a job by: the caller's own id in AI Platform, a number in Vertex."""
+JobUid = NewType("JobUid", int)
+"""What the store and the folders of attempts know a job by, in both dialects."""
+AttemptNumber = NewType("AttemptNumber", int)
+OperationId = NewType("OperationId", str)
+
+JOBS: Final = "jobs"
+TRIALS: Final = "trials"
+CUSTOM_JOBS: Final = "customJobs"
+TUNING_JOBS: Final = "hyperparameterTuningJobs"
+PIPELINES: Final = "trainingPipelines"
+OPERATIONS: Final = "operations"
+
+_NAME: Final = re.compile(
+    r"projects/(?P<project>[^/]+)/(?:"
+    r"jobs/(?P<job>[^/]+(?:/trials/[^/]+)?)"
+    r"|locations/(?P<location>[^/]+)/(?P<collection>[^/]+)/(?P<id>[^/]+))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceName:
+    """The parts of a name; ``location`` is empty for the jobs of AI Platform."""
+
+    project: ProjectId
+    location: str = ""
+    collection: str
+    id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Take a name apart.  Raises ValueError for any other text."""
+        found = _NAME.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no name of a resource")
+        project = ProjectId(found["project"])
+        if found["job"]:
+            return cls(project=project, collection=JOBS, id=found["job"])
+        return cls(
+            project=project,
+            location=found["location"],
+            collection=found["collection"],
+            id=found["id"],
+        )
+
+    def __str__(self) -> str:
+        """The name as clients write it."""
+        return f"{parent_name(self.project, self.location)}/{self.collection}/{self.id}"
+
+
+def parent_name(project: str, location: str = "") -> str:
+    """``projects/P/locations/L``, or ``projects/P`` where there is no location."""
+    return f"projects/{project}/locations/{location}" if location else f"projects/{project}"
+
+
+def resource_name(collection: str, project: str, location: str, resource_id: str) -> str:
+    """The name of a resource; jobs of AI Platform and their trials have no location."""
+    if collection in (JOBS, TRIALS):
+        return f"{parent_name(project)}/{JOBS}/{resource_id}"
+    return f"{parent_name(project, location)}/{collection}/{resource_id}"

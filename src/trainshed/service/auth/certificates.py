@@ -1,0 +1,228 @@
+"""A certificate authority of this installation, made at the first start, and the server's own.
+
+gRPC clients of the SDK insist on TLS and trust whom GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names.  That
+variable, like REQUESTS_CA_BUNDLE, replaces the public roots, so that ``ca-bundle.pem`` carries them
+too.  The server's key is made once: a renewed certificate fits it, and a server that
+reads both files while another one renews can never see two that do not belong together.
+"""
+
+import contextlib
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trainshed.service.server_files import PUBLIC, alone_in, write_file
+
+CA_LIFE = timedelta(days=3650)
+#: The longest that clients of all kinds accept.
+SERVER_LIFE = timedelta(days=825)
+#: A certificate that ends sooner than this is made anew.
+RENEWED_BEFORE = timedelta(days=60)
+#: Clocks of clients may be behind.
+_BACKDATED = timedelta(hours=1)
+
+ALWAYS = ("localhost", "127.0.0.1", "::1")
+_WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # left out, not bound
+_MARK = b"# Trainshed's own authority, then the public ones\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Where the files are.  ``bundle`` is what clients are pointed at."""
+
+    ca: Path
+    bundle: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def ensure_tls(data_dir: Path, names: Iterable[str], *, now: datetime | None = None) -> TlsFiles:
+    """See that the files in ``tls/`` are there and good for the names, at every start.
+
+    ``names``: host names and addresses besides loopback's and the machine's own.  Names that the
+    certificate has already stay in it, because several servers may share the files.
+    """
+    folder = data_dir / "tls"
+    files = TlsFiles(
+        ca=folder / "ca.pem",
+        bundle=folder / "ca-bundle.pem",
+        certificate=folder / "server.pem",
+        key=folder / "server.key",
+    )
+    today = now or datetime.now(UTC)
+    with alone_in(folder):
+        authority = _authority(folder / "ca.key", files.ca, today)
+        _server(files, authority, _wanted([*names, socket.gethostname()]), today)
+        _write_if_new(files.bundle, _MARK + files.ca.read_bytes() + public_roots())
+    return files
+
+
+def public_roots() -> bytes:
+    """The public authorities as PEM: requests' own list where it is installed, else the system's.
+
+    Empty on a machine that has neither.
+    """
+    with contextlib.suppress(ImportError):
+        import certifi  # noqa: PLC0415  # comes with the clients, not with us
+
+        return Path(certifi.where()).read_bytes()
+    found = ssl.get_default_verify_paths().cafile
+    return Path(found).read_bytes() if found else b""
+
+
+def _authority(key_path: Path, path: Path, today: datetime) -> _Pair:
+    found = _read(key_path, path)
+    if found and found.certificate.not_valid_after_utc - today > RENEWED_BEFORE:
+        return found
+    key = ec.generate_private_key(ec.SECP256R1())
+    built = (
+        _builder("Trainshed local authority", key.public_key(), None, today, today + CA_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _write_key(key_path, key)
+    write_file(path, built.public_bytes(Encoding.PEM), PUBLIC)
+    return _Pair(key, built)
+
+
+def _server(files: TlsFiles, authority: _Pair, wanted: frozenset[str], today: datetime) -> None:
+    found = _read(files.key, files.certificate)
+    if found and _is_good(found.certificate, authority, wanted, today):
+        return
+    key = found.key if found else _new_key(files.key)
+    names = wanted | (_names_of(found.certificate) if found else frozenset())
+    ends = min(today + SERVER_LIFE, authority.certificate.not_valid_after_utc)
+    built = (
+        _builder("Trainshed", key.public_key(), authority, today, ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in sorted(names)]),
+            critical=False,
+        )
+        .sign(authority.key, hashes.SHA256())
+    )
+    write_file(files.certificate, built.public_bytes(Encoding.PEM), PUBLIC)
+
+
+def _is_good(
+    certificate: x509.Certificate, authority: _Pair, wanted: frozenset[str], today: datetime
+) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority.certificate)
+    except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
+        return False
+    lasts = certificate.not_valid_after_utc - today > RENEWED_BEFORE
+    return lasts and wanted <= _names_of(certificate)
+
+
+def _builder(
+    common: str,
+    key: ec.EllipticCurvePublicKey,
+    issuer: _Pair | None,
+    begins: datetime,
+    ends: datetime,
+) -> x509.CertificateBuilder:
+    """What both kinds have; None issues itself.  Strict verifiers want both key identifiers."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+    signer = issuer.key.public_key() if issuer else key
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer.certificate.subject if issuer else name)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins - _BACKDATED)
+        .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _read(key_path: Path, path: Path) -> _Pair | None:
+    """A key and its certificate; None unless both are there and belong together."""
+    try:
+        key = load_pem_private_key(key_path.read_bytes(), password=None)
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        return None
+    return _Pair(key, certificate) if certificate.public_key() == key.public_key() else None
+
+
+def _new_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = ec.generate_private_key(ec.SECP256R1())
+    _write_key(path, key)
+    return key
+
+
+def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    write_file(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def _write_if_new(path: Path, content: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != content:
+        write_file(path, content, PUBLIC)
+
+
+def _wanted(names: Iterable[str]) -> frozenset[str]:
+    plain = {_without_port(name.lower()) for name in names}
+    return frozenset({*ALWAYS, *(name for name in plain - _WILDCARDS if name.isascii())})
+
+
+def _without_port(name: str) -> str:
+    """``[::1]:80`` as ``::1``, ``a:80`` as ``a``; a bare IPv6 address has colons of its own."""
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0] if name.count(":") == 1 else name
+
+
+def _names_of(certificate: x509.Certificate) -> frozenset[str]:
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return frozenset({*found.get_values_for_type(x509.DNSName), *map(str, addresses)})
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

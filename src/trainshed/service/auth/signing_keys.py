@@ -1,0 +1,113 @@
+"""Registered public keys of service accounts, as an administrator handles them.
+
+Like ``tokens``: JSON in, JSON out, for administrators of the whole installation only.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from trainshed.model.access import ALL_PROJECTS
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.signed_tokens import public_key
+from trainshed.service.auth.tokens import Json, invalid, project_of, refuse_unknown, role_of
+from trainshed.store.base import StoreBase
+from trainshed.store.records import SigningKey
+
+#: Shorter RSA keys can be broken.
+BITS_MIN = 2048
+_EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,128}@[A-Za-z0-9.-]{1,190}")
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def add(store: StoreBase, document: Mapping[str, Any]) -> Json:
+    """``POST /trainshed/v1/keys``: let a service account in.
+
+    ``document``: ``email``, ``publicKey`` (PEM), and maybe ``keyId`` (the ``private_key_id`` of a
+    key file; default: a fingerprint), ``project`` and ``role`` as for tokens.  Raises Refusal.
+    """
+    refuse_unknown(document, {"email", "publicKey", "keyId", "project", "role"})
+    email = document.get("email")
+    if not isinstance(email, str) or not _EMAIL.fullmatch(email):
+        raise invalid(f"email: {email!r} is no e-mail address of a service account")
+    pem, fingerprint = _checked(document.get("publicKey"))
+    key_id = document.get("keyId") or fingerprint
+    if not isinstance(key_id, str) or not _KEY_ID.fullmatch(key_id):
+        raise invalid("keyId: a key id has 1 to 128 letters, digits, - and _")
+    key = SigningKey(
+        key_id=key_id,
+        email=email,
+        public_key=pem,
+        project=project_of(document.get("project", ALL_PROJECTS)),
+        role=role_of(document.get("role", "submitter")),
+        create_time=datetime.now(UTC),
+    )
+    if any(known.key_id == key_id for known in store.all_keys()):
+        raise Refusal(
+            Code.ALREADY_EXISTS, f"a key {key_id} is registered; remove it first to change it"
+        )
+    store.add_key(key)
+    return _shown(key)
+
+
+def listing(store: StoreBase) -> Json:
+    """``GET /trainshed/v1/keys``."""
+    return {"keys": [_shown(key) for key in store.all_keys()]}
+
+
+def remove(store: StoreBase, key_id: str) -> Json:
+    """``DELETE /trainshed/v1/keys/{id}``.  Raises Refusal where there is none of this id."""
+    if not store.remove_key(key_id):
+        raise Refusal(Code.NOT_FOUND, f"there is no key {key_id!r}; see `trainshed keys list`")
+    return {}
+
+
+def from_key_file(content: Any) -> Json:
+    """What is registered of a service account's key file: never its private key.
+
+    Raises ValueError for a document that is no such file.
+    """
+    if not isinstance(content, Mapping) or content.get("type") != "service_account":
+        raise ValueError('it is no key file of a service account ("type": "service_account")')
+    try:
+        private = load_pem_private_key(str(content["private_key"]).encode(), password=None)
+        email = content["client_email"]
+    except KeyError as error:
+        raise ValueError(f"it has no {error}") from None
+    except (ValueError, TypeError):
+        raise ValueError("its private_key cannot be read") from None
+    pem = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    found = {"email": email, "publicKey": pem.decode()}
+    key_id = content.get("private_key_id")
+    return {**found, "keyId": key_id} if key_id else found
+
+
+def _checked(pem: Any) -> tuple[str, str]:
+    """The key in its one spelling, and its fingerprint.  Raises Refusal."""
+    try:
+        key = public_key(str(pem))
+    except ValueError:
+        raise invalid("publicKey: not a public RSA key in PEM (BEGIN PUBLIC KEY)") from None
+    if key.key_size < BITS_MIN:
+        raise invalid(f"publicKey: {key.key_size} bits are too few; {BITS_MIN} is the least")
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    text = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    return text, hashlib.sha256(der).hexdigest()[:40]
+
+
+def _shown(key: SigningKey) -> Json:
+    return {
+        "id": key.key_id,
+        "email": key.email,
+        "project": key.project,
+        "role": key.role.name.lower(),
+        "createTime": key.create_time.isoformat(),
+    }

@@ -1,0 +1,151 @@
+"""Tokens and keys as an administrator handles them: made, listed, taken back.
+
+The functions speak JSON, so that the native API and a command line without a server give the same
+answers.  Who may call them: ``caller.may(AccessRole.ADMIN, None)``.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trainshed.model.access import ALL_PROJECTS, AccessRole
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.access import digest_of
+from trainshed.service.server_files import ADMIN_FILE, alone_in, read_token, write_file
+from trainshed.store.base import StoreBase
+from trainshed.store.records import Token
+
+Json = dict[str, Any]
+
+PREFIX = "tsd_"
+BYTES = 32
+FIRST_NAME = "first-admin"
+
+ROLES: Mapping[str, AccessRole] = {role.name.lower(): role for role in AccessRole}
+
+#: A project id, with the old domain prefix; never a number, which only stands for an id.
+_PROJECT = re.compile(r"(?:[a-z0-9.-]{1,63}:)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstToken:
+    """Where the first administrator's token lies.  ``made`` is its text if it is new."""
+
+    path: Path
+    made: str | None
+
+
+def create(store: StoreBase, document: Mapping[str, Any]) -> Json:
+    """``POST /trainshed/v1/tokens``: make a token; only this answer ever holds its text.
+
+    ``document``: ``name``, ``project`` (``*``, the default, is every project), ``role`` (viewer,
+    submitter, admin; default submitter).  Raises Refusal.
+    """
+    known = {"name", "project", "role"}
+    refuse_unknown(document, known)
+    role = role_of(document.get("role", "submitter"))
+    project = project_of(document.get("project", ALL_PROJECTS))
+    name = document.get("name") or role.name.lower()
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise invalid("name: a name has 1 to 100 printable characters")
+    text, token = _new(name, project, role)
+    store.add_token(token)
+    return {**_shown(token), "token": text}
+
+
+def listing(store: StoreBase) -> Json:
+    """``GET /trainshed/v1/tokens``: all tokens, oldest first, without their texts."""
+    return {"tokens": [{**_shown(token), "revoked": token.revoked} for token in store.tokens()]}
+
+
+def revoke(store: StoreBase, token_id: str) -> Json:
+    """``DELETE /trainshed/v1/tokens/{id}``.  Raises Refusal where there is none of this id."""
+    if not store.revoke_token(token_id):
+        raise Refusal(
+            Code.NOT_FOUND, f"there is no token {token_id!r}; see `trainshed tokens list`"
+        )
+    return {}
+
+
+def first_token(store: StoreBase, data_dir: Path) -> FirstToken:
+    """See that there is an administrator, at every start of a server.
+
+    The token of the file is used again; a file that was removed is made again only where the
+    database knows no administrator's token any more.
+    """
+    path = data_dir / ADMIN_FILE
+    with alone_in(data_dir):
+        text = read_token(path)
+        if text is not None:
+            if store.token(digest_of(text)) is None:  # the database is new, or we were killed here
+                store.add_token(_token(text, FIRST_NAME, ALL_PROJECTS, AccessRole.ADMIN))
+            return FirstToken(path=path, made=None)
+        if any(_is_administrator(token) for token in store.tokens()):
+            return FirstToken(path=path, made=None)
+        text, token = _new(FIRST_NAME, ALL_PROJECTS, AccessRole.ADMIN)
+        write_file(path, f"{text}\n".encode())
+        store.add_token(token)
+        return FirstToken(path=path, made=text)
+
+
+def role_of(word: Any) -> AccessRole:
+    """A role by its name.  Raises Refusal."""
+    if not isinstance(word, str) or word.lower() not in ROLES:
+        raise invalid(f"role: {word!r} is no role; roles are {', '.join(ROLES)}")
+    return ROLES[word.lower()]
+
+
+def project_of(word: Any) -> str:
+    """A project id, or ``*``.  Raises Refusal."""
+    if word == ALL_PROJECTS or (isinstance(word, str) and _PROJECT.fullmatch(word)):
+        return str(word)
+    raise invalid(f"project: {word!r} is no project id; * is every project")
+
+
+def refuse_unknown(document: Any, known: set[str]) -> None:
+    """Refuse a document that is none, or has fields that mean nothing.  Raises Refusal."""
+    if not isinstance(document, Mapping):
+        raise invalid("the body must be a JSON object")
+    if unknown := sorted(set(document) - known):
+        raise invalid(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(known))}")
+
+
+def invalid(message: str) -> Refusal:
+    """A document of an administrator that cannot be used."""
+    return Refusal(Code.INVALID_ARGUMENT, message)
+
+
+def _new(name: str, project: str, role: AccessRole) -> tuple[str, Token]:
+    text = PREFIX + secrets.token_urlsafe(BYTES)
+    return text, _token(text, name, project, role)
+
+
+def _token(text: str, name: str, project: str, role: AccessRole) -> Token:
+    return Token(
+        token_id=secrets.token_hex(6),
+        digest=digest_of(text),
+        name=name,
+        project=project,
+        role=role,
+        create_time=datetime.now(UTC),
+    )
+
+
+def _is_administrator(token: Token) -> bool:
+    is_admin = token.role is AccessRole.ADMIN and token.project == ALL_PROJECTS
+    return is_admin and not token.revoked
+
+
+def _shown(token: Token) -> Json:
+    return {
+        "id": token.token_id,
+        "name": token.name,
+        "project": token.project,
+        "role": token.role.name.lower(),
+        "createTime": token.create_time.isoformat(),
+    }

@@ -1,0 +1,134 @@
+"""Files of the data directory: secrets, and the note that says where the server is.
+
+Several servers may make them at once.  A file appears under its name only when it is complete, and
+its mode is right from the first byte: it is made under another name with O_EXCL and its mode set
+whatever the umask is, then renamed.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+#: Only its owner reads it.
+PRIVATE = 0o600
+#: Everybody may read it: certificates, addresses.
+PUBLIC = 0o644
+
+_LOCK = "first-start.lock"
+
+
+def write_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file in its place, durably, instead of what may be there."""
+    with _draft(path, content, mode) as draft:
+        draft.replace(path)
+
+
+def write_first(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Put a file in its place, durably, unless there is one: whoever comes first has its way."""
+    with _draft(path, content, mode) as draft:
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+        draft.unlink()
+
+
+@contextmanager
+def _draft(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """The complete file under another name, which is gone whatever happens."""
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123  # a descriptor, not a path
+            os.fchmod(handle, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        yield draft
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Be the only server that makes the first files of the folder; the folder is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # gives the lock back
+
+
+FILE = "server.json"
+ADMIN_FILE = "admin-token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """How clients reach a server: ``url`` for HTTP, ``grpc`` as HOST:PORT (None: not offered)."""
+
+    url: str
+    grpc: str | None
+    pid: int
+    anonymous: bool
+    ca: str | None
+    """A bundle of our CA and the public ones, for gRPC and https."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process is there.
+
+        Nobody sends a token to the address of a dead one: the port may be somebody else's by now.
+        """
+        if self.pid <= 0:
+            return False  # to os.kill that would be a whole group
+        try:
+            os.kill(self.pid, 0)
+        except PermissionError:
+            return True
+        except (ProcessLookupError, OverflowError):
+            return False
+        return True
+
+
+def write_running(data_dir: Path, server: RunningServer) -> None:
+    """Tell commands where the server is.  The newest server of a data directory is the one."""
+    text = json.dumps(asdict(server), indent=2) + "\n"
+    write_file(data_dir / FILE, text.encode(), PUBLIC)
+
+
+def read_running(data_dir: Path) -> RunningServer | None:
+    """The server that was started last, dead or alive; None where none was."""
+    try:
+        found = json.loads((data_dir / FILE).read_text("utf-8"))
+        return RunningServer(
+            url=str(found["url"]).rstrip("/"),
+            grpc=found.get("grpc"),
+            pid=int(found["pid"]),
+            anonymous=found.get("anonymous") is True,
+            ca=found.get("ca"),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None  # not ours, or torn by a full disk: as if there were none
+
+
+def forget_running(data_dir: Path, pid: int) -> None:
+    """Take the note away when a server ends in order, unless a newer server wrote its own."""
+    found = read_running(data_dir)
+    if found is not None and found.pid == pid:
+        (data_dir / FILE).unlink(missing_ok=True)
+
+
+def read_token(path: Path) -> str | None:
+    """The token of a file; None for a file that is missing or empty."""
+    try:
+        return path.read_text("utf-8").strip() or None
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,127 @@
+"""``entries:list``: its body as a value, and its lines as LogEntries (contracts/gcloud.md 7)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+from urllib.parse import quote
+
+from trainshed.model.faults import Violation
+from trainshed.model.log_line import LogLine
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.severity import payload_of
+from trainshed.wire.times import timestamp
+
+PAGE_SIZE_MAX: Final = 1000
+_PAGE_SIZE: Final = 50
+_INT32_MAX: Final = 2**31 - 1
+_ORDERS: Final = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
+
+#: ``projectIds`` is the older form of ``resourceNames``.
+_FIELDS: Final = ("resourceNames", "projectIds", "filter", "orderBy", "pageSize", "pageToken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntriesQuery:
+    """What is asked of one project's log; ``filter`` and ``page_token`` are still texts."""
+
+    filter: str
+    descending: bool = False
+    page_size: int = _PAGE_SIZE
+    page_token: str = ""
+
+
+def parse(document: Any) -> tuple[str, EntriesQuery]:
+    """The project, an id or a number as the caller wrote it, and the query.
+
+    Raises Refusal (INVALID_ARGUMENT) with the field at fault.
+    """
+    if not isinstance(document, Mapping):
+        _refuse("", "wrong-type", "the body must be a JSON object", "an object")
+    for name in document:
+        if name not in _FIELDS:
+            why = f"ListLogEntriesRequest has no field {name[:100]}"
+            _refuse(name[:100], "unknown-field", why, ", ".join(_FIELDS))
+    order = " ".join(_text(document, "orderBy").split())
+    if order not in _ORDERS:
+        _refuse("orderBy", "unknown-value", f"{order[:100]!r} is no order", "timestamp asc|desc")
+    query = EntriesQuery(
+        filter=_text(document, "filter"),
+        descending=_ORDERS[order],
+        page_size=_page_size(document.get("pageSize")),
+        page_token=_text(document, "pageToken"),
+    )
+    return _project(document), query
+
+
+def _project(document: Mapping[str, Any]) -> str:
+    names = {
+        *_texts(document, "resourceNames"),
+        *(f"projects/{project}" for project in _texts(document, "projectIds")),
+    }
+    name = names.pop() if len(names) == 1 else ""
+    kind, _, project = name.partition("/")
+    if kind != "projects" or not project or "/" in project:
+        why = "exactly one project must be named; logs are kept by project here"
+        _refuse("resourceNames", "wrong-type", why, "[projects/PROJECT]")
+    return project
+
+
+def _texts(document: Mapping[str, Any], field: str) -> list[str]:
+    value = document.get(field)
+    found = [] if value is None else value
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        _refuse(field, "wrong-type", "it is no list of texts", "a list of texts")
+    return found
+
+
+def _text(document: Mapping[str, Any], field: str) -> str:
+    value = document.get(field)
+    found = "" if value is None else value
+    if not isinstance(found, str):
+        _refuse(field, "wrong-type", "it is no text", "a text")
+    return found
+
+
+def _page_size(value: Any) -> int:
+    """As Google does: 0 is the default, and more than there may be is as much as there may be."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10:  # noqa: PLR2004
+        value = int(value)
+    found = 0 if value is None else value
+    if type(found) is not int or not 0 <= found <= _INT32_MAX:
+        _refuse(
+            "pageSize", "wrong-type", f"{str(value)[:100]!r} is no size", f"1 to {PAGE_SIZE_MAX}"
+        )
+    return min(found, PAGE_SIZE_MAX) or _PAGE_SIZE
+
+
+def _refuse(field: str, rule: str, why: str, accepted: str) -> NoReturn:
+    violation = Violation(field=field, rule=rule, message=why, accepted=accepted)
+    subject = f"{field}: {why}" if field else why
+    raise Refusal(Code.INVALID_ARGUMENT, f"{subject}. Accepted: {accepted}.", (violation,))
+
+
+_TRIAL_LABEL: Final = "ml.googleapis.com/trial_id"
+
+
+def render(
+    lines: Iterable[tuple[str, LogLine]], *, project: str, job_id: str
+) -> list[dict[str, Any]]:
+    """The LogEntries of a job's lines, each of which comes with its insertId."""
+    return [entry(line, insert_id, project=project, job_id=job_id) for insert_id, line in lines]
+
+
+def entry(line: LogLine, insert_id: str, *, project: str, job_id: str) -> dict[str, Any]:
+    """The LogEntry of a line of a job; a structured line keeps all of its fields."""
+    labels = {"job_id": job_id, "task_name": line.task_name, "project_id": project}
+    found: dict[str, Any] = {
+        "timestamp": timestamp(line.stamp_ns),
+        "receiveTimestamp": timestamp(line.stamp_ns),
+        "insertId": insert_id,
+        "severity": line.severity,
+        "logName": f"projects/{project}/logs/{quote(line.task_name, safe='')}",
+        "resource": {"type": "ml_job", "labels": labels},
+        "jsonPayload": payload_of(line.text) or {"message": line.text},
+    }
+    if line.trial:
+        found["labels"] = {_TRIAL_LABEL: line.trial}
+    return found

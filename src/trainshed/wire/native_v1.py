@@ -1,0 +1,84 @@
+"""Our own API below ``/trainshed/v1``: why a job waits, lines of its log, trials of a study.
+
+Google's documents lack some of the trials: Vertex's do not say which were stopped early, those of
+ml v1 neither why one has no result nor what the running ones have measured (contracts/vertex-sdk.md
+7.1 and 8).  A client of ours reads it again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trainshed.model.explanation import Explanation
+from trainshed.model.log_line import LogLine
+from trainshed.model.trials import Measurement, TrialRecord, TrialView
+from trainshed.wire.times import timestamp
+
+Json = Mapping[str, Any]
+
+
+def trial_json(view: TrialView) -> dict[str, Any]:
+    """A trial in short; ``step`` and ``metrics`` are those of its latest measurement."""
+    trial = view.trial
+    last = latest(trial)
+    found = {
+        "number": trial.number,
+        "state": trial.state.value,
+        "jobState": view.job_state.value,
+        "stoppedEarly": trial.stopped_early,
+        "step": last.step if last else None,
+        "metrics": dict(last.metrics) if last else {},
+        "infeasibleReason": trial.infeasible_reason,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def completed(trial: TrialRecord, native: Json) -> TrialRecord:
+    """A trial of a document with what the document does not say of it."""
+    known = trial.measurements or (() if trial.final else _measured(native))
+    return replace(
+        trial,
+        measurements=known,
+        stopped_early=trial.stopped_early or bool(native.get("stoppedEarly")),
+        infeasible_reason=trial.infeasible_reason or native.get("infeasibleReason"),
+    )
+
+
+def latest(trial: TrialRecord) -> Measurement | None:
+    """What a trial ended with; before that, what it measured last."""
+    return trial.final or (trial.measurements[-1] if trial.measurements else None)
+
+
+def _measured(native: Json) -> tuple[Measurement, ...]:
+    metrics = tuple((str(name), float(value)) for name, value in native.get("metrics", {}).items())
+    return (Measurement(step=int(native.get("step", 0)), metrics=metrics),) if metrics else ()
+
+
+def explanation_json(found: Explanation, position: int | None) -> dict[str, Any]:
+    """An explanation as the native API shows it; the next job's position is 1."""
+    shown: dict[str, Any] = {
+        "reason": found.reason.value,
+        "message": found.message,
+        "blockers": list(found.blockers),
+        "queuePosition": position,
+    }
+    if change := found.change:
+        shown["change"] = {
+            "field": change.field,
+            "role": change.role,
+            "asked": change.asked,
+            "accepted": change.accepted,
+            "text": change.text,
+        }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def line_json(line: LogLine) -> dict[str, Any]:
+    """A line of a log; the stream has one such object a line."""
+    found = {
+        "time": timestamp(line.stamp_ns),
+        "task": line.task_name,
+        "severity": line.severity,
+        "message": line.text,
+    }
+    return {**found, "trial": line.trial} if line.trial else found

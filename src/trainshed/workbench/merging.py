@@ -1,0 +1,119 @@
+"""Puts flags on top of a document, and remembers which field each of them set.
+
+Sub-objects merge: ``--master-accelerator`` replaces the accelerator and leaves the rest of
+masterConfig alone (contracts/gcloud.md 3.2).
+"""
+
+import copy
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from trainshed.model.faults import UsageFault
+from trainshed.service.refusing import Merged
+from trainshed.wire.spelling import snake
+from trainshed.workbench.submit_flags import FLAGS, Path, SubmitFlag, text_of
+
+#: Where a file may carry flags of its own, applied as those on a command line would be.
+FLAGS_KEY = "flags"
+
+
+def merge(content: Mapping[str, Any], flags: Mapping[str, str], *, has_file: bool = True) -> Merged:
+    """A Job document with its own ``flags`` and then the command line's applied.
+
+    ``has_file`` is False for a job made of flags alone: every field is then called by its flag.
+    Raises UsageFault for a flag that does not exist or a value that cannot be read.
+    """
+    document, written = own_flags(content)
+    if not (flags or written):
+        return Merged(content=document)
+    document = copy.deepcopy(document)
+    flag_by_path = {} if has_file else {".".join(f.path): f.option for f in FLAGS.values()}
+    for name, value in {**written, **flags}.items():
+        flag = flag_named(name)
+        put(document, flag.path, flag.read(flag.option, value))
+        flag_by_path[".".join(flag.path)] = flag.option
+    return Merged(content=document, words=partial(flag_or_path, flag_by_path))
+
+
+def merge_any(content: Mapping[str, Any], flags: Mapping[str, str], *, source: str) -> Merged:
+    """The same for a document of either dialect.
+
+    The submit flags mean fields of an ml v1 Job.  Of a Vertex job they can only say the region,
+    which stands beside the document there.  Raises UsageFault for any other.
+    """
+    from trainshed.wire.detect import DocumentKind, kind_of  # noqa: PLC0415  # reads the whole catalog
+
+    kind = kind_of(content)
+    if kind is DocumentKind.ML_JOB:
+        return merge(content, flags)
+    document, written = own_flags(content)
+    given = {**written, **flags}
+    unfit = next((name for name in given if name != "region"), None)
+    if unfit and isinstance(kind, DocumentKind):
+        raise UsageFault(
+            f"{flag_named(unfit).option} is a flag of AI Platform jobs, and {source} is "
+            f"{kind.value}"
+        )
+    return Merged(content=document, region=given.get("region"))
+
+
+def with_args(merged: Merged, user_args: Sequence[str] | None) -> Merged:
+    """The document with USER_ARGS in the place of its own args, if there are any."""
+    if not user_args:
+        return merged
+    content = dict(merged.content)
+    key = spelled(content, "trainingInput")
+    content[key] = dict(content[key]) if isinstance(content.get(key), dict) else {}
+    put(content, ("trainingInput", "args"), list(user_args))
+    return replace(merged, content=content)
+
+
+def own_flags(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A document without its ``flags``, and these flags as text.  Raises UsageFault."""
+    own = content.get(FLAGS_KEY) or {}
+    if not isinstance(own, dict):
+        raise UsageFault(f"{FLAGS_KEY} is a mapping of flag names to values, not {own!r}")
+    document = {key: value for key, value in content.items() if key != FLAGS_KEY}
+    return document, {name.lstrip("-"): text_of(value) for name, value in own.items()}
+
+
+def flag_or_path(flag_by_path: Mapping[str, str], wire_path: str) -> str:
+    """The flag that set a field, or the field's dotted path, in whichever case it is written."""
+    plain = _plain(wire_path)
+    for path, flag in flag_by_path.items():
+        if plain == _plain(path) or plain.startswith((f"{_plain(path)}.", f"{_plain(path)}[")):
+            return flag
+    return wire_path
+
+
+def _plain(path: str) -> str:
+    return path.replace("_", "").lower()
+
+
+def flag_named(name: str) -> SubmitFlag:
+    """The flag of this name.  Raises UsageFault with the nearest one."""
+    if name in FLAGS:
+        return FLAGS[name]
+    near = difflib.get_close_matches(name, FLAGS, n=1)
+    hint = f"; did you mean --{near[0]}?" if near else ""
+    raise UsageFault(f"there is no flag --{name}{hint}")
+
+
+def put(document: dict[str, Any], path: Path, value: Any) -> None:
+    """Set one field, through mappings that may not exist yet, in the document's own key case."""
+    *parents, last = path
+    place = document
+    for parent in parents:
+        key = spelled(place, parent)
+        if not isinstance(place.get(key), dict):
+            place[key] = {}
+        place = place[key]
+    place[spelled(place, last)] = value
+
+
+def spelled(place: Mapping[str, Any], key: str) -> str:
+    """The document's spelling of a key: snake case is legal, and one field has one spelling."""
+    return snake(key) if snake(key) in place and key not in place else key

@@ -1,0 +1,199 @@
+"""The flags of ``gcloud ai-platform jobs submit training`` that set a field of the Job (R1).
+
+One table: a flag's name, the place it sets and how its value reads.  The command line builds its
+options from it, ``validate`` applies it to the ``flags`` of a file, and a violation's field is
+turned back into the flag that set it.  Flags win over the file field by field
+(contracts/gcloud.md 3.2).  The evaluator flags are ours: gcloud has none.
+
+In values a comma separates; one that begins with ``^DELIMITER^`` chooses another separator, as in
+gcloud (``gcloud topic escaping``).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainshed.model.faults import UsageFault
+
+_DELIMITER = re.compile(r"\^([^^]+)\^(.*)", re.DOTALL)
+_TRUE = {"true", "yes", "1", "y", "t"}
+_FALSE = {"false", "no", "0", "n", "f"}
+
+
+def words(text: str, delimiter: str = ",") -> list[str]:
+    """``a,b`` as ``["a", "b"]``; an empty text has no words."""
+    if match := _DELIMITER.fullmatch(text):
+        delimiter, text = match.groups()
+    return [word.strip() for word in text.split(delimiter)] if text.strip() else []
+
+
+def pairs(flag: str, text: str) -> dict[str, str]:
+    """``a=1,b=2`` as a mapping.  Raises UsageFault for a word with no ``=`` or a key twice."""
+    found: dict[str, str] = {}
+    for word in words(text):
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageFault(f"{flag} takes KEY=VALUE pairs separated by commas, not {word!r}")
+        if key in found:
+            raise UsageFault(f"{flag} has {key} twice")
+        found[key] = value
+    return found
+
+
+def whole(flag: str, text: str) -> int:
+    """A whole number, such as a count.  Raises UsageFault."""
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageFault(f"{flag} takes a whole number, not {text!r}") from None
+
+
+def boolean(flag: str, text: str) -> bool:
+    """``true`` or ``false`` in any of the spellings that gcloud takes.  Raises UsageFault."""
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise UsageFault(f"{flag} takes true or false, not {text!r}")
+    return word in _TRUE
+
+
+def choice(text: str) -> str:
+    """``standard-1`` as ``STANDARD_1``: gcloud's spelling of an enum's name."""
+    return text.strip().upper().replace("-", "_")
+
+
+def accelerator(flag: str, text: str) -> dict[str, Any]:
+    """``count=4,type=nvidia-tesla-t4`` as an acceleratorConfig.  Both keys are required."""
+    found = pairs(flag, text)
+    if set(found) != {"count", "type"}:
+        raise UsageFault(f"{flag} takes count=NUMBER,type=TYPE, not {text!r}")
+    return {"count": whole(flag, found["count"]), "type": choice(found["type"])}
+
+
+def text_of(value: Any) -> str:
+    """A flag's value as it would stand on a command line; files may hold numbers and mappings."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return ",".join(f"{key}={text_of(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ",".join(text_of(item) for item in value)
+    return str(value)
+
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitFlag:
+    """One flag: ``name`` without its dashes, the wire path that it sets, and its reader."""
+
+    name: str
+    path: Path
+    metavar: str
+    help: str
+    read: Callable[[str, str], Any]
+
+    @property
+    def option(self) -> str:
+        """The flag as it is typed."""
+        return f"--{self.name}"
+
+
+def _text(_flag: str, value: str) -> str:
+    return value
+
+
+def _tier(_flag: str, value: str) -> str:
+    return choice(value)
+
+
+def _list(_flag: str, value: str) -> list[str]:
+    """Remote packages come first, whatever their order was (contracts/gcloud.md 4)."""
+    return sorted(words(value), key=lambda uri: not uri.startswith("gs://"))
+
+
+def _input(
+    name: str,
+    *path: str,
+    metavar: str = "TEXT",
+    help: str,  # noqa: A002  # argparse's own word
+    read: Callable[[str, str], Any] = _text,
+) -> SubmitFlag:
+    full = ("trainingInput", *path)
+    return SubmitFlag(name=name, path=full, metavar=metavar, help=help, read=read)
+
+
+def _role(flag: str, field: str, what: str, *, counted: bool = True) -> Iterator[SubmitFlag]:
+    config, of = f"{field}Config", f"of {what}"
+    if counted:
+        yield _input(
+            f"{flag}-count",
+            f"{field}Count",
+            metavar="N",
+            help=f"Number {of}",
+            read=whole,
+        )
+    yield _input(f"{flag}-machine-type", f"{field}Type", metavar="TYPE", help=f"Machine type {of}")
+    yield _input(
+        f"{flag}-accelerator",
+        config,
+        "acceleratorConfig",
+        metavar="count=N,type=TYPE",
+        help=f"Accelerators {of}, such as count=1,type=nvidia-tesla-t4",
+        read=accelerator,
+    )
+    yield _input(
+        f"{flag}-image-uri", config, "imageUri", metavar="URI", help=f"Container image {of}"
+    )
+
+
+FLAGS: Mapping[str, SubmitFlag] = {
+    flag.name: flag
+    for flag in (
+        _input(
+            "scale-tier",
+            "scaleTier",
+            metavar="TIER",
+            help="basic, standard-1, premium-1, basic-gpu, basic-tpu or custom",
+            read=_tier,
+        ),
+        *_role("master", "master", "the master", counted=False),
+        *_role("worker", "worker", "the workers"),
+        *_role("parameter-server", "parameterServer", "the parameter servers"),
+        *_role("evaluator", "evaluator", "the evaluators"),
+        _input("region", "region", metavar="REGION", help="Region whose machines are checked"),
+        _input("runtime-version", "runtimeVersion", metavar="VERSION", help="Runtime version"),
+        _input("python-version", "pythonVersion", metavar="VERSION", help="Python version"),
+        _input("module-name", "pythonModule", metavar="MODULE", help="Module to run"),
+        _input(
+            "packages",
+            "packageUris",
+            metavar="FILE,...",
+            help="sdists or wheels to install: local paths or gs:// URIs",
+            read=_list,
+        ),
+        _input("job-dir", "jobDir", metavar="DIR", help="Where outputs go: a folder or gs://"),
+        _input(
+            "use-chief-in-tf-config",
+            "useChiefInTfConfig",
+            metavar="BOOL",
+            help="Whether TF_CONFIG calls the master chief",
+            read=boolean,
+        ),
+        SubmitFlag(
+            name="labels",
+            path=("labels",),
+            metavar="KEY=VALUE,...",
+            help="Labels of the job",
+            read=pairs,
+        ),
+    )
+}
+
+#: The flags that say which machines a job has: with one of them the catalog has something to check.
+MACHINE_FLAGS = frozenset(
+    name
+    for name in FLAGS
+    if name == "scale-tier" or name.endswith(("-machine-type", "-accelerator", "-image-uri"))
+)

@@ -1,0 +1,27 @@
+"""Logs as their clients read them: page by page, or as they grow."""
+
+import time
+from types import SimpleNamespace
+
+from trainshed.api.lists import page
+from trainshed.wire.logging_v2.entries import render
+
+
+def read_page(logs, project, query):
+    """A page as ``entries:list`` answers it."""
+    found = logs.entries(project, query)
+    entries = render(found.lines, project=project, job_id=found.job_id)
+    return SimpleNamespace(
+        entries=entries,
+        next_page_token=found.next_page_token,
+        document=page("entries", entries, found.next_page_token),
+    )
+
+
+def follow(logs, record, after_ns=0):
+    """The lines behind a stamp as they come, until the job is over and all was read."""
+    cursor = logs.cursor(record, after_ns)
+    while not cursor.is_over:
+        yield from cursor.read()
+        if cursor.has_all and not cursor.is_over:
+            time.sleep(0.01)

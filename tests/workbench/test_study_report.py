@@ -1,0 +1,337 @@
+"""A study as a page that needs nothing else, and as CSV."""
+
+import csv
+import io
+import json
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from itertools import combinations
+
+import pytest
+
+from trainshed.workbench.study_report.figures import plots
+from trainshed.workbench.study_report.files import csv_text, files_of, write
+from trainshed.workbench.study_report.page import page
+from trainshed.workbench.study_view import view_of
+from workbench.study_documents import (
+    ACCURACY,
+    BATCH,
+    LR,
+    OPT,
+    SECONDS,
+    many,
+    ml,
+    ml_trial,
+    trial,
+    vertex,
+)
+
+NOW = datetime(2026, 11, 20, 21, tzinfo=UTC)
+EVIL = "<script>alert(1)</script>"
+ONE = trial(1, measured=[(1, {"accuracy": 0.5})], lr=0.01, opt="adam")
+
+
+class Read(HTMLParser):
+    """The elements of a page, its addresses, and its text by element."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.addresses, self.texts, self._open = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._open.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "action")]
+
+    def handle_endtag(self, tag):
+        while self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.texts.append((self._open[-1] if self._open else "", data))
+
+    def of(self, tag):
+        return [text for found, text in self.texts if found == tag]
+
+
+def drawn(document):
+    view = view_of(document)
+    return view, list(plots(view))
+
+
+def read(document):
+    view, found = drawn(document)
+    return Read(page(view, found, "/* plotly */", NOW))
+
+
+def figures(found):
+    return {plot.title: json.loads(plot.figure) for plot in found if plot.figure}
+
+
+def test_a_study_has_optunas_plots_in_order():
+    _, found = drawn(vertex(many(30)))
+    assert [plot.title for plot in found] == [
+        "Optimisation history",
+        "Parallel coordinates",
+        "Parallel coordinates with momentum",
+        "Parameter importances",
+        "Slices",
+        "Intermediate values",
+    ]
+    assert all(plot.figure for plot in found)
+
+
+def test_plots_count_trials_as_the_api_does():
+    trials = [trial(n, final=(1, {"accuracy": n / 10}), lr=0.01 * n) for n in (1, 2, 5)]
+    _, found = drawn(vertex(trials, parameters=[LR]))
+    history = figures(found)["Optimisation history"]
+    assert history["data"][0]["x"] == [1, 2, 5]
+    assert history["data"][0]["y"] == [0.1, 0.2, 0.5]
+
+
+def test_parallel_coordinates_of_a_branch_are_drawn_of_its_trials_alone():
+    trials = many(24)
+    _, found = drawn(vertex(trials))
+    having = [t for t in trials if len(t["parameters"]) == 5 and t["state"] == "SUCCEEDED"]
+    plot = next(each for each in found if each.title == "Parallel coordinates with momentum")
+    assert f"each of the {len(having)} trials" in plot.about
+    figure = json.loads(plot.figure)
+    assert sum(trace["mode"] == "lines" for trace in figure["data"]) == len(having)
+    assert 0 < len(having) < 24
+    assert "None" not in plot.figure
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_slices_stand_in_rows_of_three_that_no_other_touches(count):
+    parameters = [{**LR, "parameterId": f"p{n}"} for n in range(count)]
+    values = {f"p{n}": 0.01 for n in range(count)}
+    trials = [trial(n, final=(1, {"accuracy": n / 9}), **values) for n in (1, 2, 3)]
+    _, found = drawn(vertex(trials, parameters=parameters))
+    layout = figures(found)["Slices"]["layout"]
+    assert "width" not in layout, "the page says how wide it is"
+    numbers = [str(n + 1) if n else "" for n in range(count)]
+    boxes = [layout[f"{xy}axis{n}"]["domain"] for n in numbers for xy in "xy"]
+    places = list(zip(boxes[::2], boxes[1::2], strict=True))
+    assert len({tuple(y) for _, y in places}) == -(-count // 3)
+    for one, other in combinations(places, 2):
+        assert any(a[1] < b[0] or b[1] < a[0] for a, b in zip(one, other, strict=True))
+    assert all(0 <= low < high <= 1 for place in places for low, high in place)
+
+
+def test_the_axis_of_listed_values_is_marked_at_these():
+    scaled = {**BATCH, "scaleType": "UNIT_LOG_SCALE"}
+    trials = [trial(n, final=(1, {"accuracy": n / 9}), batch=b) for n, b in ((1, 16.0), (2, 64.0))]
+    _, found = drawn(vertex(trials, parameters=[scaled]))
+    axis = figures(found)["Slices"]["layout"]["xaxis"]
+    assert (axis["type"], axis["tickvals"]) == ("log", [16, 32, 64])
+    assert axis["ticktext"] == ["16", "32", "64"]
+
+
+def test_numbers_are_short_on_the_page_and_exact_in_the_table_beside_it():
+    document = vertex([trial(1, final=(1, {"accuracy": 0.9887955182}), lr=0.1 + 0.2, batch=32.0)])
+    assert {"0.988796", "0.3", "32"} <= set(read(document).of("td"))
+    assert "Trial 1: accuracy 0.988796 at step 1. Its arguments:" in read(document).of("p")
+    (row,) = csv.DictReader(io.StringIO(csv_text(view_of(document))))
+    assert row["metrics.accuracy"] == "0.9887955182"
+    assert (row["parameters.lr"], row["parameters.batch"]) == ("0.30000000000000004", "32")
+
+
+def test_importances_are_those_of_conditional_parameters_too():
+    _, found = drawn(vertex(many(60)))
+    bars = figures(found)["Parameter importances"]["data"][0]
+    assert set(bars["y"]) == {"lr", "units", "batch", "opt", "momentum"}
+    assert abs(sum(bars["x"]) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_small_studies_have_what_they_can_have(count):
+    _, found = drawn(vertex(many(count)))
+    finished = count - count // 7
+    assert bool(figures(found)) is (finished > 0)
+    if not finished:
+        assert "No trial has finished" in found[0].about
+    elif finished < 5:
+        importances = next(plot for plot in found if plot.title == "Parameter importances")
+        assert importances.figure is None
+        assert f"there are {finished}" in importances.about
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        [trial(1, "ACTIVE", lr=0.1)],
+        [trial(1, "ACTIVE", measured=[(1, {"accuracy": 0.5})], lr=0.1)],
+        [trial(1, "REQUESTED")],
+        [trial(1, "INFEASIBLE", reason="r", lr=0.1)],
+        [trial(1, final=(1, {"accuracy": "NaN"}), lr=0.1)],
+        [trial(n, final=(1, {"accuracy": 0.5})) for n in range(1, 8)],
+        [trial(n, final=(1, {"accuracy": 0.5}), lr=0.1) for n in range(1, 8)],
+        [trial(n, final=(1, {"accuracy": 0.5}), lr=7, opt=3, other="x") for n in (1, 2)],
+        [trial(10**12, final=(1, {"accuracy": 0.5}), lr=0.1), ONE],
+        [trial(1, measured=[(0, {"accuracy": 0.1}), (0, {"accuracy": 0.2})], lr=0.1)],
+    ],
+    ids=["active", "measured", "requested", "infeasible", "nan", "bare", "equal", "foreign",
+         "far", "stepless"],
+)  # fmt: skip
+def test_odd_studies_have_a_page(trials):
+    found = read(vertex(trials, parameters=[LR, OPT]))
+    assert len([tag for tag, _ in found.tags if tag == "tr"]) >= len(trials)
+
+
+def test_steps_that_do_not_ascend_are_counted():
+    measured = [(0, {"accuracy": 0.1}), (0, {"accuracy": 0.2})]
+    _, found = drawn(vertex([trial(1, measured=measured, lr=0.1)]))
+    curve = figures(found)["Intermediate values"]["data"][0]
+    assert (curve["x"], curve["y"]) == ([1, 2], [0.1, 0.2])
+
+
+def test_several_objectives_have_a_front_instead_of_a_history():
+    trials = [
+        trial(n, final=(1, {"accuracy": n % 5, "seconds": float(n)}), lr=0.001 * n)
+        for n in range(1, 12)
+    ]
+    view, found = drawn(vertex(trials, metrics=[ACCURACY, SECONDS]))
+    titles = [plot.title for plot in found]
+    assert titles[0] == "Pareto front"
+    assert "Optimisation history" not in titles
+    assert {f"Slices of {name}" for name in ("accuracy", "seconds")} <= set(titles)
+    front = figures(found)["Pareto front"]["data"][-1]
+    text = "".join(front["text"])
+    assert {int(n) for n in re.findall(r'"number": (\d+)', text)} == {
+        t.number for t in view.leaders
+    }
+
+
+def test_four_objectives_are_told_to_be_too_many():
+    metrics = [{"metricId": f"m{n}"} for n in range(4)]
+    done = trial(1, final=(1, {f"m{n}": 1.0 for n in range(4)}), lr=0.1)
+    _, found = drawn(vertex([done], metrics=metrics))
+    assert found[0].figure is None
+    assert "too many" in found[0].about
+
+
+def test_a_limit_is_drawn_and_told():
+    limit = {**SECONDS, "safetyConfig": {"safetyThreshold": 20}}
+    trials = [trial(n, final=(1, {"accuracy": n / 9, "seconds": n * 8.0}), lr=0.01) for n in (1, 4)]
+    document = vertex(trials, metrics=[ACCURACY, limit])
+    _, found = drawn(document)
+    names = [trace.get("name") for trace in figures(found)["Optimisation history"]["data"]]
+    assert "Infeasible Trial" in names
+    assert "seconds at most 20" in read(document).of("td")
+
+
+def test_many_trials_are_drawn_and_their_curves_are_the_newest():
+    _, found = drawn(vertex(many(150)))
+    curves = next(plot for plot in found if plot.title == "Intermediate values")
+    assert "newest 100" in curves.about
+    assert len(json.loads(curves.figure)["data"]) == 100
+
+
+def test_an_ml_v1_job_has_a_report_too():
+    trials = [ml_trial(n, value=1 / n, step=10, lr=0.1 * n, opt="adam") for n in range(1, 7)]
+    view, found = drawn(ml(trials))
+    assert figures(found)["Optimisation history"]["data"][1]["y"][-1] == pytest.approx(1 / 6)
+    assert "--lr 0.6000000000000001 --opt adam" in "".join(
+        Read(page(view, found, "", NOW)).of("pre")
+    )
+
+
+def test_the_page_shows_the_best_trial_with_its_arguments_and_why_others_failed():
+    bad = trial(2, "INFEASIBLE", reason="accuracy was not reported", lr=0.1)
+    best = trial(3, final=(9, {"accuracy": 0.75}), lr=1e-05, opt="a 'b")
+    found = read(vertex([ONE, bad, best]))
+    assert found.of("pre") == ["""--lr 1e-05 --opt 'a '"'"'b'"""]
+    assert "Trial 3: accuracy 0.75 at step 9. Its arguments:" in found.of("p")
+    assert "accuracy was not reported" in found.of("td")
+    assert "3 of 24: 2 succeeded, 1 infeasible" in found.of("td")
+
+
+def test_the_page_escapes_every_name_and_loads_nothing():
+    trials = [
+        trial(n, final=(1, {"<b>m": n / 9}), **{EVIL: f"</script><img src=x{n}>", "<i>": n})
+        for n in range(1, 8)
+    ]
+    bad = trial(9, "INFEASIBLE", reason=EVIL)
+    parameter = {"parameterId": EVIL, "categoricalValueSpec": {"values": ["<u>"]}}
+    document = vertex(
+        [*trials, bad],
+        name=EVIL,
+        displayName=EVIL,
+        metrics=[{"metricId": "<b>m"}],
+        parameters=[parameter],
+        error={"message": EVIL},
+    )
+    plain, found = read(vertex([*many(7)])), read(document)
+    kinds = {tag for tag, _ in found.tags}
+    assert kinds == {tag for tag, _ in plain.tags}, "no element of theirs"
+    assert found.addresses == []
+    assert found.of("h1") == [EVIL]
+    assert EVIL in found.of("td")
+    assert EVIL in found.of("th")
+    embedded = [attrs for tag, attrs in found.tags if tag == "script" and "data-plot" in attrs]
+    assert len(embedded) == 4
+    for text in found.of("script")[: len(embedded)]:
+        told = json.dumps(json.loads(text), ensure_ascii=False)
+        assert not re.search(r"<(?!br>|extra>|/extra>|b>Trial|0\.01)", told), "plotly reads markup"
+    policy = next(a["content"] for t, a in found.tags if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'")
+
+
+def test_names_that_look_alike_stay_apart():
+    trials = [trial(n, final=(1, {"accuracy": n / 9}), **{"<": n, "‹": -n}) for n in (1, 2, 3)]  # noqa: RUF001  # that is the point
+    _, found = drawn(vertex(trials, parameters=[]))
+    layout = figures(found)["Slices"]["layout"]
+    assert {layout["xaxis"]["title"]["text"], layout["xaxis2"]["title"]["text"]} == {"‹", "‹'"}  # noqa: RUF001  # the same
+
+
+def test_csv_has_every_trial_and_reads_back_exactly():
+    rows = list(csv.DictReader(io.StringIO(csv_text(view_of(vertex(many(20)))))))
+    assert [row["trial"] for row in rows] == [str(n) for n in range(1, 21)]
+    source = many(20)
+    for row, found in zip(rows, source, strict=True):
+        values = {p["parameterId"]: p["value"] for p in found["parameters"]}
+        assert float(row["parameters.lr"]) == values["lr"]
+        assert (row["parameters.momentum"] == "") is ("momentum" not in values)
+    assert rows[6]["state"] == "INFEASIBLE"
+    assert rows[6]["infeasible_reason"] == "accuracy was not reported"
+    assert rows[6]["metrics.accuracy"] == ""
+    assert rows[0]["end_time"] == "2026-11-20T20:01:12.500Z"
+
+
+def test_csv_keeps_a_parameter_apart_that_is_called_like_a_column():
+    view = view_of(vertex([trial(1, final=(1, {"accuracy": 1.0}), trial="x", step='a,"b')]))
+    (row,) = csv.DictReader(io.StringIO(csv_text(view)))
+    assert (row["trial"], row["parameters.trial"]) == ("1", "x")
+    assert row["parameters.step"] == 'a,"b'
+
+
+@pytest.mark.parametrize(
+    ("out", "page_name", "table_name"),
+    [
+        (None, "study-77.html", "study-77.csv"),
+        ("reports", "reports/study-77.html", "reports/study-77.csv"),
+        ("reports/", "reports/study-77.html", "reports/study-77.csv"),
+        ("my.html", "my.html", "my.csv"),
+        ("there/my.HTM", "there/my.HTM", "there/my.csv"),
+        ("v1.2", "v1.2/study-77.html", "v1.2/study-77.csv"),
+    ],
+)
+def test_out_is_a_page_or_a_folder(out, page_name, table_name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    files = files_of(out, view_of(vertex()))
+    assert (str(files.page), str(files.table)) == (page_name, table_name)
+
+
+def test_a_report_holds_plotly_once_and_leaves_no_other_file(tmp_path):
+    view = view_of(vertex([ONE]))
+    files = files_of(str(tmp_path / "out"), view)
+    for _ in range(2):
+        write(view, files, NOW)
+    text = files.page.read_text()
+    assert text.count("plotly.js v") >= 1
+    assert 4_000_000 < len(text) < 8_000_000
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["study-77.csv", "study-77.html"]
+    assert files.table.read_bytes().count(b"\r\n") == 2

@@ -1,0 +1,208 @@
+"""A server's tuning job as a study, its trials and their order, in both dialects."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.study import Goal
+from trainshed.model.trials import TrialState
+from trainshed.workbench.study_view import (
+    arguments,
+    counts,
+    is_study,
+    measured,
+    parameters_text,
+    ranked,
+    short,
+    view_of,
+    with_native,
+)
+from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
+
+
+def test_a_vertex_tuning_job_is_read():
+    values = {"opt": "sgd", "momentum": 0.5, "lr": 0.01, "units": 8.0}
+    done = trial(1, measured=[(1, {"accuracy": 0.5}), (2, {"accuracy": 0.75})], **values)
+    view = view_of(vertex([done, trial(2, "ACTIVE", lr=0.1)]))
+    assert (view.name, view.title, view.state) == (NAME, "tuned", "RUNNING")
+    first, second = view.trials
+    assert first.state is TrialState.SUCCEEDED
+    assert first.values == (("lr", 0.01), ("units", 8), ("opt", "sgd"), ("momentum", 0.5))
+    assert isinstance(dict(first.values)["units"], int)
+    assert [m.step for m in first.measurements] == [1, 2]
+    assert first.final.value("accuracy") == 0.75
+    assert first.final.elapsed_s == 1.0
+    assert first.end_time == datetime(2026, 11, 20, 20, 1, 12, 500_000, tzinfo=UTC)
+    assert second.final is None
+    assert second.end_time is None
+    assert view.leaders == (first,)
+
+
+def test_an_ml_v1_job_is_read_and_its_texts_are_values():
+    job = ml([
+        ml_trial(2, value=0.25, step=100, lr="0.1", units="32", opt="sgd"),
+        ml_trial(1, value=0.5, step=90, lr="5e-05", units="8", opt="3"),
+        ml_trial(3, "RUNNING", lr="1"),
+        ml_trial(4, "CANCELLED"),
+    ])  # fmt: skip
+    view = view_of(job)
+    assert view.title == "census_1"
+    assert [t.number for t in view.trials] == [1, 2, 3, 4]
+    assert view.trials[0].values == (("lr", 5e-05), ("units", 8), ("opt", "3"))
+    states = [t.state for t in view.trials]
+    assert states[2:] == [TrialState.ACTIVE, TrialState.INFEASIBLE]
+    assert view.objectives[0].goal is Goal.MINIMIZE
+    assert [t.number for t in view.leaders] == [2]
+    assert [t.number for t in ranked(view)] == [2, 1]
+
+
+def test_what_a_server_leaves_out_is_absent():
+    bare = {"id": "5", "state": "SUCCEEDED", "finalMeasurement": {"metrics": [{"metricId": "m"}]}}
+    view = view_of({"studySpec": {"metrics": [{"metricId": "m"}]}, "trials": [bare, {}]})
+    assert view.trials[1].final.value("m") == 0.0, "proto3 leaves zeros out"
+    assert view.trials[0].number == 2, "a trial without a number has that of its place"
+    assert view.state == view.name == view.error == ""
+    assert view.start_time is None
+
+
+def test_a_study_in_words_of_a_later_release_is_read():
+    later = {"algorithm": "POPULATION_BASED_TRAINING", "studyStoppingConfig": {"x": 1}}
+    job = vertex()
+    view = view_of({**job, "studySpec": {**job["studySpec"], **later}})
+    assert view.algorithm == "POPULATION_BASED_TRAINING"
+
+
+TOLD = {
+    "number": 2,
+    "state": "ACTIVE",
+    "jobState": "RUNNING",
+    "stoppedEarly": False,
+    "step": 7,
+    "metrics": {"loss": 0.25},
+}
+
+
+def test_what_the_native_api_says_is_added():
+    view = view_of(ml([ml_trial(1, value=0.5, step=3, lr="1"), ml_trial(2, "RUNNING", lr="2"),
+                       ml_trial(3, "FAILED")]))  # fmt: skip
+    bad = {"number": 3, "state": "INFEASIBLE", "jobState": "FAILED", "stoppedEarly": False}
+    told = {"trials": [TOLD, {**bad, "metrics": {}, "infeasibleReason": "exit code 1"}]}
+    first, second, third = with_native(view, told).trials
+    assert first == view.trials[0]
+    assert measured(second) == "loss 0.25 at step 7"
+    assert second.final is None
+    assert (third.infeasible_reason, third.measurements) == ("exit code 1", ())
+
+
+def test_what_the_document_says_is_kept():
+    view = view_of(vertex([trial(2, measured=[(1, {"accuracy": 0.5})], lr=0.1)]))
+    other = {**TOLD, "stoppedEarly": True, "infeasibleReason": None}
+    (found,) = with_native(view, {"trials": [other]}).trials
+    assert found == replace(view.trials[0], stopped_early=True)
+    assert with_native(view, {}) == view
+
+
+@pytest.mark.parametrize("broken", [{"trials": 3}, {"trials": [{}]}, {"trials": ["x"]},
+                                    {"trials": [{**TOLD, "metrics": {"loss": "x"}}]}])  # fmt: skip
+def test_an_answer_on_trials_that_cannot_be_read_is_a_sentence(broken):
+    with pytest.raises(UsageFault, match="on trials cannot be read"):
+        with_native(view_of(ml([ml_trial(2, "RUNNING")])), broken)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.9887955182, "0.988796"), (1234567.0, "1234567"), (1234567, "1234567"), (1e-5, "1e-05"),
+     (-0.5, "-0.5"), (1e300, "1e+300"), ("0.98879551", "0.98879551")],
+)  # fmt: skip
+def test_numbers_are_read_with_six_digits(value, text):
+    assert short(value) == text
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", float("nan"), float("inf")])
+def test_what_is_no_finite_number_is_left_out(value):
+    view = view_of(vertex([trial(1, final=(3, {"accuracy": value}), lr=0.1)]))
+    assert view.trials[0].final.metrics == ()
+    assert view.leaders == ()
+    assert ranked(view) == []
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"jobId": "j", "trainingInput": {}}, {"name": "n", "jobSpec": {}}]
+)
+def test_another_job_is_told_apart(document):
+    assert not is_study(document)
+    with pytest.raises(UsageFault, match="is no tuning job"):
+        view_of(document)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"studySpec": {"metrics": [{"goal": "SIDEWAYS"}]}},
+        {"studySpec": {"metrics": 3}},
+        {"studySpec": {}, "trials": [{"startTime": "yesterday"}]},
+        {"studySpec": {}, "trials": ["x"]},
+        {"trainingInput": {"hyperparameters": {}}, "trainingOutput": {"trials": [3]}},
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence(broken):
+    with pytest.raises(UsageFault, match="that can be read"):
+        view_of(broken)
+
+
+def test_counts_tell_running_from_waiting():
+    waiting = trial(4, "ACTIVE")
+    del waiting["startTime"]
+    states = [trial(1), trial(2, "INFEASIBLE", reason="r"), trial(3, "STOPPING"), waiting]
+    view = view_of(vertex(states))
+    assert counts(view) == "4 of 24: 1 succeeded, 1 infeasible, 1 running, 1 waiting"
+    assert counts(view_of(vertex())) == "0 of 24"
+
+
+def test_several_objectives_have_leaders_and_no_order():
+    found = [(0.9, 30), (0.8, 10), (0.7, 20), (0.95, 40)]
+    trials = [
+        trial(number, final=(1, {"accuracy": accuracy, "seconds": seconds}))
+        for number, (accuracy, seconds) in enumerate(found, 1)
+    ]
+    view = view_of(vertex(trials, metrics=[ACCURACY, SECONDS]))
+    assert [t.number for t in view.leaders] == [1, 2, 4]
+    assert [t.number for t in ranked(view)] == [1, 2, 4]
+
+
+def test_an_unsafe_trial_is_ranked_behind_the_safe_ones():
+    limit = {**SECONDS, "safetyConfig": {"safetyThreshold": 20}}
+    found = [trial(1, final=(1, {"accuracy": 0.9, "seconds": 30.0})),
+             trial(2, final=(1, {"accuracy": 0.5, "seconds": 10.0}))]  # fmt: skip
+    view = view_of(vertex(found, metrics=[ACCURACY, limit]))
+    assert [t.number for t in ranked(view)] == [2, 1]
+    assert [t.number for t in view.leaders] == [2]
+
+
+def test_arguments_are_those_that_the_program_had():
+    view = view_of(vertex([trial(1, lr=-1e-05, units=32.0, opt="a b")]))
+    assert arguments(view.trials[0]) == ("--lr", "-0.00001", "--units", "32", "--opt", "a b")
+    assert parameters_text(view.trials[0]) == "lr=-1e-05 units=32 opt=a b"
+
+
+def test_measured_says_nothing_where_nothing_was():
+    view = view_of(vertex([trial(1, "ACTIVE"), trial(2, final=(7, {"accuracy": 1 / 3}))]))
+    assert [measured(t) for t in view.trials] == [
+        "nothing measured",
+        "accuracy 0.333333 at step 7",
+    ]
+
+
+@given(count=st.integers(0, 40), seed=st.integers(0, 10))
+def test_the_first_of_the_ranked_is_the_leader(count, seed):
+    view = view_of(json.loads(json.dumps(vertex(many(count, seed)))))
+    order = ranked(view)
+    assert tuple(order[:1]) == view.leaders
+    values = [t.final.value("accuracy") for t in order]
+    assert values == sorted(values, reverse=True)
+    assert len(order) == view.count(TrialState.SUCCEEDED)
