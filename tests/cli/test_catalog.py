@@ -1,6 +1,6 @@
 import pytest
 
-from trainshed.cli.catalog_options import NOUNS
+from trainshed.cli.inspect_options import CATALOG_NOUNS as NOUNS
 from trainshed.workbench import catalog_rows
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.gcloud import needs_gcloud
 from e2e.support import PARENT, PROJECT, check_log, custom_job, good, ml_job, submit
-from trainshed.service.paging import TOKEN_S_MAX, page_of
+from trainshed.service.paging import TOKEN_S_MAX, digest_of, token_of
 from trainshed.store.records import Kind
 
 pytestmark = pytest.mark.slow
@@ -23,9 +23,9 @@ NO_UPLOAD = "/upload/storage/v1/b/no-such-bucket/o?uploadType=media&name=x"
 
 def expired_token():
     """A page token that this server gave out so long ago that it is over."""
-    scope = (Kind.CUSTOM_JOB.value, PROJECT, "us-central1", "")
-    then = datetime.now(UTC) - timedelta(seconds=TOKEN_S_MAX + 60)
-    return page_of(Kind.CUSTOM_JOB, scope, 1, "", then).next_token(then, 1, then)
+    then = int((datetime.now(UTC) - timedelta(seconds=TOKEN_S_MAX + 60)).timestamp())
+    digest = digest_of(Kind.CUSTOM_JOB.value, PROJECT, "us-central1", "")
+    return token_of(digest, then * 10**9, 1, then)
 
 
 #: name: (verb, path, body, content type, status, google.rpc word, a part of the message)

@@ -5,6 +5,15 @@ from pathlib import Path
 
 from trainshed.cli import flags
 
+#: What a resource of each group of commands is called, and an id as it may look.
+NOUNS = {
+    "ai-platform jobs": ("job", "census_1"),
+    "ml-engine jobs": ("job", "census_1"),
+    "ai custom-jobs": ("custom job", "4611686018427387904"),
+    "ai hp-tuning-jobs": ("tuning job", "4611686018427387904"),
+    "ai pipelines": ("training pipeline", "4611686018427387904"),
+}
+
 
 def add_server_flags(parser: argparse.ArgumentParser) -> None:
     """``--url``, ``--data-dir`` and ``--token-file``."""

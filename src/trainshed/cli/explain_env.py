@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from trainshed.cli.clusters import rulebook_of
-from trainshed.cli.explain_env_options import ROLES
 from trainshed.cli.flags import Request
 from trainshed.cli.hosts import host_of
+from trainshed.cli.inspect_options import ROLES
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
 from trainshed.launch.explain import replica_env

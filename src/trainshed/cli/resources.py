@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
+from trainshed.cli.client_flags import NOUNS, add_client_flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.list_words import arranged
@@ -22,15 +22,6 @@ from trainshed.client.collections import (
     state_of,
 )
 from trainshed.client.faults import Json
-
-#: What a resource of each group of commands is called, and an id as it may look.
-NOUNS = {
-    "ai-platform jobs": ("job", "census_1"),
-    "ml-engine jobs": ("job", "census_1"),
-    "ai custom-jobs": ("custom job", "4611686018427387904"),
-    "ai hp-tuning-jobs": ("tuning job", "4611686018427387904"),
-    "ai pipelines": ("training pipeline", "4611686018427387904"),
-}
 
 _SUMMARIES = {
     "list": "Lists the {noun}s of a project, newest first.",

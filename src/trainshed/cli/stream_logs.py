@@ -4,11 +4,10 @@ import sys
 from collections.abc import Sequence
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
+from trainshed.cli.client_flags import NOUNS, add_client_flags
 from trainshed.cli.connecting import place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.resources import NOUNS
 from trainshed.cli.submitted import left_running, stream
 from trainshed.cli.terminal import note
 from trainshed.client.collections import native_path

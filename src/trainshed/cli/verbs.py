@@ -8,14 +8,21 @@ if TYPE_CHECKING:
     from trainshed.cli.flags import Request
 
 
-#: Modules that import much: engines, the catalog, the wire, or cryptography.
-SLOW = frozenset(
-    {
-        "serve", "jobs_submit", "vertex_create", "tuning_report", "credentials", "local_train",
-        "custom_local_run", "doctor", "validate", "catalog", "reduction_plan", "explain_env",
-        "gpu_check",
-    }
-)  # fmt: skip
+#: Modules that import much (engines, the catalog, the wire, cryptography), and what reads the
+#: command line in their place.
+SLOW = {
+    **dict.fromkeys(
+        ("validate", "catalog", "explain_env", "gpu_check", "doctor", "tuning_report"),
+        "inspect_options",
+    ),
+    **{
+        name: f"{name}_options"
+        for name in (
+            "serve", "jobs_submit", "vertex_create", "credentials", "local_train",
+            "custom_local_run", "reduction_plan",
+        )
+    },
+}  # fmt: skip
 
 
 class Verb:
@@ -26,9 +33,7 @@ class Verb:
         self.text = text
         self.words = tuple(text.split())
         self.module = module
-        self.options = (
-            f"trainshed.cli.{module}_options" if module in SLOW else f"trainshed.cli.{module}"
-        )
+        self.options = f"trainshed.cli.{SLOW.get(module, module)}"
         self.summary = summary
         self.hidden = hidden
 
@@ -36,7 +41,7 @@ class Verb:
         """Read the words that follow the verb, and only then import what carries it out.
 
         ``--help`` and a mistyped flag are answered at once: where the module imports much,
-        ``MODULE_options`` reads the command line.
+        another one reads the command line.
         """
         options = import_module(self.options)
         request: Request = options.request(f"trainshed {self.text}", argv)

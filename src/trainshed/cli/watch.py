@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
+from trainshed.cli.client_flags import NOUNS, add_client_flags
 from trainshed.cli.connecting import ServerPlace, continued, place_of
 from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.resources import NOUNS
 from trainshed.cli.submitted import EXIT_INTERRUPTED, print_end, stream
 from trainshed.cli.terminal import note, out, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
