@@ -19,9 +19,9 @@ from placement.support import (
     rule_sets,
 )
 from trainshed.model.resources import NodeState
+from trainshed.placement.feasibility import can_ever_run
+from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.possible import can_ever
-from trainshed.placement.request import QuotaRule
 
 
 @dataclass
@@ -97,7 +97,7 @@ def streams(draw, priorities):
 )
 def test_every_job_starts_and_none_later_than_its_reserved_start(nodes, rules, arrivals):
     possible = [
-        one for one in arrivals if can_ever(one[1].project, one[1].demand, nodes, rules) is None
+        one for one in arrivals if can_ever_run(one[1].project, one[1].demand, nodes, rules) is None
     ]
     simulation = Simulation(nodes, rules)
     simulation.run(possible)

@@ -20,8 +20,8 @@ from trainshed.lifecycle.events import Placed
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import Node, NodeState, Seat
 from trainshed.model.status import JobState
+from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.request import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.store.base import StoreBase
 from trainshed.store.decisions import commands_of
 from trainshed.store.records import Holding, Step, Waiting

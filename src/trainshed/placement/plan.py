@@ -11,12 +11,12 @@ from dataclasses import replace
 from trainshed.model.explanation import Change, Explanation
 from trainshed.model.resources import Node
 from trainshed.placement.explain import Explainer
+from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.fleet import Fleet
+from trainshed.placement.jobs import HeldJob, Plan, QueuedJob, QuotaRule
 from trainshed.placement.offers import Offers, offer, without
 from trainshed.placement.planning_pass import PlanningPass
-from trainshed.placement.possible import Possible
 from trainshed.placement.quota import Quotas
-from trainshed.placement.request import HeldJob, Plan, QueuedJob, QuotaRule
 from trainshed.placement.reservation import Reservation
 
 #: How many jobs, whose leaving would let others start, get a pass of their own for their change.
@@ -30,7 +30,7 @@ class Planner:
         """Start with no nodes and no jobs."""
         self._nodes: tuple[Node, ...] = ()
         self._fleet = Fleet.of(())
-        self._possible = Possible(())
+        self._feasibility = Feasibility(())
         self._quotas = Quotas(quotas)
         self._held: dict[int, HeldJob] = {}
         self._ends: list[tuple[float, int]] = []
@@ -43,7 +43,7 @@ class Planner:
             return
         self._nodes = tuple(nodes)
         self._fleet = Fleet.of(self._nodes, self._held.values())
-        self._possible = Possible(self._nodes)
+        self._feasibility = Feasibility(self._nodes)
 
     def hold(self, job: HeldJob) -> None:
         """Count a job's seats and quota as taken; replaces what the same uid held."""
@@ -92,7 +92,7 @@ class Planner:
         return Plan(placed=done.placed, waiting=_with_changes(waiting, changes))
 
     def _begin(self, now_s: float) -> PlanningPass:
-        return PlanningPass(self._fleet, self._quotas, self._possible, self._ends, now_s)
+        return PlanningPass(self._fleet, self._quotas, self._feasibility, self._ends, now_s)
 
     def _apart(
         self,

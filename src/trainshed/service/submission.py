@@ -17,7 +17,7 @@ from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Dialect
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.fleet import demand_of
 from trainshed.service.images import Images
