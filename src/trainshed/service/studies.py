@@ -15,7 +15,7 @@ from trainshed.service.trial_jobs import limits_of_study
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind
 from trainshed.store.records_studies import StoredTrial
-from trainshed.tuning.measured import measured
+from trainshed.tuning.measuring import measured
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
 

@@ -48,7 +48,7 @@ QUICK: Final = Effort(drawn=96, climb_steps=8, rounds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class TrustRegion:
     """The part of the cube that is searched: lowest and highest coordinates."""
 
     low: Array
@@ -62,7 +62,7 @@ class Search:
     cube: Cube
     posterior: Posterior
     best: float
-    region: Region
+    region: TrustRegion
     rng: np.random.Generator
     effort: Effort = THOROUGH
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from trainshed.model.study import Noise
-from trainshed.tuning.candidates import QUICK, THOROUGH, Region, Search
-from trainshed.tuning.cube import Array, Axis, Cube, Point
+from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
+from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
 from trainshed.tuning.kernel import Hyper, Priors, fitted, posterior
-from trainshed.tuning.outcomes import evened, width
+from trainshed.tuning.outcomes import standardized, trust_region_width
 
-__all__ = ["Axis", "Point", "forget", "propose"]
+__all__ = ["CubeAxis", "Point", "forget", "propose"]
 
 #: So many trials fill the space before the model is believed.
 START: Final = 10
@@ -52,7 +52,7 @@ def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     values: Sequence[float],
     pending: Sequence[Point],
     *,
-    axes: Sequence[Axis],
+    axes: Sequence[CubeAxis],
     seed: int,
     noise: Noise = Noise.DEFAULT,
 ) -> Point:
@@ -98,7 +98,7 @@ def _improving(
     cube: Cube, taken: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
     """Points by what they may improve."""
-    even = evened(values)
+    even = standardized(values)
     kept = _kept(even, BELIEVED_MAX)
     seen = taken[: len(values)][kept]
     hyper = _hyper(cube, taken, values, noise)
@@ -109,7 +109,7 @@ def _improving(
     complete = np.where(np.isnan(seen), cube.drawn(len(seen), rng), seen)
     order = np.argsort(even[kept], kind="stable")
     known = complete[order]
-    size = width(values, START, len(cube.axes))
+    size = trust_region_width(values, START, len(cube.axes))
     region = _region(cube, seen[order[0]], hyper, size)
     effort = THOROUGH if len(taken) - len(values) <= _FEW_PENDING else QUICK
     search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
@@ -132,10 +132,10 @@ def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyper:
 
 
 @lru_cache(maxsize=64)
-def _fitted(axes: tuple[Axis, ...], points: bytes, values: bytes, noise: Noise) -> Hyper:
+def _fitted(axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise) -> Hyper:
     """Remembered only to be quick: the same arguments are answered the same."""
     cube = _cube(axes)
-    even = evened(np.frombuffer(values))
+    even = standardized(np.frombuffer(values))
     kept = _kept(even, FITTED_MAX)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[kept])
     # distances grow with the root of the dimensions, and so do the lengths that are believed in
@@ -143,7 +143,7 @@ def _fitted(axes: tuple[Axis, ...], points: bytes, values: bytes, noise: Noise) 
     return fitted(x, even[kept], cube.groups, Priors(length=length, noise=_NOISE[noise]))
 
 
-def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
+def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> TrustRegion:
     """Around the best point, wider along axes that matter less.
 
     Whole where there is no slope, and along axes that the best point does not have.
@@ -154,7 +154,7 @@ def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
     low[at] = np.clip(best[at] - reach[at], 0.0, 1.0)
     high[at] = np.clip(best[at] + reach[at], 0.0, 1.0)
     absent = np.isnan(best)
-    return Region(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
+    return TrustRegion(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
 
 
 def _first_new(ranked: Array, taken: Array) -> Point:
@@ -171,7 +171,7 @@ def _comparable(rows: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _cube(axes: tuple[Axis, ...]) -> Cube:
+def _cube(axes: tuple[CubeAxis, ...]) -> Cube:
     return Cube(axes)
 
 

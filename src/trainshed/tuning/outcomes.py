@@ -1,4 +1,4 @@
-"""What the values of trials say once their scale does not matter."""
+"""Objective values, standardized, and the width of the trust region that they lead to."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _WIDTH_MAX: Final = 1.6
 _WIDTH_MIN: Final = 2.0**-7
 
 #: So many better values in a row widen the region.
-_LUCK: Final = 3
+_SUCCESSES: Final = 3
 
 #: A smaller part of the largest value is no spread: what is divided by it might overflow.
 _SPREAD_MIN: Final = 1e-100
@@ -21,7 +21,7 @@ _SPREAD_MIN: Final = 1e-100
 _PROGRESS: Final = 1e-3
 
 
-def evened(values: Array) -> Array:
+def standardized(values: Array) -> Array:
     """Values of mean 0 and deviation 1, in the same order; failed ones as bad as the worst.
 
     What is worse than the median is compressed: how bad a bad trial is says little about where
@@ -42,25 +42,25 @@ def evened(values: Array) -> Array:
     return np.asarray(even)
 
 
-def width(values: Array, start: int, axes: int) -> float:
+def trust_region_width(values: Array, start: int, axes: int) -> float:
     """How wide the region around the best point is, after all that was found so far.
 
     After Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization" (NeurIPS
     2019): luck doubles it, patience halves it.  It follows from the values alone, so that nothing
     is to be remembered.
     """
-    size, luck, patience = _WIDTH_FIRST, 0, 0
+    size, successes, failures = _WIDTH_FIRST, 0, 0
     best = float(np.min(values[:start], initial=np.inf, where=np.isfinite(values[:start])))
     middle = float(np.median(values[np.isfinite(values)]))
     for value in values[start:]:
         if value < best - _PROGRESS * (middle - best):
-            best, luck, patience = float(value), luck + 1, 0
+            best, successes, failures = float(value), successes + 1, 0
         else:
-            luck, patience = 0, patience + 1
-        if luck == _LUCK:
-            size, luck = min(_WIDTH_MAX, 2.0 * size), 0
-        if patience == max(5, axes // 2):
-            size, patience = size / 2.0, 0
+            successes, failures = 0, failures + 1
+        if successes == _SUCCESSES:
+            size, successes = min(_WIDTH_MAX, 2.0 * size), 0
+        if failures == max(5, axes // 2):
+            size, failures = size / 2.0, 0
         if size < _WIDTH_MIN:
             size = _WIDTH_FIRST
     return size
