@@ -14,7 +14,7 @@ from trainshed_trainer.reduction.frames import Dtype, Frame, Segment, error_fram
 from trainshed_trainer.reduction.joining import Reached
 from trainshed_trainer.reduction.lanes import Lane, Part
 from trainshed_trainer.reduction.links import Link
-from trainshed_trainer.reduction.members import Note
+from trainshed_trainer.reduction.members import HeartbeatNote
 
 HERE = Culprit(Kind.REDUCER, 0)
 ELSEWHERE = ReductionError("worker 7 is lost", blame=Culprit(Kind.WORKER, 7))
@@ -65,7 +65,7 @@ def test_a_worker_s_last_word_is_heard_by_a_reducer_that_cannot_send_to_it_any_m
     member = epoch.join(0, Link(ours, 60.0))
     theirs.sendall(error_frame(ELSEWHERE))
     reset(theirs)
-    soon(lambda: member.put(Note("are you there")) or member.broken)
+    soon(lambda: member.put(HeartbeatNote("are you there")) or member.broken)
     assert epoch.error is None
     epoch.receive(member)
     assert epoch.error.culprit == "worker 7"

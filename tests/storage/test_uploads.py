@@ -7,18 +7,17 @@ import google_crc32c
 import pytest
 
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
-from trainshed.storage.object_conditions import ConditionFailed
 from trainshed.storage.object_files import NoSuchObject
 from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_names import NameRefused
-from trainshed.storage.objects import Objects
+from trainshed.storage.objects import ConditionFailed, Objects
 from trainshed.storage.uploads import (
     PART_AGE_S_MAX,
     SESSION_AGE_S_MAX,
     NoSuchUpload,
     Overtaken,
-    Session,
     Uploads,
+    UploadSession,
 )
 
 SAID = Attributes(content_type="a/b", metadata={"k": "v"})
@@ -45,7 +44,7 @@ def uploads(objects):
 
 
 def session(**more):
-    return Session(**{"bucket": "bkt", "name": "dir/x", "attributes": SAID, **more})
+    return UploadSession(**{"bucket": "bkt", "name": "dir/x", "attributes": SAID, **more})
 
 
 def content(objects):

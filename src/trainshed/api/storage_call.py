@@ -21,11 +21,11 @@ from trainshed.api.storage_shelf import Forbidden, NoSuchBucket, Shelf, Taken
 from trainshed.model.access import Caller
 from trainshed.storage.bucket_folders import BucketNotEmpty
 from trainshed.storage.folders import reason
-from trainshed.storage.object_conditions import ConditionFailed
 from trainshed.storage.object_files import NoSuchObject
 from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_lists import BadPageToken
 from trainshed.storage.object_names import NameRefused
+from trainshed.storage.objects import ConditionFailed
 from trainshed.storage.uploads import NoSuchUpload, Overtaken
 from trainshed.wire.storage_v1.faults import BadStorageRequest, error_json
 

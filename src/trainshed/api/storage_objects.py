@@ -10,7 +10,7 @@ from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Attributes
 from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
-from trainshed.storage.object_parts import Target, compose, copy
+from trainshed.storage.object_parts import CopyTarget, compose, copy
 from trainshed.wire.storage_v1.faults import BadStorageRequest
 from trainshed.wire.storage_v1.ranges import byte_range
 from trainshed.wire.storage_v1.requests import (
@@ -127,7 +127,7 @@ def _copied(ask: Ask, name: str, to: tuple[str, str], document: dict[str, Any]) 
     wanted = conditions_of(ask.query, SOURCE_CONDITION_KEYS)
     found, file = objects.open(ask.bucket, name, wanted)
     try:
-        target = Target(
+        target = CopyTarget(
             bucket=to[0],
             name=to[1],
             attributes=patched(found.attributes, document),
@@ -150,7 +150,7 @@ def _moved(ask: Ask, name: str, to: str) -> Response:
 def _composed(ask: Ask, name: str, document: dict[str, Any]) -> Response:
     ask.shelf.need(ask.caller, ask.bucket, AccessRole.SUBMITTER)
     sources, destination = compose_sources(document)
-    target = Target(
+    target = CopyTarget(
         bucket=ask.bucket,
         name=name,
         attributes=attributes_of(destination),

@@ -18,7 +18,7 @@ from trainshed.model.stored_objects import Checksums
 from trainshed.storage.object_hashes import Hasher, check
 from trainshed.storage.object_parts import part
 from trainshed.storage.objects import NewObject
-from trainshed.storage.uploads import Session, Uploads
+from trainshed.storage.uploads import Uploads, UploadSession
 from trainshed.wire.storage_v1.faults import BadStorageRequest
 from trainshed.wire.storage_v1.multipart import MultipartReader, boundary_of
 from trainshed.wire.storage_v1.ranges import ContentRange, content_range
@@ -107,7 +107,7 @@ async def _begin(ask: Ask) -> Response:
     """Open a session; its URL is on this host, and has the prefix that the caller came with."""
     document = await ask.document()
     length = {"X-Upload-Content-Length": _header(ask, "x-upload-content-length") or None}
-    session = Session(
+    session = UploadSession(
         bucket=ask.bucket,
         name=_name(ask, document),
         attributes=attributes_of(document, _header(ask, "x-upload-content-type")),
@@ -121,7 +121,7 @@ async def _begin(ask: Ask) -> Response:
     return Response(headers=headers)
 
 
-def _session(ask: Ask, upload_id: str) -> Session:
+def _session(ask: Ask, upload_id: str) -> UploadSession:
     """The session, which the caller must be allowed to continue in this bucket."""
     ask.shelf.need(ask.caller, ask.bucket, AccessRole.SUBMITTER)
     session = ask.shelf.uploads.session(upload_id)
@@ -130,7 +130,7 @@ def _session(ask: Ask, upload_id: str) -> Session:
     return session
 
 
-def _span(ask: Ask, session: Session) -> ContentRange:
+def _span(ask: Ask, session: UploadSession) -> ContentRange:
     """What the request brings; without a Content-Range it is the whole object."""
     header = _header(ask, "content-range")
     span = content_range(header) if header else ContentRange(first=0, last=None, total=None)

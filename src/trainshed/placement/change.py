@@ -29,7 +29,7 @@ def admitting_change(
 
     ``so`` begins the sentence: ``would start now``.
     """
-    search = _Search(demand, topology, admits, so)
+    search = _ChangeSearch(demand, topology, admits, so)
     for kind in (search.replicas, search.gpus, search.regions, search.types):
         found = next(kind(), None)
         if found is not None:
@@ -52,7 +52,7 @@ def valid_counts(gpu_type: str, each: Demand) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _ChangeSearch:
     """Each method yields changes of one kind that admit the job, the mildest first."""
 
     demand: JobDemand

@@ -7,7 +7,7 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import JobDemand, Node, NodeState
 from trainshed.placement import messages
 from trainshed.placement.change import admitting_change
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place
 from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.quota import Quotas
@@ -34,9 +34,9 @@ class Feasibility:
         """Look at the nodes as if nobody were on them."""
         nodes = [replace(node, gpus_held={}) if node.gpus_held else node for node in nodes]
         ready = [replace(node, state=NodeState.READY) for node in nodes]
-        self._all = Fleet(Topology(ready))
+        self._all = FleetUsage(Topology(ready))
         drained = any(node.state is not NodeState.READY for node in nodes)
-        self._ready = Fleet(Topology(nodes)) if drained else self._all
+        self._ready = FleetUsage(Topology(nodes)) if drained else self._all
         self._quotas = Quotas(quotas)
         self._shortage = Shortage(self._all)
         self._blocking_reasons: dict[object, Reason | None] = {}
@@ -80,7 +80,7 @@ class Feasibility:
         return Reason.DRAINED if _holds(self._all, demand) else Reason.NO_SUCH_NODE
 
 
-def _holds(fleet: Fleet, demand: JobDemand) -> bool:
+def _holds(fleet: FleetUsage, demand: JobDemand) -> bool:
     found = place(fleet, _UID, demand)
     fleet.release(_UID)
     return found is not None

@@ -20,7 +20,7 @@ Taken = tuple[tuple[int, int, int], ...]
 _CANDIDATES_MAX = 200_000
 
 
-class Fleet:
+class FleetUsage:
     """The room of every node, and what each job has taken of it.
 
     A node that holds more than it has (it shrank, or somebody placed by hand) has less than no
@@ -37,14 +37,14 @@ class Fleet:
         self._kept = 0
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "Fleet":
+    def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "FleetUsage":
         """The fleet of these nodes with these jobs on them."""
         fleet = cls(Topology(nodes))
         for job in held:
             fleet.take(job.uid, job.demand, job.seats)
         return fleet
 
-    def copy(self, *, candidates: bool = True) -> "Fleet":
+    def copy(self, *, candidates: bool = True) -> "FleetUsage":
         """The same room and jobs, to be changed apart; cheap.
 
         Without ``candidates`` what is asked of it is found anew: for a copy that is asked little.

@@ -12,7 +12,7 @@ from itertools import islice, permutations
 
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Role
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.topology import EMULATED, ReplicaBatch, Shape
 
 #: How many orders of batches are tried; jobs have two or three batches at most in practice.
@@ -24,7 +24,7 @@ _REPLICAS_FOR_ORDERS_MAX = 64
 _Taken = list[tuple[int, int, int]]
 
 
-def place(fleet: Fleet, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
+def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
     """Take seats for every replica under ``uid``; None, and nothing taken, when they do not fit.
 
     The same fleet gives the same seats, in the order of the job's groups.
@@ -42,7 +42,7 @@ def place(fleet: Fleet, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
     return None
 
 
-def place_at(fleet: Fleet, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> bool:
+def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> bool:
     """Take exactly these seats under ``uid`` if all of them are free now."""
     topology = fleet.topology
     nodes = [topology.index.get(seat.node) for seat in seats]
@@ -62,7 +62,7 @@ def place_at(fleet: Fleet, uid: int, demand: JobDemand, seats: Sequence[Seat]) -
     return True
 
 
-def has_room(fleet: Fleet, shape: Shape) -> bool:
+def has_room(fleet: FleetUsage, shape: Shape) -> bool:
     """Whether each batch would fit if it were alone: quick, and necessary for the whole."""
     return all(
         sum(fleet.candidates(shape.region, batch.each).totals) >= batch.count
@@ -84,7 +84,12 @@ def _attempts(shape: Shape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
 
 
 def _place_batches(
-    fleet: Fleet, region: str | None, batches: Sequence[ReplicaBatch], taken: _Taken, *, few: bool
+    fleet: FleetUsage,
+    region: str | None,
+    batches: Sequence[ReplicaBatch],
+    taken: _Taken,
+    *,
+    few: bool,
 ) -> dict[Role, list[int]] | None:
     """The node of each replica by role; what was taken is added to ``taken`` in any case."""
     nodes: dict[Role, list[int]] = {}
@@ -99,7 +104,7 @@ def _place_batches(
 
 
 def _place_batch(
-    fleet: Fleet,
+    fleet: FleetUsage,
     region: str | None,
     batch: ReplicaBatch,
     taken: _Taken,
@@ -123,7 +128,7 @@ def _place_batch(
 
 
 def _settle(
-    fleet: Fleet,
+    fleet: FleetUsage,
     region: str | None,
     batch: ReplicaBatch,
     here: tuple[int, int],
@@ -146,7 +151,7 @@ def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
     return enough[:1] or range(EMULATED + 1)
 
 
-def _seats(fleet: Fleet, demand: JobDemand, nodes: dict[Role, list[int]]) -> tuple[Seat, ...]:
+def _seats(fleet: FleetUsage, demand: JobDemand, nodes: dict[Role, list[int]]) -> tuple[Seat, ...]:
     names = fleet.topology.nodes
     return tuple(
         Seat(role=group.role, index=index, node=names[node].name)

@@ -22,7 +22,7 @@ from itertools import groupby
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.placement.feasibility import Feasibility
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place
 from trainshed.placement.jobs import QueuedJob
 from trainshed.placement.quota import ExceededQuota, QuotaBucket, Quotas
@@ -50,7 +50,7 @@ class PlanningPass:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetUsage,
         quotas: Quotas,
         feasibility: Feasibility,
         ends: Iterable[tuple[float, int]],

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainshed.model.resources import JobDemand, Seat
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place, place_at
 from trainshed.placement.jobs import QueuedJob
 
@@ -29,12 +29,12 @@ class Reservation:
 
 
 def reserve(
-    fleet: Fleet,
+    fleet: FleetUsage,
     job: QueuedJob,
     ends: Sequence[tuple[float, int]],
     now_s: float,
     before: Reservation | None = None,
-) -> tuple[Reservation, Fleet] | None:
+) -> tuple[Reservation, FleetUsage] | None:
     """The earliest certain start of a job, and the fleet as it will then be, the job on it.
 
     ``ends`` are (latest end, uid) of every job on the fleet, ascending.  With the reservation that
@@ -42,7 +42,7 @@ def reserve(
     where all others have ended.
     """
     forecast = _Forecast(fleet.copy(candidates=False), ends)
-    search = _Search(forecast, job, before)
+    search = _StartSearch(forecast, job, before)
     last = len(forecast.times)
     most = last if before is None else forecast.step_of(before.start_s)
     if not search.fits(most):
@@ -60,7 +60,7 @@ class _Forecast:
     ``step`` says how many of the distinct times have passed.
     """
 
-    def __init__(self, fleet: Fleet, ends: Sequence[tuple[float, int]]) -> None:
+    def __init__(self, fleet: FleetUsage, ends: Sequence[tuple[float, int]]) -> None:
         self.fleet = fleet
         self.step = 0
         self._ending: list[list[int]] = []
@@ -87,7 +87,7 @@ class _Forecast:
                 self.fleet.take_same(uid, self._taken[uid])
 
 
-class _Search:
+class _StartSearch:
     """Looks for the earliest step at which a job fits; at the end the job is on the fleet."""
 
     def __init__(self, forecast: _Forecast, job: QueuedJob, before: Reservation | None) -> None:
@@ -135,7 +135,7 @@ class Backfill:
     on it.  A job that ends later than that must fit both: on every node the lesser room of the two.
     """
 
-    def __init__(self, now: Fleet, then: Fleet, start_s: float) -> None:
+    def __init__(self, now: FleetUsage, then: FleetUsage, start_s: float) -> None:
         """Find the room that is free for long jobs."""
         self._now = now
         self._then = then

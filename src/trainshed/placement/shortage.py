@@ -1,7 +1,7 @@
 """Says what of a demand a fleet has no room for, with the numbers."""
 
 from trainshed.model.resources import Demand, JobDemand
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.messages import of_each, within
 from trainshed.placement.topology import ReplicaBatch, ReplicaRequest
 
@@ -9,7 +9,7 @@ from trainshed.placement.topology import ReplicaBatch, ReplicaRequest
 class Shortage:
     """Answers for one state of a fleet, and remembers what is asked again."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetUsage) -> None:
         """Look at nothing yet."""
         self._fleet = fleet
         self._said: dict[object, str] = {}

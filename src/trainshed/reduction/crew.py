@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from trainshed.reduction.endings import ENDING, Ending, Endings, ending_of
+from trainshed.reduction.endings import ENDING, Endings, ExitReason, ending_of
 from trainshed.reduction.process import say, serve
-from trainshed.reduction.settings import Settings
+from trainshed.reduction.settings import ReducerSettings
 
 #: What a process gets from SIGTERM to SIGKILL, in seconds.
 _GRACE_S: Final = 10.0
@@ -26,7 +26,7 @@ _FAULT: Final = 70
 
 def run_all(
     listeners: Sequence[socket.socket],
-    settings: Settings,
+    settings: ReducerSettings,
     token: bytes,
     *,
     endings: Endings,
@@ -55,7 +55,7 @@ def run_all(
 def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
     listeners: Sequence[socket.socket],
     own: socket.socket,
-    settings: Settings,
+    settings: ReducerSettings,
     token: bytes,
     index: int,
     starter: int,
@@ -75,7 +75,7 @@ def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
 
 def _wait(endings: Endings, pids: set[int], index: int) -> int:
     """Until one of them ends; a signal is passed on, and its status is that of all."""
-    told: Ending | None = None
+    told: ExitReason | None = None
     while True:
         for number in endings.heard(_LOOK_S):
             if ending := ending_of(number):

@@ -19,7 +19,7 @@ _SIGNAL_BASE: Final = 128
 _EVENT: Final = 0
 
 
-class Ending(NamedTuple):
+class ExitReason(NamedTuple):
     """The exit status, and the reason in words."""
 
     status: int
@@ -50,7 +50,7 @@ class Endings:
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def wait(self, starter: int | None, event: str, *, patience: bool = True) -> Ending:
+    def wait(self, starter: int | None, event: str, *, patience: bool = True) -> ExitReason:
         """Wait for the first reason to end; ``starter`` is a pipe that its process keeps open.
 
         ``event`` says what has happened when a function of ``when`` returns.  Without ``patience``
@@ -59,9 +59,9 @@ class Endings:
         readers = [self._heard] if starter is None else [self._heard, starter]
         while True:
             if starter in select.select(readers, (), ())[0]:
-                return Ending(0, "the process that started it has ended")
+                return ExitReason(0, "the process that started it has ended")
             for number in self.heard():
-                found = Ending(0, event) if number == _EVENT else ending_of(number)
+                found = ExitReason(0, event) if number == _EVENT else ending_of(number)
                 if found and (patience or not found.is_patient):
                     return found
 
@@ -74,13 +74,13 @@ class Endings:
             return b""
 
 
-def ending_of(number: int) -> Ending | None:
+def ending_of(number: int) -> ExitReason | None:
     """What a signal makes of a process; None where it is not to end."""
     if number not in ENDING:
         return None
     is_patient = number == signal.SIGTERM
     status = 0 if is_patient else _SIGNAL_BASE + number
-    return Ending(status, f"told to by {signal.Signals(number).name}", is_patient)
+    return ExitReason(status, f"told to by {signal.Signals(number).name}", is_patient)
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:

@@ -7,12 +7,12 @@ import errno
 import socket
 from typing import Final
 
-from trainshed.reduction.settings import Misplaced, Place
+from trainshed.reduction.settings import ListenAddress, Misplaced
 
 _PORT_MAX: Final = 65535
 
 
-def listeners_of(place: Place, procs: int) -> list[socket.socket]:
+def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
     """One listening socket a process, on neighbouring ports.  Raises Misplaced."""
     if place.port + procs - 1 > _PORT_MAX:
         raise Misplaced(f"{procs} ports from {place.port} do not fit below {_PORT_MAX + 1}")

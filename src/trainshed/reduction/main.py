@@ -14,7 +14,7 @@ from trainshed.reduction.crew import run_all
 from trainshed.reduction.endings import Endings
 from trainshed.reduction.listening import listeners_of
 from trainshed.reduction.process import serve
-from trainshed.reduction.settings import Misplaced, Settings, settings_of
+from trainshed.reduction.settings import Misplaced, ReducerSettings, settings_of
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.places import token_of
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
         return _UNUSABLE
 
 
-def _run(settings: Settings, environ: Mapping[str, str]) -> int:
+def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
     if importlib.util.find_spec("numpy") is None:
         raise Misplaced(
             f"{sys.executable} has no numpy, which sums: pip install 'trainshed[reduction]'"

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from trainshed.reduction.endings import Endings
-from trainshed.reduction.settings import Settings
+from trainshed.reduction.settings import ReducerSettings
 
 #: A BLAS would start a thread for each core, each with its memory; nothing here needs one.
 _BLAS_THREADS: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -17,7 +17,7 @@ _BLAS_THREADS: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 def serve(  # noqa: PLR0913 - what one process is made of
     listener: socket.socket,
-    settings: Settings,
+    settings: ReducerSettings,
     token: bytes,
     *,
     endings: Endings,

@@ -38,7 +38,7 @@ class Misplaced(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ListenAddress:
     """Where the first process of a reducer listens, and its place among all of the job's."""
 
     host: str
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ReducerSettings:
     """The command line.  Sizes are bytes, times seconds; None is not given."""
 
     host: str | None = None
@@ -59,7 +59,7 @@ class Settings:
     idle_timeout_s: float = 3600.0
     """0 is never."""
 
-    def place(self, environ: Mapping[str, str]) -> Place:
+    def place(self, environ: Mapping[str, str]) -> ListenAddress:
         """Where to listen.  Raises Misplaced where nothing names an address."""
         named = _named(environ)
         host = self.host or (named and named.host)
@@ -70,15 +70,17 @@ class Settings:
                 "(CLUSTER_SPEC names its address)"
             )
         first = named.index * self.procs if named else 0
-        return Place(host=host, port=port, index=first if self.index is None else self.index)
+        return ListenAddress(
+            host=host, port=port, index=first if self.index is None else self.index
+        )
 
 
-def settings_of(argv: Sequence[str] | None) -> Settings:
+def settings_of(argv: Sequence[str] | None) -> ReducerSettings:
     """Read the command line; ends the process with a usage message where it makes no sense."""
-    return Settings(**vars(_parser().parse_args(argv)))
+    return ReducerSettings(**vars(_parser().parse_args(argv)))
 
 
-def _named(environ: Mapping[str, str]) -> Place | None:
+def _named(environ: Mapping[str, str]) -> ListenAddress | None:
     """The address that the job has given to this replica, and its number within its role."""
     try:
         replica = place_of(environ)
@@ -90,7 +92,7 @@ def _named(environ: Mapping[str, str]) -> Place | None:
     host, _, port = peers[replica.index].rpartition(":")
     if not host or not port.isdigit():
         raise Misplaced(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
-    return Place(host=host.strip("[]"), port=int(port), index=replica.index)
+    return ListenAddress(host=host.strip("[]"), port=int(port), index=replica.index)
 
 
 def _parser() -> argparse.ArgumentParser:

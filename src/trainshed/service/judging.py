@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect
@@ -55,7 +55,7 @@ class Verdict:
     """
 
     violations: tuple[Violation, ...]
-    question: Question | None = None
+    question: RuleContext | None = None
     say: Say
 
     @property
@@ -150,7 +150,7 @@ def _say(merged: Merged, parsed: Parsed, path: FieldPath) -> str:
     return merged.words(parsed.words(path))
 
 
-def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> Question:
+def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> RuleContext:
     """The question about a spec, under the rulebook's edition and scope.  Raises UsageFault."""
     if merged.region and merged.region != spec.region:
         spec = replace(spec, region=merged.region)

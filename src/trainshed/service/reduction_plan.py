@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import worker_links
 from trainshed.catalog.prices import price_of
 from trainshed.model.faults import Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
-from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, Plan, plan
+from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, ReducerPlan, plan
 
 #: The rule of admission whose message is told here with what it costs the job.
 RULE: Final = "reducer-bandwidth"
@@ -38,7 +38,7 @@ class Prediction:
     """Of the reducers; empty where only their links are known."""
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ReducerPlan:
         """The asked number among others."""
         return plan(self.hosts, self.reducers, GRADIENT_BYTES)
 
@@ -95,7 +95,7 @@ class Prediction:
         }
 
 
-def predicted(question: Question) -> Prediction | None:
+def predicted(question: RuleContext) -> Prediction | None:
     """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None or not reducer.machine_type or reducer.count < 1:
@@ -106,7 +106,7 @@ def predicted(question: Question) -> Prediction | None:
     return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
 
 
-def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
+def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
     """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
     workers = worker_links(question)
     if workers is None or not reducer_gbps:
@@ -121,7 +121,7 @@ def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) ->
     )
 
 
-def with_gain(violation: Violation, question: Question) -> Violation:
+def with_gain(violation: Violation, question: RuleContext) -> Violation:
     """A violation of the rule of bandwidth with what it costs the job; others as they are."""
     if violation.rule != RULE:
         return violation

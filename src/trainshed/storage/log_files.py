@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine
-from trainshed.storage.log_segment import Segment, Span
+from trainshed.storage.log_segment import LogSegment, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,6 @@ class JobLog:
                 found.append((path, path.stat().st_size))
         return found
 
-    def _segments(self, uid: int) -> list[Segment]:
-        found = (Segment.open(path) for path in self._paths(uid))
+    def _segments(self, uid: int) -> list[LogSegment]:
+        found = (LogSegment.open(path) for path in self._paths(uid))
         return [segment for segment in found if segment is not None]

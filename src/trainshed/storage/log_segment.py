@@ -33,7 +33,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LogSegment:
     """A file with at least one line, and the stamp of the first that can be read."""
 
     path: Path

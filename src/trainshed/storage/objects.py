@@ -15,16 +15,19 @@ from typing import BinaryIO
 
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions, StoredObject
 from trainshed.storage.bucket_folders import BucketFolders
-from trainshed.storage.object_conditions import check_conditions
 from trainshed.storage.object_files import NoSuchObject, find, locked, make_room, place
 from trainshed.storage.object_hashes import crc32c_of
+from trainshed.storage.object_metadata import Fingerprint, ObjectMetadata, fingerprint
 from trainshed.storage.object_names import NameRefused, check_name
-from trainshed.storage.object_notes import Fingerprint, Note, fingerprint
 
 HASH_BYTES_MAX = 1 << 30
 """Nobody waits for the checksum of a larger file that a job wrote; it is left out."""
 
 Change = Callable[[Attributes], Attributes]
+
+
+class ConditionFailed(Exception):
+    """Something that the caller wanted to be true is not; the message says what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +161,7 @@ class Objects:
             mark = fingerprint(path.stat())
         elif mark.size:
             raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
-        note = Note(
+        note = ObjectMetadata(
             name=new.name,
             fingerprint=mark,
             created_ns=mark.mtime_ns,
@@ -196,7 +199,7 @@ class Objects:
                 self.buckets.notes(found.bucket).write(replace(note, checksums=checksums))
         return replace(found, checksums=checksums)
 
-    def _note(self, found: StoredObject) -> Note:
+    def _note(self, found: StoredObject) -> ObjectMetadata:
         """The note of an object under its lock; of the file that is there now."""
         notes = self.buckets.notes(found.bucket)
         path = find(self.buckets.path(found.bucket), found.name)
@@ -211,7 +214,7 @@ def _mark(file: BinaryIO) -> Fingerprint:
     return fingerprint(os.fstat(file.fileno()))
 
 
-def _stored(bucket: str, note: Note) -> StoredObject:
+def _stored(bucket: str, note: ObjectMetadata) -> StoredObject:
     return StoredObject(
         bucket=bucket,
         name=note.name,
@@ -227,3 +230,23 @@ def _stored(bucket: str, note: Note) -> StoredObject:
 
 def _time(stamp_ns: int) -> datetime:
     return datetime.fromtimestamp(stamp_ns / 1e9, UTC)
+
+
+def check_conditions(wanted: Conditions, found: StoredObject | None) -> None:
+    """Raise ConditionFailed, or NoSuchObject where another revision is meant."""
+    generation = found.generation if found else 0
+    metageneration = found.metageneration if found else 0
+    if wanted.revision not in (None, generation):
+        raise NoSuchObject(f"No such object: its generation is not {wanted.revision}")
+    failed = {
+        "ifGenerationMatch": wanted.generation not in (None, generation),
+        "ifGenerationNotMatch": wanted.generation_not == generation,
+        "ifMetagenerationMatch": wanted.metageneration not in (None, metageneration),
+        "ifMetagenerationNotMatch": wanted.metageneration_not == metageneration,
+    }
+    if missed := [name for name, has in failed.items() if has]:
+        raise ConditionFailed(
+            "At least one of the pre-conditions you specified did not hold: "
+            f"{', '.join(missed)}; the object's generation is {generation}, "
+            f"its metageneration {metageneration}."
+        )

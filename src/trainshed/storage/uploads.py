@@ -41,7 +41,7 @@ class Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class UploadSession:
     """What is to become of the bytes.  ``total`` None: the size is not known yet."""
 
     bucket: str
@@ -63,7 +63,7 @@ class Uploads:
         self._clock = clock
         self._swept = float("-inf")
 
-    def begin(self, session: Session) -> str:
+    def begin(self, session: UploadSession) -> str:
         """Open a session; its id.  Raises NameRefused."""
         check_name(session.name)
         self.sweep()
@@ -75,13 +75,13 @@ class Uploads:
         _write(folder, session)
         return upload
 
-    def session(self, upload: str) -> Session:
+    def session(self, upload: str) -> UploadSession:
         """The session of an id.  Raises NoSuchUpload."""
         try:
             document = json.loads((self._folder(upload) / "session.json").read_bytes())
         except FileNotFoundError:
             raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
-        return Session(
+        return UploadSession(
             **document
             | {
                 "attributes": Attributes(**document["attributes"]),
@@ -135,7 +135,7 @@ class Uploads:
             if _newest(file) < now - PART_AGE_S_MAX:
                 file.unlink(missing_ok=True)
 
-    def _commit(self, folder: Path, session: Session, claimed: Checksums) -> StoredObject:
+    def _commit(self, folder: Path, session: UploadSession, claimed: Checksums) -> StoredObject:
         data = folder / "data"
         try:
             with data.open("rb") as file:
@@ -173,7 +173,7 @@ class Uploads:
             yield folder
 
 
-def _write(folder: Path, session: Session) -> None:
+def _write(folder: Path, session: UploadSession) -> None:
     half = folder / "session.half"
     half.write_text(json.dumps(dataclasses.asdict(session)), encoding="ascii")
     half.replace(folder / "session.json")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from trainshed.admission.question import Question, listing
+from trainshed.admission.context import RuleContext, listing
 from trainshed.admission.rules.study import broken_study, judged_study
 from trainshed.model.faults import Violation
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
@@ -30,9 +30,9 @@ IN_ORDER: Final = "minValue and maxValue, the least first"
 At = tuple[int, ...]
 
 
-def study_values_are_possible(question: Question) -> Iterator[Violation]:
+def study_values_are_possible(context: RuleContext) -> Iterator[Violation]:
     """Ranges and lists from which a value can be drawn, on a scale that they have."""
-    study = judged_study(question)
+    study = judged_study(context)
     for at, parameter in placed(study.parameters) if study else ():
         if parameter.kind in RANGES:
             yield from _bounds(parameter, at)

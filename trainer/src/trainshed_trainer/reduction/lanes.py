@@ -25,7 +25,7 @@ from trainshed_trainer.reduction.frames import (
 )
 from trainshed_trainer.reduction.joining import Reached
 from trainshed_trainer.reduction.links import Silence
-from trainshed_trainer.reduction.pacing import Pace
+from trainshed_trainer.reduction.pacing import SendWindow
 
 #: Seconds that a reducer may take to hear of an error.
 TELL_S = 0.5
@@ -60,7 +60,7 @@ class Lane:
         note: Callable[[str], None],
     ) -> None:
         """``fail`` is told of the first error, ``note`` of what the reducer says for the log."""
-        self.pace = Pace(reached.ring)
+        self.pace = SendWindow(reached.ring)
         #: Set when every worker has come to the reducer, or when the group has ended.
         self.ready = threading.Event()
         self._link = reached.link

@@ -24,7 +24,7 @@ TELLING: Final = 1 << 20
 STEP: Final = 0.5
 
 
-class Pace:
+class SendWindow:
     """The credit of one connection; ``ring`` is the most that its reducer can take."""
 
     def __init__(self, ring: int) -> None:

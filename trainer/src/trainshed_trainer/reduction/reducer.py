@@ -25,7 +25,7 @@ from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
 from trainshed_trainer.reduction.handshake import Hello
 from trainshed_trainer.reduction.joining import greeted
 from trainshed_trainer.reduction.links import Address, Link, not_for_children
-from trainshed_trainer.reduction.members import TELL_S, Member
+from trainshed_trainer.reduction.members import TELL_S, WorkerChannel
 
 #: Most and fewest bytes of a ring.
 RING_MAX = 4 << 20
@@ -171,7 +171,7 @@ class Reducer:
             self._say_how_it_ended(epoch)
         sock.close()
 
-    def _admit(self, sock: socket.socket) -> tuple[Epoch, Member] | None:
+    def _admit(self, sock: socket.socket) -> tuple[Epoch, WorkerChannel] | None:
         """Prove each other; take the worker in, or tell it why not."""
         hello = greeted(sock, self._token, self._ring_for)
         link = Link(sock, hello.timeout_ms / 1000)
@@ -211,7 +211,7 @@ class Reducer:
 
     def _say_how_it_ended(self, epoch: Epoch) -> None:
         """Tell of a group's end, once."""
-        if not epoch.over() or not epoch.told():
+        if not epoch.over() or not epoch.take_report():
             return
         with self._lock:
             self._idle_since = time.monotonic()

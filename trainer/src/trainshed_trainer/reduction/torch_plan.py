@@ -18,7 +18,7 @@ from trainshed_trainer.reduction.torch_route import route_setting
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExchangePlan:
     """What rank 0 decided, and what all ranks told of themselves."""
 
     epoch: int
@@ -78,12 +78,12 @@ def word_of(
     return word
 
 
-def planned(words: Sequence[Mapping[str, Any]]) -> Plan:
+def planned(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
     """What follows from the words of all ranks, the same on each."""
     first = words[0]
     names = [word["host"] for word in words]
     cuda = all(word["cuda"] for word in words)
-    return Plan(
+    return ExchangePlan(
         epoch=first["epoch"],
         reducers=[(host, port) for host, port in first["reducers"]],
         route=first["route"],
