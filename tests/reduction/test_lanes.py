@@ -97,7 +97,7 @@ def test_a_closed_connection_is_no_loss_where_another_fault_is_told_of(ends, mon
     thread = receiving(lane)
     theirs.close()
     soon(lambda: lane._told.waited_for or failures)
-    lane.tell(ELSEWHERE)
+    lane.notify(ELSEWHERE)
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
     assert not failures
@@ -161,7 +161,7 @@ def test_results_that_come_after_the_end_are_written_nowhere(ends):
     lane.start()
     theirs.sendall(head(Frame.DATA, 4) + b"aa")
     soon(lambda: bytes(buffer[:2]) == b"aa")
-    lane.tell(ELSEWHERE)
+    lane.notify(ELSEWHERE)
     letting = threading.Thread(target=lane.let_go, args=(60.0,))
     letting.start()
     theirs.sendall(b"aa" + head(Frame.DATA, 4) + b"bbbb")
@@ -181,7 +181,7 @@ def test_results_that_do_not_come_are_not_waited_for(ends):
     lane.start()
     theirs.sendall(head(Frame.DATA, 8) + b"aa")
     soon(lambda: bytes(buffer[:2]) == b"aa")
-    lane.tell(ELSEWHERE)
+    lane.notify(ELSEWHERE)
     lane.let_go(0.1)
     assert not lane._taking
     with contextlib.suppress(OSError):

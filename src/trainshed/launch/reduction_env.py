@@ -1,4 +1,4 @@
-"""What the replicas of a job with a Reduction Server are told, and how its reducers are started.
+"""The variables of a job with a Reduction Server, and how its reducers are started.
 
 Primary, workers and reducers get the address of every reducer process.  What proves that they
 belong to one job, and where the achieved rates are written, are files of one attempt: whoever
@@ -93,9 +93,9 @@ def notes_of(spec: JobSpec) -> Iterator[str]:
 
 def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
     """Give the path of the attempt's secret to those who take part."""
-    told = {trainer_contract.REDUCTION_TOKEN_FILE: path}
+    added = {trainer_contract.REDUCTION_TOKEN_FILE: path}
     replicas = tuple(
-        replace(each, env={**each.env, **told}) if each.role in TAKES_PART else each
+        replace(each, env={**each.env, **added}) if each.role in TAKES_PART else each
         for each in plan.replicas
     )
     return replace(plan, replicas=replicas)

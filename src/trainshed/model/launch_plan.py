@@ -57,7 +57,7 @@ class ReplicaPlan:
     gpu_count: int = 0
     gpu_type: str | None = None
     memory_bytes_max: int | None = None
-    """Enforced where the kernel allows; None is no limit."""
+    """Enforced where the kernel allows.  No limit if None."""
     cpus_max: float | None = None
     container: "ContainerPlan | None" = None
     """Set for a replica that runs in a container; ``argv`` is then not looked at."""

@@ -75,15 +75,15 @@ def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
 
 def _wait(endings: Endings, pids: set[int], index: int) -> int:
     """Until one of them ends; a signal is passed on, and its status is that of all."""
-    told: ExitReason | None = None
+    reason: ExitReason | None = None
     while True:
         for number in endings.heard(_LOOK_S):
             if ending := ending_of(number):
-                told = told or ending
+                reason = reason or ending
                 _tell(pids, signal.Signals(number))
         for pid, status in _ended(pids):
-            if told:
-                return told.status
+            if reason:
+                return reason.status
             if status:
                 say(f"reducer {index}: process {pid} has ended with {status}; so do the others")
             return status

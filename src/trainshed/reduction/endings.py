@@ -20,12 +20,12 @@ _EVENT: Final = 0
 
 
 class ExitReason(NamedTuple):
-    """The exit status, and the reason in words."""
+    """The exit status, and the reason as text."""
 
     status: int
     words: str
     is_patient: bool = False
-    """Whether those who reduce may finish: with SIGTERM a job is told to save what it has, and its
+    """Whether those who reduce may finish: after SIGTERM a job saves what it has, and its
     workers come to the end of their step only while their reducers serve them."""
 
 
@@ -33,7 +33,7 @@ class Endings:
     """To be made in the main thread, before anything else is started."""
 
     def __init__(self, *, children: bool = False) -> None:
-        """Have signals told through a pipe; with ``children`` the ends of processes too."""
+        """Read signals from a pipe; with ``children`` the ends of processes too."""
         self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
         for signum in (*ENDING, *((signal.SIGCHLD,) if children else ())):
@@ -66,7 +66,7 @@ class Endings:
                     return found
 
     def heard(self, timeout_s: float = 0.0) -> bytes:
-        """What has been told so far, a byte each; waits up to ``timeout_s`` for the first."""
+        """The signals and ends so far, a byte each; waits up to ``timeout_s`` for the first."""
         select.select([self._heard], (), (), timeout_s)
         try:
             return os.read(self._heard, 4096)
@@ -80,7 +80,7 @@ def ending_of(number: int) -> ExitReason | None:
         return None
     is_patient = number == signal.SIGTERM
     status = 0 if is_patient else _SIGNAL_BASE + number
-    return ExitReason(status, f"told to by {signal.Signals(number).name}", is_patient)
+    return ExitReason(status, f"received {signal.Signals(number).name}", is_patient)
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What a reducer is told by its command line and by the environment of its job.
+"""A reducer's settings: its command line and its job's environment.
 
 Flags win.  A job names the address of each of its replicas in CLUSTER_SPEC, and this one's is the
 only address that a reducer listens on unless somebody says otherwise (contracts/reduction.md 6).
@@ -48,7 +48,7 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducerSettings:
-    """The command line.  Sizes are bytes, times seconds; None is not given."""
+    """The command line.  Sizes are bytes, times seconds; an option that is not given is None."""
 
     host: str | None = None
     port: int | None = None

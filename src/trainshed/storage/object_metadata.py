@@ -19,7 +19,7 @@ from trainshed.storage.object_names import digest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What tells two contents of one path apart."""
+    """What distinguishes two contents of one path."""
 
     mtime_ns: int
     size: int

@@ -46,7 +46,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """One bucket's folder; ``is_placeholder`` tells which folders are objects themselves."""
+    """One bucket's folder; ``is_placeholder`` says which folders are objects themselves."""
 
     root: Path
     is_placeholder: Callable[[str], bool]

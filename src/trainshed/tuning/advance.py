@@ -247,8 +247,8 @@ def trial_ended(study: StudySpec, trial: TrialRecord, known: Sequence[TrialRecor
         return f"Trial {trial.number} is infeasible: {trial.infeasible_reason}"
     values = ", ".join(f"{name} {value:.6g}" for name, value in trial.final.metrics)
     how = "was stopped early" if trial.stopped_early else "succeeded"
-    told = f"Trial {trial.number} {how} with {values} at step {trial.final.step}"
-    return f"{told}{_rank(study, trial, known)}."
+    text = f"Trial {trial.number} {how} with {values} at step {trial.final.step}"
+    return f"{text}{_rank(study, trial, known)}."
 
 
 def _rank(study: StudySpec, trial: TrialRecord, known: Sequence[TrialRecord]) -> str:

@@ -23,10 +23,10 @@ def measurements(reports: Sequence[Report], metric_ids: Collection[str]) -> tupl
 
     ``reports`` are in the order in which they came.  Different metrics of one step are one
     measurement; the same metric again, with the step unchanged, begins another one.  A program that
-    never gives a step has them all at step 0, told apart by time.
+    never gives a step has them all at step 0, distinguished by time.
 
     A metric whose step has gone back comes from a program that was restarted.  From then on a later
-    report of a step replaces the earlier ones of that step: it tells of the model that lives on.
+    report of a step replaces the earlier ones of that step: it is of the model that lives on.
     Steps that are not reported again stay.  They are not cut off, because a program may well report
     one metric step by step, and then another, and because what was measured was true when it was.
     """

@@ -36,7 +36,7 @@ class Surrogate:
 
     @property
     def is_able(self) -> bool:
-        """Whether every condition can be told by the parent's coordinate."""
+        """Whether every condition follows from the parent's coordinate."""
         parents = {each.parent for each in self._space.dimensions if each.parent is not None}
         return all(_is_listed(self._space.dimensions[parent]) for parent in parents)
 

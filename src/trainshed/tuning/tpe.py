@@ -45,7 +45,7 @@ class ParzenTrees:
     """A space as Optuna has it, and the finished trials of one batch in it."""
 
     def __init__(self, space: Space, seed: int) -> None:
-        """Trials are told with the first question."""
+        """Trials come with the first question."""
         self._space = space
         self._seed = seed
         self._distributions = {

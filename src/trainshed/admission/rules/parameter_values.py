@@ -20,7 +20,7 @@ DISCRETE_MAX: Final = 1000
 #: Discrete values are at least so far apart, and match a condition within this.
 DISCRETE_GAP: Final = 1e-10
 
-#: Above this, whole numbers are not told apart from their neighbours.
+#: Above this, whole numbers cannot be distinguished from their neighbours.
 INTEGER_MAX: Final = 2**53
 
 RANGES: Final = (ParameterKind.DOUBLE, ParameterKind.INTEGER)
@@ -131,9 +131,9 @@ def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
     if value is None or not (parameter.bounds or parameter.values):
         return
     if not _has(parameter, value):
-        told = value if isinstance(value, str) else f"{value:g}"
+        text = value if isinstance(value, str) else f"{value:g}"
         message, place = (
-            f"defaultValue {told} is none of its values",
+            f"defaultValue {text} is none of its values",
             StudyPlace(StudyField.DEFAULT, at),
         )
         yield _broken(parameter, "study-default", place, message, _told(parameter))

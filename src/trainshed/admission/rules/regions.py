@@ -35,8 +35,8 @@ def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
     place = context.catalog.regions[region]
     missing = covered - snapshot.types_in(region)
     # a type that the region is known not to have is the region's fault: region_has_all names it
-    told = not snapshot.complete or any(place.offers(name) is False for name in types)
-    if not covered or not place.has_gpus or (missing and told):
+    is_sure = not snapshot.complete or any(place.offers(name) is False for name in types)
+    if not covered or not place.has_gpus or (missing and is_sure):
         return
     if not snapshot.common_zones(region, covered):
         names = listing(types[name] for name in sorted(covered)).replace(" or ", " and ")
@@ -66,10 +66,10 @@ def region_has_all(context: RuleContext) -> Iterator[Violation]:
     region = context.catalog.regions.get(context.spec.region or "")
     if region is None:
         return
-    told = set()
+    seen = set()
     for enum_name, name in _wanted(context):
-        if name not in told:
-            told.add(name)
+        if name not in seen:
+            seen.add(name)
             yield from _offered(context, region, enum_name, name)
 
 

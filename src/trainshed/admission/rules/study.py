@@ -1,7 +1,7 @@
 """Rules about a tuning study as a whole: its metrics, its algorithm and its trials (R19).
 
 What one parameter must be is asked in ``parameters``.  A study of which a part could not be read
-is not judged: the caller has been told of that part, and what it left behind is not the caller's.
+is not judged: that part has a violation of its own, and what it left behind is not the caller's.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,7 @@
 
 Every worker has a thread that receives and one that sends.  Whoever receives the piece that
 completes a range sums it; results go to all senders.  Anything wrong ends the whole epoch: each
-worker is told what it was, and none gets a sum that another does not (contracts/reduction.md 5).
+worker gets the reason, and none gets a sum that another does not (contracts/reduction.md 5).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Epoch:
         return member
 
     def _begin(self) -> None:
-        """Take memory, and tell all that they may send."""
+        """Take memory, and let all workers send."""
         try:
             rings = _rings(self.world + 1, self._ledger.ring)
         except OSError as error:
@@ -110,7 +110,7 @@ class Epoch:
                 self._alone.set()
 
     def fail(self, error: ReductionError) -> None:
-        """End the epoch: tell every worker of ``error``, once."""
+        """End the epoch: send ``error`` to every worker, once."""
         with self._lock:
             if self.error:
                 return
@@ -163,7 +163,7 @@ class Epoch:
         return (what, ", ".join(f"worker {rank}" for rank in late)) if late else None
 
     def say(self, text: str) -> None:
-        """Tell rank 0's log."""
+        """Write to rank 0's log."""
         with self._lock:
             first = self._members.get(0)
         if first:
@@ -254,7 +254,7 @@ class Epoch:
         return memoryview(self._rings[self.world])[low : low + end - start]
 
     def _cut_off(self) -> None:
-        """End the connections of a failed epoch when its workers were told, or had time to be.
+        """End the connections of a failed epoch, once its workers had time to get the error.
 
         The workers close first, as a rule: closed from here, with their bytes unread, a connection
         is reset, and the error on its way to them may be lost.

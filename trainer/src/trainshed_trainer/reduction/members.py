@@ -1,6 +1,6 @@
 """What a reducer says to one worker: results, signs of life, and why all has ended.
 
-Whoever cannot send leaves the verdict to the thread that receives: a worker that failed has told
+Whoever cannot send leaves the verdict to the thread that receives: a worker that failed has said
 why before it closed, and that may lie there unread.
 """
 
@@ -17,7 +17,7 @@ from trainshed_trainer.reduction.links import Link
 
 #: Longest DATA frame of results, in bytes.
 RESULT_MAX = 1 << 20
-#: Seconds that a worker may take to be told of an error.
+#: Seconds that a worker may take to receive an error.
 TELL_S = 1.0
 
 

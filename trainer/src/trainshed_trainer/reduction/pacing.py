@@ -53,7 +53,7 @@ class Goodput:
         self._free = 0.0
 
     def learn(self, nbytes: int, begun: float, now: float) -> bool:
-        """A tensor given at ``begun`` has come back; whether that told anything.
+        """A tensor given at ``begun`` has come back; whether that changed the estimate.
 
         Tensors given while others are under way wait for them first, which is no time of theirs.
         """

@@ -25,7 +25,7 @@ from torch.distributed import is_nccl_available
 
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 
-#: Longest document that one rank may tell the others, in bytes of JSON.
+#: Longest document that one rank may send to the others, in bytes of JSON.
 TEXT_MAX = 64 << 10
 
 BackendType = ProcessGroup.BackendType
@@ -100,7 +100,7 @@ def register(group: ProcessGroup, backends: Sequence[Registered]) -> None:
 
 
 class RankChannel:
-    """What the ranks of a group tell each other; every call is made by all ranks."""
+    """Messages between the ranks of a group; every call is made by all ranks."""
 
     def __init__(self, gloo: Any, rank: int, world: int) -> None:
         """Talk through ``gloo``, a backend that connects ``world`` ranks."""
@@ -149,7 +149,7 @@ class RankChannel:
         return [each["value"] for each in answers]
 
     def close(self) -> None:
-        """End it, when all ranks have told what they had to."""
+        """End it, when all ranks have sent what they had to."""
         self._gloo.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""What a group looks like: rank 0's environment decides, and all ranks tell where they are."""
+"""What a group looks like: rank 0's environment decides, and all ranks say where they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainshed_trainer.reduction.torch_route import route_setting
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """What rank 0 decided, and what all ranks told of themselves."""
+    """What rank 0 decided, and what all ranks said of themselves."""
 
     epoch: int
     reducers: Sequence[Address]
@@ -52,7 +52,7 @@ class ExchangePlan:
 def word_of(
     rank: int, environ: Mapping[str, str], *, workers_reduce: bool = False
 ) -> dict[str, Any]:
-    """What a rank tells of itself; rank 0 also what it decides for all.
+    """What a rank says of itself; rank 0 also what it decides for all.
 
     ``workers_reduce``: they do, however many reducers there are.
     """

@@ -166,7 +166,7 @@ class Leader(Relay):
     def failed(self) -> ReductionError | None:
         """The error of a round, or of the connections to the reducers between rounds.
 
-        The host's ranks are told of the latter, since no round will tell them.
+        The host's ranks get the latter at once, since no round will bring it.
         """
         error = self._upstream.failed()
         if error and not self._error:

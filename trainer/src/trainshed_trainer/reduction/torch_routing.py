@@ -63,6 +63,6 @@ class Routing:
 
 
 def _settle(tensor: torch.Tensor) -> None:
-    """Let a device do what it was told, so that its time counts."""
+    """Wait for a device to do its work, so that its time counts."""
     if tensor.device.type == "cuda":
         torch.cuda.synchronize(tensor.device)
