@@ -34,8 +34,8 @@ class Endings:
 
     def __init__(self, *, children: bool = False) -> None:
         """Read signals from a pipe; with ``children`` the ends of processes too."""
-        self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        self._heard, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for signum in (*ENDING, *((signal.SIGCHLD,) if children else ())):
             signal.signal(signum, _nothing)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # whoever forked may have held them back
@@ -46,7 +46,7 @@ class Endings:
         def wait() -> None:
             waited()
             with suppress(OSError):
-                os.write(self._told, bytes([_EVENT]))
+                os.write(self._wakeup, bytes([_EVENT]))
 
         threading.Thread(target=wait, daemon=True).start()
 

@@ -136,7 +136,7 @@ def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
             f"defaultValue {text} is none of its values",
             StudyPlace(StudyField.DEFAULT, at),
         )
-        yield _broken(parameter, "study-default", place, message, _told(parameter))
+        yield _broken(parameter, "study-default", place, message, _values_text(parameter))
 
 
 def _has(parameter: ParameterSpec, value: str | float) -> bool:
@@ -157,7 +157,7 @@ def is_near_one(parameter: ParameterSpec, value: str | float) -> bool:
     return any(abs(float(each) - value) <= DISCRETE_GAP for each in parameter.values)
 
 
-def _told(parameter: ParameterSpec) -> str:
+def _values_text(parameter: ParameterSpec) -> str:
     if parameter.bounds:
         noun = "whole numbers" if parameter.kind is ParameterKind.INTEGER else "numbers"
         return f"{noun} from {parameter.bounds[0]:g} to {parameter.bounds[1]:g}"

@@ -83,12 +83,12 @@ def _condition(
         yield broken_study("study-condition", place, f"parameter {child}: {message}", accepted)
     for value in condition.parent_values:
         if not takes(parent, value):
-            message = f"{_told(value)} is no value of its parent {parent.parameter_id}"
+            message = f"{_shown(value)} is no value of its parent {parent.parameter_id}"
             accepted = _all_values(parent)
             yield broken_study("study-condition", place, f"parameter {child}: {message}", accepted)
 
 
-def _told(value: str | float) -> str:
+def _shown(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -97,7 +97,7 @@ def _all_values(parent: ParameterSpec) -> str:
         return "a parent of type INTEGER, CATEGORICAL or DISCRETE"
     if parent.bounds:
         return f"whole numbers from {parent.bounds[0]:g} to {parent.bounds[1]:g}"
-    return listing(map(_told, parent.values)) or f"values that {parent.parameter_id} has"
+    return listing(map(_shown, parent.values)) or f"values that {parent.parameter_id} has"
 
 
 def _is_in_range(parent: ParameterSpec, value: str | float) -> bool:
