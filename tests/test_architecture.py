@@ -58,3 +58,11 @@ def test_the_architecture_names_the_rooms_of_the_local_engine():
     rooms = {each.parent.name for each in local.glob("*/__init__.py")}
     _, _, section = text.partition("| room of `engines.local` |")
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rooms
+
+
+def test_the_files_that_the_checklists_name_are_there():
+    named = re.findall(
+        r"`((?:src|tests|docs|scripts)/[\w./-]+)`", (ROOT / "CONTRIBUTING.md").read_text()
+    )
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
