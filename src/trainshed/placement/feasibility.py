@@ -17,18 +17,11 @@ from trainshed.placement.topology import Shape, Topology
 _UID = -1
 
 
-def can_ever_run(
-    project: str, demand: JobDemand, nodes: Sequence[Node], quotas: Sequence[QuotaRule]
-) -> Explanation | None:
-    """None when an empty fleet could hold the job and its quotas alone admit it; else why not.
-
-    A drained node counts: it comes back.  Who asks often keeps a ``Feasibility`` instead.
-    """
-    return Feasibility(nodes, quotas).judge(project, demand)
-
-
 class Feasibility:
-    """What an empty fleet can hold.  Answers are remembered, so asking again is cheap."""
+    """What an empty fleet can hold; a drained node counts, since it comes back.
+
+    Answers are remembered, so asking again is cheap.
+    """
 
     def __init__(self, nodes: Sequence[Node], quotas: Sequence[QuotaRule] = ()) -> None:
         """Look at the nodes as if nobody were on them."""

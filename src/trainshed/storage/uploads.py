@@ -36,7 +36,7 @@ class NoSuchUpload(Exception):
     """The session is unknown, over, or too old."""
 
 
-class Overtaken(Exception):
+class ConcurrentWrite(Exception):
     """Another request has written to the session meanwhile."""
 
 
@@ -97,10 +97,10 @@ class Uploads:
             return os.fstat(data.fileno()).st_size
 
     def write(self, upload: str, offset: int, piece: bytes) -> None:
-        """Add bytes behind the first ``offset``.  Raises Overtaken, NoSuchUpload."""
+        """Add bytes behind the first ``offset``.  Raises ConcurrentWrite, NoSuchUpload."""
         with self._held(upload) as folder, (folder / "data").open("ab") as data:
             if data.tell() != offset:
-                raise Overtaken("another request has continued this upload")
+                raise ConcurrentWrite("another request has continued this upload")
             data.write(piece)
 
     def finish(self, upload: str, claimed: Checksums) -> StoredObject:
