@@ -31,7 +31,7 @@ from trainshed.model.faults import Fault, Violation
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.model.study import Trial
+from trainshed.model.study import TrialSpec
 
 #: The variables that the service sets, in this order.
 BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
@@ -64,7 +64,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     environment: Environment,
     project: str,
     project_number: str,
-    trial: Trial | None = None,
+    trial: TrialSpec | None = None,
     map_uri: Callable[[str], str] = unchanged,
     metric_file: str | None = None,
     entrypoints: EntryPoints = NO_ENTRYPOINTS,

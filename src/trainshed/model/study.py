@@ -204,7 +204,7 @@ def occurrences(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class TrialSpec:
     """One trial as its program sees it: its number as a text from "1", and arguments (R19)."""
 
     trial_id: str

@@ -14,7 +14,7 @@ from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.roles import Dialect
-from trainshed.model.study import Trial
+from trainshed.model.study import TrialSpec
 from trainshed.model.trials import TrialRecord, text_of
 from trainshed.store.base import Jobs
 from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
@@ -86,7 +86,7 @@ def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
     found = replace(
         spec,
         job_id=_job_id(record, trial),
-        trial=Trial(
+        trial=TrialSpec(
             trial_id=number,
             parameters=tuple((name, text_of(value)) for name, value in trial.values),
             study_job_id=record.job.job_id,
