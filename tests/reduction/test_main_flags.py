@@ -3,7 +3,7 @@
 import pytest
 
 from reduction.reducer_process import cluster_spec
-from trainshed.reduction.settings import Misplaced, ReducerSettings, settings_of
+from trainshed.reduction.settings import ReducerSettings, ReducerSetupError, settings_of
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_processes_of_a_reducer_are_counted_through_all_reducers():
     place = ReducerSettings(procs=4).place(environ)
     assert (place.host, place.port, place.index) == ("c", 3, 8)
     assert ReducerSettings(procs=4, index=1).place(environ).index == 1
-    with pytest.raises(Misplaced):
+    with pytest.raises(ReducerSetupError):
         ReducerSettings(procs=4).place({})
 
 

@@ -13,7 +13,7 @@ from trainshed.tuning import gaussian
 from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Cube, CubeAxis, Point
 from trainshed.tuning.gaussian import propose
-from trainshed.tuning.kernel import Hyper, Priors, fitted, loss, posterior
+from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, loss, posterior
 from trainshed.tuning.outcomes import standardized, trust_region_width
 
 WORDS = (0.25, 0.75)
@@ -153,7 +153,7 @@ def test_slopes_are_those_of_the_values(seed):
     priors = Priors(length=(0.5, 1.0), noise=(-4.0, 2.0))
     own = approx_fprime(theta, lambda each: loss(each, x, y, groups, priors)[0], 1e-6)
     assert own == pytest.approx(loss(theta, x, y, groups, priors)[1], rel=1e-3, abs=1e-3)
-    belief = posterior(Hyper(lengths=np.ones(3), scale=1.3, noise=0.01), groups, x, y)
+    belief = posterior(Hyperparameters(lengths=np.ones(3), scale=1.3, noise=0.01), groups, x, y)
     z = rng.random((1, 4))
     _, _, by_mean, by_deviation = belief.slopes(z)
     for index, slope in enumerate((by_mean, by_deviation)):

@@ -15,12 +15,16 @@ from typing import Final
 
 from trainshed.reduction.endings import Endings
 from trainshed.reduction.processes import run_all, serve
-from trainshed.reduction.settings import ListenAddress, Misplaced, ReducerSettings, settings_of
+from trainshed.reduction.settings import (
+    ListenAddress,
+    ReducerSettings,
+    ReducerSetupError,
+    settings_of,
+)
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.places import token_of
 
 _UNUSABLE: Final = 2
-_PORT_MAX: Final = 65535
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -28,14 +32,14 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     settings = settings_of(argv)
     try:
         return _run(settings, environ)
-    except (Misplaced, ReductionError) as fault:
+    except (ReducerSetupError, ReductionError) as fault:
         sys.stderr.write(f"trainshed-reducer: {fault}\n")
         return _UNUSABLE
 
 
 def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
     if importlib.util.find_spec("numpy") is None:
-        raise Misplaced(
+        raise ReducerSetupError(
             f"{sys.executable} has no numpy, which sums: pip install 'trainshed[reduction]'"
         )
     token = token_of(environ)
@@ -48,12 +52,12 @@ def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
 
 
 def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
-    """One listening socket a process, on neighbouring ports.  Raises Misplaced.
+    """One listening socket a process, on neighbouring ports.  Raises ReducerSetupError.
 
     All are bound before any process starts: a port that is taken is said with nothing to clean up.
     """
-    if place.port + procs - 1 > _PORT_MAX:
-        raise Misplaced(f"{procs} ports from {place.port} do not fit below {_PORT_MAX + 1}")
+    if place.port + procs - 1 > PORT_MAX:
+        raise ReducerSetupError(f"{procs} ports from {place.port} do not fit below {PORT_MAX + 1}")
     found: list[socket.socket] = []
     try:
         # extended one by one: what was bound before a fault is closed
@@ -70,9 +74,9 @@ def _listener(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
     except socket.gaierror as error:
-        raise Misplaced(f"{host}: {error.strerror}") from None
+        raise ReducerSetupError(f"{host}: {error.strerror}") from None
     except OSError as error:
-        raise Misplaced(_reason(error, host, port)) from None
+        raise ReducerSetupError(_reason(error, host, port)) from None
 
 
 def _reason(error: OSError, host: str, port: int) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 from trainshed_trainer.cluster import place_of
 
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_PORT_MAX: Final = 65535
+PORT_MAX: Final = 65535
 
 _EPILOG: Final = """\
 The workers and the reducers of a job share a token of at least 32 characters: in a file that
@@ -33,7 +33,7 @@ SIGTERM ends it when its workers have left, SIGINT at once.
 """
 
 
-class Misplaced(Exception):
+class ReducerSetupError(Exception):
     """A reducer that cannot work here; its text says why, and what would help."""
 
 
@@ -60,12 +60,12 @@ class ReducerSettings:
     """0 is never."""
 
     def place(self, environ: Mapping[str, str]) -> ListenAddress:
-        """Where to listen.  Raises Misplaced where nothing names an address."""
+        """Where to listen.  Raises ReducerSetupError where nothing names an address."""
         named = _named(environ)
         host = self.host or (named and named.host)
         port = named.port if named and self.port is None else self.port
         if not host or port is None:
-            raise Misplaced(
+            raise ReducerSetupError(
                 "no address to listen on: give --host and --port, or run it as a replica of a job "
                 "(CLUSTER_SPEC names its address)"
             )
@@ -85,13 +85,13 @@ def _named(environ: Mapping[str, str]) -> ListenAddress | None:
     try:
         replica = place_of(environ)
     except ValueError as error:
-        raise Misplaced(str(error)) from None
+        raise ReducerSetupError(str(error)) from None
     peers = replica.peers.get(replica.role, []) if replica else []
     if replica is None or not peers:
         return None
     host, _, port = peers[replica.index].rpartition(":")
     if not host or not port.isdigit():
-        raise Misplaced(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
+        raise ReducerSetupError(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
     return ListenAddress(host=host.strip("[]"), port=int(port), index=replica.index)
 
 
@@ -142,8 +142,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _port(text: str) -> int:
     port = _count(text)
-    if not 0 < port <= _PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text}: a port is 1 to {_PORT_MAX}")
+    if not 0 < port <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text}: a port is 1 to {PORT_MAX}")
     return port
 
 

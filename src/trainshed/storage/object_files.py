@@ -86,11 +86,11 @@ def place(file: Path, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _place_from_afar(file, path)  # the bucket is on another file system
+        _place_across_file_systems(file, path)  # the bucket is on another file system
     _sync(path.parent)
 
 
-def _place_from_afar(file: Path, path: Path) -> None:
+def _place_across_file_systems(file: Path, path: Path) -> None:
     near = path.with_name(f"{RESERVED_PREFIX}{secrets.token_hex(8)}")
     try:
         shutil.copy2(file, near)

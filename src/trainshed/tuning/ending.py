@@ -72,7 +72,7 @@ def ended(
     if failure and not (ending and ending.asap):  # what an asap ending stops has not failed
         return StudyEnding(reason=failure, asap=True, failed=True)
     ending = ending or _by_count(snapshot, exhausted=exhausted)
-    if ending and in_order and _in_vain(in_order):
+    if ending and in_order and _none_succeeded(in_order):
         return StudyEnding(reason=f"No trial has succeeded. {ending.reason}", failed=True)
     return ending
 
@@ -98,21 +98,21 @@ def _failure(snapshot: _Snapshot) -> str | None:
     """Why too many trials have failed."""
     count, limit = len(snapshot.failed), snapshot.study.trial_count_failed_max
     if limit and count >= limit:
-        return f"{_trials(count)} failed, and {limit} are too many{_last_words(snapshot)}"
+        return f"{_trials(count)} failed, and {limit} are too many{_last_failure(snapshot)}"
     if limit:
         return None
     first = list(
         islice((trial for trial in snapshot.over if not trial.stopped_early), FAILED_FIRST)
     )
     if len(first) == FAILED_FIRST and all(map(has_failed, first)):
-        return f"The first {FAILED_FIRST} trials to end have failed{_last_words(snapshot)}"
+        return f"The first {FAILED_FIRST} trials to end have failed{_last_failure(snapshot)}"
     if count >= FAILED_FIRST and 2 * count >= snapshot.study.trial_count_max:
         most = snapshot.study.trial_count_max
-        return f"{_trials(count)} failed, of {most} at the most{_last_words(snapshot)}"
+        return f"{_trials(count)} failed, of {most} at the most{_last_failure(snapshot)}"
     return None
 
 
-def _last_words(snapshot: _Snapshot) -> str:
+def _last_failure(snapshot: _Snapshot) -> str:
     last = snapshot.failed[-1]
     reason = last.infeasible_reason or "It gave no reason"
     return f". Of trial {last.number}, the last one, it is known: {reason}"
@@ -171,7 +171,7 @@ def _no_better_trial(snapshot: _Snapshot) -> str | None:
     since = len(succeeded) - _progress(snapshot, succeeded)[0]
     if most is None or not _single(snapshot.study) or not succeeded or since < most:
         return None
-    return f"No better trial for {_trials(since)}{_the_best(snapshot)}"
+    return f"No better trial for {_trials(since)}{_best_clause(snapshot)}"
 
 
 def _no_better_time(snapshot: _Snapshot) -> str | None:
@@ -181,7 +181,9 @@ def _no_better_time(snapshot: _Snapshot) -> str | None:
     if most is None or not _single(snapshot.study) or not succeeded:
         return None
     since_s = _seconds(_progress(snapshot, succeeded)[1], snapshot.now)
-    return f"No better trial for {since_s:.0f} s{_the_best(snapshot)}" if since_s >= most else None
+    return (
+        f"No better trial for {since_s:.0f} s{_best_clause(snapshot)}" if since_s >= most else None
+    )
 
 
 #: The rules that end a study, in the order of the API.
@@ -210,16 +212,16 @@ def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
     reason = _made(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
         count = _trials(len(snapshot.trials))
-        reason = f"Everything there is to try has been tried, in {count}{_the_best(snapshot)}"
+        reason = f"Everything there is to try has been tried, in {count}{_best_clause(snapshot)}"
     return StudyEnding(reason=reason) if reason else None
 
 
 def _made(snapshot: _Snapshot, most: int) -> str | None:
     full = len(snapshot.trials) >= most
-    return f"The study has had its {_trials(most)}{_the_best(snapshot)}" if full else None
+    return f"The study has had its {_trials(most)}{_best_clause(snapshot)}" if full else None
 
 
-def _the_best(snapshot: _Snapshot) -> str:
+def _best_clause(snapshot: _Snapshot) -> str:
     leader = best(snapshot.study, snapshot.trials)
     if leader is None or leader.final is None:
         return ""
@@ -227,7 +229,7 @@ def _the_best(snapshot: _Snapshot) -> str:
     return f"; the best is trial {leader.number} with {name} {leader.final.value(name):.6g}"
 
 
-def _in_vain(trials: Sequence[TrialRecord]) -> bool:
+def _none_succeeded(trials: Sequence[TrialRecord]) -> bool:
     """Whether all trials have ended and none has succeeded."""
     return all(trial.state is TrialState.INFEASIBLE for trial in trials)
 

@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from trainshed.model.study import Noise
 from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
 from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
-from trainshed.tuning.kernel import Hyper, Priors, fitted, posterior
+from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, posterior
 from trainshed.tuning.outcomes import standardized, trust_region_width
 
 __all__ = ["CubeAxis", "Point", "forget", "propose"]
@@ -125,14 +125,16 @@ def _kept(even: Array, most: int) -> NDArray[np.intp]:
     return np.concatenate([np.sort(best), np.arange(newest, len(even))])
 
 
-def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyper:
+def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyperparameters:
     """Fitted to all but the last few values, so that the next questions find it again."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
     return _fitted(cube.axes, taken[:count].tobytes(), values[:count].tobytes(), noise)
 
 
 @lru_cache(maxsize=64)
-def _fitted(axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise) -> Hyper:
+def _fitted(
+    axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise
+) -> Hyperparameters:
     """Remembered only to be quick: the same arguments are answered the same."""
     cube = _cube(axes)
     even = standardized(np.frombuffer(values))
@@ -143,7 +145,7 @@ def _fitted(axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noi
     return fitted(x, even[kept], cube.groups, Priors(length=length, noise=_NOISE[noise]))
 
 
-def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> TrustRegion:
+def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:
     """Around the best point, wider along axes that matter less.
 
     Whole where there is no slope, and along axes that the best point does not have.
