@@ -16,6 +16,7 @@ from typing import Final
 from trainshed.reduction.endings import Endings
 from trainshed.reduction.processes import run_all, serve
 from trainshed.reduction.settings import (
+    PORT_MAX,
     ListenAddress,
     ReducerSettings,
     ReducerSetupError,
