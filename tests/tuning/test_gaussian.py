@@ -10,11 +10,10 @@ from scipy.optimize import approx_fprime
 
 from trainshed.model.study import Noise
 from trainshed.tuning import gaussian
-from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
+from trainshed.tuning.candidates import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Cube, CubeAxis, Point
-from trainshed.tuning.gaussian import propose
+from trainshed.tuning.gaussian import propose, standardized, trust_region_width
 from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, loss, posterior
-from trainshed.tuning.outcomes import standardized, trust_region_width
 
 WORDS = (0.25, 0.75)
 MIXED = (
