@@ -1,7 +1,9 @@
 """The map is current: every package has its line, and every link leads somewhere."""
 
+import importlib.util
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,28 @@ def test_the_architecture_names_no_package_that_is_gone():
 def test_every_link_of_a_page_leads_somewhere(page):
     broken = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not broken
+
+
+def test_the_picture_is_drawn_from_the_contracts():
+    spec = importlib.util.spec_from_file_location("drawing", ROOT / "scripts/draw_architecture.py")
+    drawing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawing)
+    drawn = drawing.picture(tomllib.loads((ROOT / "pyproject.toml").read_text()))
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    assert text == drawing.page(text, drawn), "run python scripts/draw_architecture.py"
+
+
+def test_the_architecture_names_the_rooms_of_the_local_engine():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    local = ROOT / "src/trainshed/engines/local"
+    rooms = {each.parent.name for each in local.glob("*/__init__.py")}
+    _, _, section = text.partition("| room of `engines.local` |")
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rooms
+
+
+def test_the_files_that_the_checklists_name_are_there():
+    named = re.findall(
+        r"`((?:src|tests|docs|scripts)/[\w./-]+)`", (ROOT / "CONTRIBUTING.md").read_text()
+    )
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []

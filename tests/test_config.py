@@ -13,7 +13,7 @@ from trainshed.engines.local.devices.fake import COUNT_MAX
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 
 PAGE = Path(__file__).parent.parent / "docs/reference/config.md"
 

@@ -3,7 +3,7 @@
 import datetime as dt
 
 from trainshed.admission import check, resolve
-from trainshed.admission.question import Scope
+from trainshed.admission.context import Scope
 from trainshed.catalog import load
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role

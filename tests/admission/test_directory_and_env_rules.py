@@ -4,7 +4,7 @@ import pytest
 
 from admission.asking import ask, group, ml, rules, vertex
 from trainshed.admission import check
-from trainshed.admission.question import Scope
+from trainshed.admission.context import Scope
 from trainshed.admission.rules import directories
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import Program, ProgramKind

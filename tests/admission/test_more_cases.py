@@ -10,7 +10,7 @@ import datetime as dt
 import pytest
 
 from trainshed.admission import check, quota, resolve
-from trainshed.admission.question import Scope
+from trainshed.admission.context import Scope
 from trainshed.admission.rules.reduction import sizing
 from trainshed.catalog import load
 from trainshed.model.job import (
@@ -92,8 +92,8 @@ def ask(edition, region, groups, options):
     return resolve(spec, catalog, scope=Scope.MACHINES, today=today)
 
 
-def first(question):
-    return next((violation.rule for violation in check(question)), "valid")
+def first(context):
+    return next((violation.rule for violation in check(context)), "valid")
 
 
 def lines(text):
@@ -323,8 +323,8 @@ vertex us-central1 strategy=STANDARD | m:n1-standard-8 T4*1 | valid
 
 @pytest.mark.parametrize("line", lines(CASES))
 def test_a_case_has_its_first_reason(line):
-    question, expected = parsed(line)
-    assert first(question) == expected, check(question)
+    context, expected = parsed(line)
+    assert first(context) == expected, check(context)
 
 
 # quotas.toml (quota2026; ml rows: recall): sums over pools, families, places without any
@@ -359,9 +359,9 @@ seed000 us-central1 tier=BASIC_GPU | | within
 
 @pytest.mark.parametrize("line", lines(QUOTAS))
 def test_a_valid_job_is_within_the_default_quota_or_over_it(line):
-    question, expected = parsed(line)
-    assert first(question) == "valid"
-    assert bool(quota.check(question)) == (expected == "over")
+    context, expected = parsed(line)
+    assert first(context) == "valid"
+    assert bool(quota.check(context)) == (expected == "over")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from trainshed.admission import resolve
-from trainshed.admission.question import Scope
+from trainshed.admission.context import Scope
 from trainshed.admission.rules.reduction import sizing
 from trainshed.catalog import load
 from trainshed.cli.main import main
@@ -86,8 +86,8 @@ def test_basic_gpu_is_one_machine_with_one_k80(tmp_path, capsys):
 def test_reducers_are_sized_as_expected(case_id):
     case = BY_ID[case_id]
     spec = parse(case["spec"]).spec
-    question = resolve(spec, load(case["doc"]), scope=Scope.MACHINES, today=dt.date(2026, 8, 22))
-    size = sizing(question)
+    context = resolve(spec, load(case["doc"]), scope=Scope.MACHINES, today=dt.date(2026, 8, 22))
+    size = sizing(context)
     assert size.reducers_min == case["expect"]["min_reducers"]
     if "worker_gbps" in case["expect"]:
         assert size.worker_gbps == case["expect"]["worker_gbps"]

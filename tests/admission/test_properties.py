@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from trainshed.admission import check, cluster_of, equipped, expand, quota, resolve
-from trainshed.admission.question import Scope
+from trainshed.admission.context import Scope
 from trainshed.admission.rules.reduction import sizing
 from trainshed.catalog import Product, load
 from trainshed.catalog.rows import rows, table
@@ -56,8 +56,8 @@ def master(machine, device=None, count=None, role=Role.PRIMARY):
     return ReplicaGroup(role=role, machine_type=machine, accelerator=asked)
 
 
-def first(question):
-    return next((violation.rule for violation in check(question)), "valid")
+def first(context):
+    return next((violation.rule for violation in check(context)), "valid")
 
 
 def names_in(sentence):
@@ -115,18 +115,18 @@ OTHERS = {
 )
 def test_any_job_is_answered_in_whole_sentences_of_known_rules(spec, ml_edition, zones, scope, day):
     edition = ml_edition if spec.dialect is Dialect.ML_V1 else VERTEX_EDITION
-    question = resolve(spec, load(edition, zone_snapshot=zones), scope=scope, today=day)
-    roles = {group.role for group in (*spec.groups, *question.spec.groups)} | {Role.PRIMARY, None}
-    found = check(question)
-    for violation in (*found, *quota.check(question)):
+    context = resolve(spec, load(edition, zone_snapshot=zones), scope=scope, today=day)
+    roles = {group.role for group in (*spec.groups, *context.spec.groups)} | {Role.PRIMARY, None}
+    found = check(context)
+    for violation in (*found, *quota.check(context)):
         assert violation.rule in NAMES
         assert violation.message
         assert violation.accepted
         assert "None" not in violation.message + violation.accepted
         assert violation.field.role in roles
-    assert check(question) == found
-    assert len(cluster_of(question)) == len(equipped(question).groups)
-    size = sizing(question)
+    assert check(context) == found
+    assert len(cluster_of(context)) == len(equipped(context).groups)
+    size = sizing(context)
     assert size is None or size.reducers_min >= 0 or size.worker_gbps < 0
 
 
@@ -227,9 +227,9 @@ def test_every_count_beside_a_printed_cell_is_refused_and_what_is_offered_is_acc
     for gpu, count in itertools.product(OLD_GPUS, range(-1, 18)):
         if K80_ON_VERTEX.get(edition) == f"NVIDIA_TESLA_{gpu}":
             continue
-        question = ask(edition, master(row["machine"], f"NVIDIA_TESLA_{gpu}", count))
-        assert first(question) == expected_reason(row, gpu, count), (gpu, count)
-        for violation in check(question) if row[gpu] else ():
+        context = ask(edition, master(row["machine"], f"NVIDIA_TESLA_{gpu}", count))
+        assert first(context) == expected_reason(row, gpu, count), (gpu, count)
+        for violation in check(context) if row[gpu] else ():
             offered = [int(number) for number in re.findall(r"\d+", violation.accepted)]
             assert offered == row[gpu]
             for number in offered:
@@ -251,7 +251,7 @@ def test_machine_types_offered_where_no_count_fits_are_accepted(edition, row):
             tried = CAPS[gpu] if violation.rule == "accelerator-count" else [count]
             for name in offered:
                 questions = [ask(edition, master(name, enum_name, number)) for number in tried]
-                assert not all(check(question) for question in questions), (name, violation)
+                assert not all(check(context) for context in questions), (name, violation)
 
 
 @pytest.mark.parametrize("edition", ["2018-08", "2020-05", "2020-08"])
@@ -332,11 +332,11 @@ def test_an_image_has_a_reduction_client_where_the_data_says_so(row):
         return dataclasses.replace(found, count=count, program=program)
 
     image = f"europe-docker.pkg.dev/{row['path']}"
-    question = ask(
+    context = ask(
         "2026-08",
         pool(Role.PRIMARY, "n1-highmem-96", "NVIDIA_TESLA_V100", image),
         pool(Role.WORKER, "n1-highmem-96", "NVIDIA_TESLA_V100", image),
         pool(Role.REDUCER, "n1-highcpu-16", None, REDUCER, 7),
     )
     has_client = row["reduction_server"] == "yes"
-    assert first(question) == ("valid" if has_client else "reduction-framework-version")
+    assert first(context) == ("valid" if has_client else "reduction-framework-version")

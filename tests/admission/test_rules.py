@@ -4,7 +4,7 @@ import pytest
 
 from admission.asking import T4, ask, gpus, group, ml, rules, vertex
 from trainshed.admission import check, equipped, quota
-from trainshed.admission.question import Scope
+from trainshed.admission.context import Scope
 from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import (
     Accelerator,
@@ -303,9 +303,9 @@ def test_the_job_as_a_whole(fields, expected):
 
 
 def test_quota_is_an_answer_of_its_own():
-    question = ask(vertex(group("n1-standard-32", accelerator=gpus(8, "NVIDIA_TESLA_V100"))))
-    assert check(question) == ()
-    [over] = quota.check(question)
+    context = ask(vertex(group("n1-standard-32", accelerator=gpus(8, "NVIDIA_TESLA_V100"))))
+    assert check(context) == ()
+    [over] = quota.check(context)
     assert over.rule == "quota"
     assert "Number of V100 GPUs for training" in over.accepted
 

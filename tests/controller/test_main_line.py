@@ -8,7 +8,7 @@ from trainshed.model.explanation import Reason
 from trainshed.model.faults import EngineFault, Fault, Field, FieldPath, Violation
 from trainshed.model.resources import NodeState
 from trainshed.model.status import JobState
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records import Kind
 from trainshed.testing.fake_engine import Script
 

@@ -9,12 +9,12 @@ from trainshed.launch.names import google_addresses
 from trainshed.model.job import Accelerator, JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
-from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, Trial
+from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
 
 JOB_ID = "digits_7"
 ARGS = ("--epochs", "3", "--lr=0.1", "pos")
 TRAINER_URI = "gs://bkt/pkg/trainer-0.1.tar.gz"
-TRIAL = Trial(trial_id="3", parameters=(("learning_rate", "0.01"), ("layers", "2")))
+TRIAL = TrialSpec(trial_id="3", parameters=(("learning_rate", "0.01"), ("layers", "2")))
 STUDY = StudySpec(
     metrics=(Metric(metric_id="accuracy"),),
     parameters=(

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.builders import STUDY, Trial, container, ml_spec, package, plan_of, vertex_spec
+from launch.builders import STUDY, TrialSpec, container, ml_spec, package, plan_of, vertex_spec
 from trainshed.launch.names import TASK_WORD
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Dialect, Role
@@ -15,7 +15,7 @@ WORDS = st.lists(
     st.one_of(st.sampled_from(["--", "", "--job-dir", "$(X)"]), st.text(max_size=8)), max_size=5
 )
 TRIALS = st.builds(
-    Trial,
+    TrialSpec,
     trial_id=st.integers(1, 99).map(str),
     parameters=st.lists(st.tuples(st.sampled_from(["lr", "batch"]), st.text(max_size=4))).map(
         tuple

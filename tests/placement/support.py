@@ -13,7 +13,7 @@ from trainshed.model.resources import (
     NodeState,
 )
 from trainshed.model.roles import Role
-from trainshed.placement.request import HeldJob, QueuedJob, QuotaRule
+from trainshed.placement.jobs import HeldJob, QueuedJob, QuotaRule
 
 T4, V100 = "NVIDIA_TESLA_T4", "NVIDIA_TESLA_V100"
 US, EU = "us-central1", "europe-west4"

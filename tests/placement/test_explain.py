@@ -19,8 +19,8 @@ from placement.support import (
 )
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import FleetPolicy
+from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.request import QuotaRule
 
 
 def waiting(nodes, holding, queue, quotas=(), **more):

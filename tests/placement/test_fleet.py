@@ -3,12 +3,12 @@ from hypothesis import strategies as st
 
 from placement.support import T4, US, V100, demand, fleets, held, node, queued, queues
 from trainshed.model.resources import ANY_GPU, FleetPolicy, NodeState
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place
 
 
 def places(nodes, asked):
-    return place(Fleet.of(nodes), 1, asked) is not None
+    return place(FleetUsage.of(nodes), 1, asked) is not None
 
 
 def test_exact_nodes_count_vcpus_and_the_others_do_not():
@@ -27,7 +27,7 @@ def test_gpus_that_somebody_else_holds_are_not_given_out():
     taken = node("a", 4, gpus_held={T4: 1})
     assert places([taken], demand(3))
     assert not places([taken], demand(4))
-    fleet = Fleet.of([taken])
+    fleet = FleetUsage.of([taken])
     assert [place(fleet, uid, demand(1)) is not None for uid in range(4)] == [True] * 3 + [False]
 
 
@@ -52,14 +52,14 @@ def test_the_type_itself_is_preferred_to_a_stand_in_and_both_to_none():
         node("b", 1, gpu_type=V100, gpu_alias={T4: ANY_GPU}),
         node("c", 1),
     ]
-    fleet = Fleet.of(nodes)
+    fleet = FleetUsage.of(nodes)
     assert [place(fleet, uid, demand(1))[0].node for uid in (1, 2, 3)] == ["c", "b", "a"]
 
 
 def test_replicas_of_one_job_get_the_same_hardware_where_that_is_possible():
     nodes = [node("a", 1), node("b", 2, gpu_type=V100, gpu_alias={T4: V100})]
-    assert {s.node for s in place(Fleet.of(nodes), 1, demand(1, workers=1))} == {"b"}
-    assert {s.node for s in place(Fleet.of(nodes), 1, demand(1, workers=2))} == {"a", "b"}
+    assert {s.node for s in place(FleetUsage.of(nodes), 1, demand(1, workers=1))} == {"b"}
+    assert {s.node for s in place(FleetUsage.of(nodes), 1, demand(1, workers=2))} == {"a", "b"}
 
 
 def test_one_replica_never_mixes_gpu_types():
@@ -77,10 +77,10 @@ def test_a_node_without_a_region_serves_all_and_drained_ones_nobody():
 
 
 def test_a_seat_on_a_node_that_is_gone_takes_nothing_and_frees_nothing():
-    fleet = Fleet.of([node("a", 4), node("b", 4)])
+    fleet = FleetUsage.of([node("a", 4), node("b", 4)])
     job = queued(1, demand(4, workers=1))
     seats = place(fleet, 1, job.demand)
-    left = Fleet.of([node("b", 4)], [held(job, seats, 10.0)])
+    left = FleetUsage.of([node("b", 4)], [held(job, seats, 10.0)])
     assert place(left, 2, demand(1)) is None
     left.release(1)
     assert place(left, 2, demand(4)) is not None
@@ -88,10 +88,10 @@ def test_a_seat_on_a_node_that_is_gone_takes_nothing_and_frees_nothing():
 
 
 def test_a_node_that_shrank_takes_nothing_until_enough_has_left():
-    fleet = Fleet.of([node("a", 8)])
+    fleet = FleetUsage.of([node("a", 8)])
     jobs = [queued(uid, demand(4)) for uid in (1, 2)]
     holding = [held(job, place(fleet, job.uid, job.demand), 10.0) for job in jobs]
-    shrunk = Fleet.of([node("a", 4)], holding)
+    shrunk = FleetUsage.of([node("a", 4)], holding)
     shrunk.release(1)
     assert place(shrunk, 3, demand(1)) is None
     shrunk.release(2)
@@ -101,7 +101,7 @@ def test_a_node_that_shrank_takes_nothing_until_enough_has_left():
 @settings(deadline=None)
 @given(nodes=fleets(), jobs=queues(), data=st.data())
 def test_keeping_count_ends_where_counting_anew_does(nodes, jobs, data):
-    fleet = Fleet.of(nodes)
+    fleet = FleetUsage.of(nodes)
     holding = {}
     for job in jobs:
         if holding and data.draw(st.booleans()):
@@ -109,7 +109,7 @@ def test_keeping_count_ends_where_counting_anew_does(nodes, jobs, data):
         seats = place(fleet, job.uid, job.demand)
         if seats is not None:
             holding[job.uid] = held(job, seats, 1.0)
-    anew = Fleet.of(nodes, holding.values())
+    anew = FleetUsage.of(nodes, holding.values())
     assert fleet.rooms == anew.rooms
     for job in jobs:
         for group in job.demand.groups:

@@ -18,7 +18,7 @@ from placement.support import (
 )
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand
 from trainshed.model.roles import Role
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place, place_at
 
 
@@ -27,13 +27,13 @@ def nodes_of(seats):
 
 
 def test_a_gang_takes_few_nodes_and_the_tightest_for_the_rest():
-    fleet = Fleet.of([node("a", 2), node("b", 8), node("c", 4), node("d", 8)])
+    fleet = FleetUsage.of([node("a", 2), node("b", 8), node("c", 4), node("d", 8)])
     seats = place(fleet, 1, demand(1, workers=9))
     assert nodes_of(seats) == {"b": 8, "a": 2}
 
 
 def test_seats_are_in_the_order_of_the_groups():
-    fleet = Fleet.of([node("a", 8)])
+    fleet = FleetUsage.of([node("a", 8)])
     seats = place(fleet, 1, demand(1, workers=2, servers=1))
     names = [(seat.role, seat.index) for seat in seats]
     assert names == [
@@ -45,12 +45,12 @@ def test_seats_are_in_the_order_of_the_groups():
 
 
 def test_helpers_without_gpus_stay_near_those_that_have_them():
-    fleet = Fleet.of([node("a"), node("b", 4)])
+    fleet = FleetUsage.of([node("a"), node("b", 4)])
     assert nodes_of(place(fleet, 1, demand(4, servers=3))) == {"b": 4}
 
 
 def test_a_job_without_gpus_leaves_gpu_nodes_alone():
-    fleet = Fleet.of([node("a", 4), node("b")])
+    fleet = FleetUsage.of([node("a", 4), node("b")])
     assert nodes_of(place(fleet, 1, demand())) == {"b": 1}
 
 
@@ -64,14 +64,14 @@ def test_a_large_helper_is_placed_first_where_it_would_find_no_room_later():
         GroupDemand(role=Role.PRIMARY, count=2, each=small),
         GroupDemand(role=Role.PARAMETER_SERVER, count=1, each=Demand(vcpus=7)),
     )
-    seats = place(Fleet.of(nodes), 1, JobDemand(region=None, groups=groups))
+    seats = place(FleetUsage.of(nodes), 1, JobDemand(region=None, groups=groups))
     assert [seat.node for seat in seats] == ["b", "c", "a"]
 
 
 @settings(deadline=None)
 @given(nodes=fleets(), jobs=queues())
 def test_a_gang_is_whole_or_absent_and_no_node_is_over_its_room(nodes, jobs):
-    fleet = Fleet.of(nodes)
+    fleet = FleetUsage.of(nodes)
     holding = []
     for job in jobs:
         before = [list(room) for room in fleet.rooms]
@@ -87,13 +87,13 @@ def test_a_gang_is_whole_or_absent_and_no_node_is_over_its_room(nodes, jobs):
 @given(nodes=fleets(), asked=demands(), data=st.data())
 def test_the_order_of_the_nodes_changes_nothing(nodes, asked, data):
     shuffled = data.draw(st.permutations(nodes))
-    assert place(Fleet.of(nodes), 1, asked) == place(Fleet.of(shuffled), 1, asked)
+    assert place(FleetUsage.of(nodes), 1, asked) == place(FleetUsage.of(shuffled), 1, asked)
 
 
 @settings(deadline=None)
 @given(nodes=fleets(), asked=demands())
 def test_seats_can_be_taken_again_on_an_equal_fleet_and_never_beyond_its_room(nodes, asked):
-    first, second = Fleet.of(nodes), Fleet.of(nodes)
+    first, second = FleetUsage.of(nodes), FleetUsage.of(nodes)
     seats = place(first, 1, asked)
     if seats is not None:
         assert place_at(second, 1, asked, seats)
@@ -128,7 +128,7 @@ def fits_by_trying(rooms, sizes):
 )
 def test_equal_replicas_find_places_whenever_there_are_any(rooms, size, count):
     nodes = [node(f"n{i}", gpus) for i, gpus in enumerate(rooms)]
-    found = place(Fleet.of(nodes), 1, demand(size, workers=count - 1))
+    found = place(FleetUsage.of(nodes), 1, demand(size, workers=count - 1))
     assert (found is not None) == fits_by_trying(rooms, [size] * count)
 
 
@@ -144,7 +144,7 @@ def test_sizes_that_divide_each_other_find_places_whenever_there_are_any(rooms, 
         GroupDemand(role=role, count=count, each=Demand(gpu_type=T4, gpu_count=size))
         for role, count, size in zip(Role, counts, sizes, strict=False)
     )
-    found = place(Fleet.of(nodes), 1, JobDemand(region=None, groups=groups))
+    found = place(FleetUsage.of(nodes), 1, JobDemand(region=None, groups=groups))
     items = [size for count, size in zip(counts, sizes, strict=True) for _ in range(count)]
     assert (found is not None) == fits_by_trying(rooms, items)
 
@@ -157,7 +157,7 @@ def test_sizes_that_divide_each_other_find_places_whenever_there_are_any(rooms, 
 )
 def test_a_placement_uses_the_fewest_nodes(slots, size, count):
     nodes = [node(f"n{i}", gpus, slots=n) for i, (gpus, n) in enumerate(slots)]
-    found = place(Fleet.of(nodes), 1, demand(size, workers=count - 1))
+    found = place(FleetUsage.of(nodes), 1, demand(size, workers=count - 1))
     if found is not None:
         most = sorted((min(gpus // size, n) for gpus, n in slots), reverse=True)
         fewest = next(k for k in range(len(most) + 1) if sum(most[:k]) >= count)
@@ -166,13 +166,13 @@ def test_a_placement_uses_the_fewest_nodes(slots, size, count):
 
 def test_a_gang_of_512_is_placed_on_a_thousand_nodes():
     nodes = [node(f"n{i:04}", 8, gpu_type=(T4, V100)[i % 2]) for i in range(1000)]
-    seats = place(Fleet.of(nodes), 1, demand(2, workers=511))
+    seats = place(FleetUsage.of(nodes), 1, demand(2, workers=511))
     assert len(seats) == 512
     assert set(nodes_of(seats).values()) == {4}
 
 
 def test_a_held_gang_is_what_the_next_one_does_not_get():
-    fleet = Fleet.of([node("a", 4)])
+    fleet = FleetUsage.of([node("a", 4)])
     job = queued(1, demand(2))
     assert place(fleet, 1, job.demand)
     assert place(fleet, 2, demand(2, workers=1)) is None

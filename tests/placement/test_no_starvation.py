@@ -19,9 +19,9 @@ from placement.support import (
     rule_sets,
 )
 from trainshed.model.resources import NodeState
+from trainshed.placement.feasibility import Feasibility
+from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.possible import can_ever
-from trainshed.placement.request import QuotaRule
 
 
 @dataclass
@@ -96,9 +96,8 @@ def streams(draw, priorities):
     arrivals=streams(priorities=(0, 0, 0, 1, 2)),
 )
 def test_every_job_starts_and_none_later_than_its_reserved_start(nodes, rules, arrivals):
-    possible = [
-        one for one in arrivals if can_ever(one[1].project, one[1].demand, nodes, rules) is None
-    ]
+    feasibility = Feasibility(nodes, rules)
+    possible = [one for one in arrivals if feasibility.judge(one[1].project, one[1].demand) is None]
     simulation = Simulation(nodes, rules)
     simulation.run(possible)
     assert set(simulation.started) == {job.uid for _, job, _ in possible}

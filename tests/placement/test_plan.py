@@ -17,8 +17,8 @@ from placement.support import (
 )
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import NodeState
+from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.request import QuotaRule
 
 
 def planner_of(*nodes, quotas=()):

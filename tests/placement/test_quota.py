@@ -2,8 +2,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement.support import EU, T4, US, demand
+from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.quota import Quotas
-from trainshed.placement.request import QuotaRule
 
 
 def limit_of(rules, project, region=US):
@@ -14,10 +14,10 @@ def limit_of(rules, project, region=US):
 def test_a_rule_for_all_is_counted_for_each_project_and_region_apart():
     quotas = Quotas([QuotaRule(accelerator=T4, limit=4)])
     quotas.take(1, "p", demand(4))
-    assert quotas.over("p", demand(1))
-    assert not quotas.over("q", demand(4))
-    assert not quotas.over("p", demand(4, region=EU))
-    assert not quotas.over("p", demand(4, gpu_type="other"))
+    assert quotas.exceeded("p", demand(1))
+    assert not quotas.exceeded("q", demand(4))
+    assert not quotas.exceeded("p", demand(4, region=EU))
+    assert not quotas.exceeded("p", demand(4, gpu_type="other"))
 
 
 def test_the_most_special_rule_counts():
@@ -33,13 +33,13 @@ def test_the_most_special_rule_counts():
 
 def test_all_replicas_count():
     quotas = Quotas([QuotaRule(accelerator=T4, limit=8)])
-    over = quotas.over("p", demand(2, workers=4))
-    assert [(one.claim.amount, one.in_use, one.claim.limit) for one in over] == [(10, 0, 8)]
-    assert quotas.beyond("p", demand(2, workers=4))
+    exceeded = quotas.exceeded("p", demand(2, workers=4))
+    assert [(one.claim.amount, one.in_use, one.claim.limit) for one in exceeded] == [(10, 0, 8)]
+    assert quotas.too_large("p", demand(2, workers=4))
 
 
 def test_what_no_rule_counts_is_never_over():
-    assert not Quotas().over("p", demand(1000))
+    assert not Quotas().exceeded("p", demand(1000))
 
 
 @settings(deadline=None)
@@ -59,8 +59,8 @@ def test_what_is_in_use_is_what_was_taken_and_not_released(steps):
             quotas.release(uid)
             taken.pop(uid, None)
     for project in "pq":
-        over = quotas.over(project, demand(1))[0]
-        assert over.in_use == sum(n for p, n in taken.values() if p == project)
-        assert set(quotas.users(over.claim.pot)) == {
+        exceeded = quotas.exceeded(project, demand(1))[0]
+        assert exceeded.in_use == sum(n for p, n in taken.values() if p == project)
+        assert set(quotas.users(exceeded.claim.bucket)) == {
             uid for uid, (p, n) in taken.items() if p == project and n
         }

@@ -1,7 +1,7 @@
 from placement.support import T4, demand, held, node, queued
 from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Role
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place
 from trainshed.placement.reservation import Reservation, reserve
 
@@ -26,7 +26,9 @@ def test_a_reserved_start_is_kept_even_where_packing_finds_no_seats_any_more():
         Seat(role=Role.PARAMETER_SERVER, index=0, node="a"),
     )
     other = queued(2, JobDemand(region=None, groups=groups[1:]))
-    fleet = Fleet.of(nodes, [held(other, (Seat(role=groups[1].role, index=0, node="a"),), 9.0)])
+    fleet = FleetUsage.of(
+        nodes, [held(other, (Seat(role=groups[1].role, index=0, node="a"),), 9.0)]
+    )
     assert place(fleet, 1, job.demand) is None
     before = Reservation(job=job, start_s=9.0, seats=seats)
     assert reserve(fleet, job, [(9.0, 2)], 0.0) is None
@@ -37,7 +39,7 @@ def test_a_reserved_start_is_kept_even_where_packing_finds_no_seats_any_more():
 
 
 def test_the_start_is_the_earliest_at_which_enough_has_ended():
-    fleet = Fleet.of([node("a", 6)])
+    fleet = FleetUsage.of([node("a", 6)])
     for uid in range(6):
         place(fleet, uid, demand(1))
     ends = [(10.0, 0), (20.0, 1), (20.0, 2), (30.0, 3), (40.0, 4), (50.0, 5)]

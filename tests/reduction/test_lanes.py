@@ -14,7 +14,7 @@ from trainshed_trainer.reduction.frames import Dtype, Frame, Segment, error_fram
 from trainshed_trainer.reduction.joining import Reached
 from trainshed_trainer.reduction.lanes import Lane, Part
 from trainshed_trainer.reduction.links import Link
-from trainshed_trainer.reduction.members import Note
+from trainshed_trainer.reduction.members import HeartbeatNote
 
 HERE = Culprit(Kind.REDUCER, 0)
 ELSEWHERE = ReductionError("worker 7 is lost", blame=Culprit(Kind.WORKER, 7))
@@ -65,7 +65,7 @@ def test_a_worker_s_last_word_is_heard_by_a_reducer_that_cannot_send_to_it_any_m
     member = epoch.join(0, Link(ours, 60.0))
     theirs.sendall(error_frame(ELSEWHERE))
     reset(theirs)
-    soon(lambda: member.put(Note("are you there")) or member.broken)
+    soon(lambda: member.put(HeartbeatNote("are you there")) or member.broken)
     assert epoch.error is None
     epoch.receive(member)
     assert epoch.error.culprit == "worker 7"
@@ -97,7 +97,7 @@ def test_a_closed_connection_is_no_loss_where_another_fault_is_told_of(ends, mon
     thread = receiving(lane)
     theirs.close()
     soon(lambda: lane._told.waited_for or failures)
-    lane.tell(ELSEWHERE)
+    lane.notify(ELSEWHERE)
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
     assert not failures
@@ -161,7 +161,7 @@ def test_results_that_come_after_the_end_are_written_nowhere(ends):
     lane.start()
     theirs.sendall(head(Frame.DATA, 4) + b"aa")
     soon(lambda: bytes(buffer[:2]) == b"aa")
-    lane.tell(ELSEWHERE)
+    lane.notify(ELSEWHERE)
     letting = threading.Thread(target=lane.let_go, args=(60.0,))
     letting.start()
     theirs.sendall(b"aa" + head(Frame.DATA, 4) + b"bbbb")
@@ -181,7 +181,7 @@ def test_results_that_do_not_come_are_not_waited_for(ends):
     lane.start()
     theirs.sendall(head(Frame.DATA, 8) + b"aa")
     soon(lambda: bytes(buffer[:2]) == b"aa")
-    lane.tell(ELSEWHERE)
+    lane.notify(ELSEWHERE)
     lane.let_go(0.1)
     assert not lane._taking
     with contextlib.suppress(OSError):

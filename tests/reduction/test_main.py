@@ -48,7 +48,7 @@ def test_it_sums_for_the_workers_of_its_job_and_ends_when_it_is_told():
         second.process.terminate()
         assert second.end() == 0
         assert second.lines[0] == f"reducer 1: listening on {HOST}:{second.port}"
-        assert second.lines[-1] == "reducer 1: ends: told to by SIGTERM"
+        assert second.lines[-1] == "reducer 1: ends: received SIGTERM"
 
 
 def test_whoever_has_another_token_gets_no_sum():
@@ -77,7 +77,7 @@ def test_workers_may_finish_their_step_when_the_job_is_told_to_end():
         assert [working.sums() for _ in range(3)] == [True] * 3
         working.client.close()
         assert reducer.end() == 0
-        assert reducer.lines[-1] == "reducer 0: ends: told to by SIGTERM"
+        assert reducer.lines[-1] == "reducer 0: ends: received SIGTERM"
 
 
 def test_whoever_interrupts_it_does_not_wait_for_workers():

@@ -3,7 +3,7 @@
 import pytest
 
 from reduction.reducer_process import cluster_spec
-from trainshed.reduction.settings import Misplaced, Settings, settings_of
+from trainshed.reduction.settings import ReducerSettings, ReducerSetupError, settings_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from trainshed.reduction.settings import Misplaced, Settings, settings_of
     ],
 )
 def test_what_flags_mean(words, found):
-    assert settings_of(words) == Settings(**found)
+    assert settings_of(words) == ReducerSettings(**found)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_flags_that_make_no_sense_are_refused(words, capsys):
 
 def test_the_processes_of_a_reducer_are_counted_through_all_reducers():
     environ = {"CLUSTER_SPEC": cluster_spec(["a:1", "b:2", "c:3"], 2)}
-    place = Settings(procs=4).place(environ)
+    place = ReducerSettings(procs=4).place(environ)
     assert (place.host, place.port, place.index) == ("c", 3, 8)
-    assert Settings(procs=4, index=1).place(environ).index == 1
-    with pytest.raises(Misplaced):
-        Settings(procs=4).place({})
+    assert ReducerSettings(procs=4, index=1).place(environ).index == 1
+    with pytest.raises(ReducerSetupError):
+        ReducerSettings(procs=4).place({})
 
 
 def test_an_address_of_ipv6_is_read_as_it_is_written():
     environ = {"CLUSTER_SPEC": cluster_spec(["[::1]:2222"], 0)}
-    assert Settings().place(environ).host == "::1"
+    assert ReducerSettings().place(environ).host == "::1"

@@ -30,7 +30,7 @@ def test_the_job_s_signal_ends_all_and_is_no_failure():
         assert len(children) == 3
         reducer.process.terminate()
         assert reducer.end() == 0
-        assert sum("ends: told to by SIGTERM" in line for line in reducer.lines) == 3
+        assert sum("ends: received SIGTERM" in line for line in reducer.lines) == 3
         assert not psutil.wait_procs(children, DEADLINE_S)[1]
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from trainshed_trainer.reduction import pacing
 from trainshed_trainer.reduction.frames import ALIGNMENT
-from trainshed_trainer.reduction.pacing import Goodput, Pace
+from trainshed_trainer.reduction.pacing import Goodput, SendWindow
 from trainshed_trainer.reduction.reducer import RING_MAX, RING_MIN
 
 RINGS = st.integers(RING_MIN, RING_MAX).map(lambda ring: ring // ALIGNMENT * ALIGNMENT)
@@ -14,7 +14,7 @@ RATES = st.floats(0, 1e12)
 
 @given(RINGS, st.lists(RATES, max_size=5))
 def test_credit_lies_between_the_least_and_the_ring(ring, rates):
-    pace = Pace(ring)
+    pace = SendWindow(ring)
     for rate in [None, *rates]:
         if rate is not None:
             pace.follow(rate)
@@ -24,7 +24,7 @@ def test_credit_lies_between_the_least_and_the_ring(ring, rates):
 
 @given(RINGS, RATES)
 def test_two_pieces_at_least_are_under_way(ring, rate):
-    pace = Pace(ring)
+    pace = SendWindow(ring)
     pace.follow(rate)
     assert 0 < pace.piece <= pace.credit // 2
     assert pace.piece % ALIGNMENT == 0
@@ -35,14 +35,14 @@ def test_two_pieces_at_least_are_under_way(ring, rate):
 def test_more_goodput_never_means_less_credit(ring, one, other):
     found = []
     for rate in sorted((one, other)):
-        pace = Pace(ring)
+        pace = SendWindow(ring)
         pace.follow(rate)
         found.append(pace.credit)
     assert found == sorted(found)
 
 
 def test_credit_is_what_moves_in_forty_milliseconds():
-    pace = Pace(RING_MAX)
+    pace = SendWindow(RING_MAX)
     pace.follow(25e6)
     assert pace.credit == 1_000_000 // ALIGNMENT * ALIGNMENT
 

@@ -15,7 +15,7 @@ from trainshed_trainer.reduction.torch_addresses import (
 )
 from trainshed_trainer.reduction.torch_hosts import hostname_of, layout_of, local_setting
 from trainshed_trainer.reduction.torch_plan import planned, word_of
-from trainshed_trainer.reduction.torch_report import Meter, Report, document
+from trainshed_trainer.reduction.torch_report import Meter, ReportWriter, document
 
 HOST = "TRAINSHED_REDUCTION_HOST"
 
@@ -151,7 +151,7 @@ def test_the_report_compares_what_was_achieved_with_a_ring(tmp_path):
     clock.now += 5
     done(None)
     rates = Rates(25e6, (50e6, 40e6))
-    report = Report(tmp_path / "report", lambda: document(meter, rates, world=4, reducers=2))
+    report = ReportWriter(tmp_path / "report", lambda: document(meter, rates, world=4, reducers=2))
     report.close()
     assert json.loads((tmp_path / "report").read_text()) == {
         "version": 1,
@@ -171,6 +171,6 @@ def test_a_report_that_cannot_be_written_ends_nothing(tmp_path, capsys):
     (tmp_path / "file").touch()
     meter, rates = Meter(), Rates(1.0, ())
     content = document(meter, rates, world=2, reducers=0)
-    Report(tmp_path / "file" / "report", lambda: content).close()
+    ReportWriter(tmp_path / "file" / "report", lambda: content).close()
     assert "could not be written" in capsys.readouterr().err
     assert content["goodput_mbps"] == 0.0

@@ -12,7 +12,7 @@ from trainshed_trainer.reduction.torch_route import (
     SIZES,
     TIE,
     Route,
-    Sample,
+    RouteSample,
     chosen,
     measured,
     route_setting,
@@ -57,7 +57,7 @@ class Clock:
 
 def samples(*winners):
     """Samples in which these sizes are twice as fast by reducers, and the others half."""
-    return [Sample(size, 2.0, 1.0 if size in winners else 4.0) for size in SIZES]
+    return [RouteSample(size, 2.0, 1.0 if size in winners else 4.0) for size in SIZES]
 
 
 def test_each_class_of_sizes_goes_its_own_way():
@@ -81,11 +81,11 @@ def test_a_size_between_two_goes_with_the_nearer():
 @pytest.mark.parametrize(("size", "to_reducers"), [(256 * KB, False), (LARGE, True)])
 def test_a_tie_is_won_by_the_inner_group_where_small_and_by_reducers_where_large(size, to_reducers):
     for reducers in (1 / TIE + 0.001, 1.0, TIE - 0.001):
-        assert chosen([Sample(size, 1.0, reducers)]).to_reducers(size) is to_reducers
+        assert chosen([RouteSample(size, 1.0, reducers)]).to_reducers(size) is to_reducers
 
 
 def test_what_was_not_measured_goes_to_the_reducers_if_it_is_large():
-    route = chosen([Sample(4 * KB, 1.0, 4.0), Sample(64 * KB, 1.0, 4.0)])
+    route = chosen([RouteSample(4 * KB, 1.0, 4.0), RouteSample(64 * KB, 1.0, 4.0)])
     assert not route.to_reducers(LARGE - 1)
     assert route.to_reducers(LARGE)
     assert chosen([]) == Route()
@@ -100,7 +100,7 @@ def test_beyond_the_largest_that_was_measured_its_choice_holds():
 
 @given(st.lists(st.tuples(times, times), min_size=len(SIZES), max_size=len(SIZES)))
 def test_reducers_are_chosen_only_where_they_do_not_lose(pairs):
-    measurements = [Sample(size, *pair) for size, pair in zip(SIZES, pairs, strict=True)]
+    measurements = [RouteSample(size, *pair) for size, pair in zip(SIZES, pairs, strict=True)]
     route = chosen(measurements)
     for sample in measurements:
         if route.to_reducers(sample.nbytes):

@@ -20,7 +20,7 @@ from trainshed.model.refusals import Code
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.roles import Role
 from trainshed.model.status import JobState
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.store.records import Kind
 from trainshed.store.records_studies import StudyStep
 from trainshed.wire import detect

@@ -14,10 +14,10 @@ from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import (
     PART_AGE_S_MAX,
     SESSION_AGE_S_MAX,
+    ConcurrentWrite,
     NoSuchUpload,
-    Overtaken,
-    Session,
     Uploads,
+    UploadSession,
 )
 
 SAID = Attributes(content_type="a/b", metadata={"k": "v"})
@@ -44,7 +44,7 @@ def uploads(objects):
 
 
 def session(**more):
-    return Session(**{"bucket": "bkt", "name": "dir/x", "attributes": SAID, **more})
+    return UploadSession(**{"bucket": "bkt", "name": "dir/x", "attributes": SAID, **more})
 
 
 def content(objects):
@@ -82,7 +82,7 @@ def test_the_end_may_be_asked_for_again(uploads):
 def test_of_two_that_continue_an_upload_one_is_told(uploads):
     upload = uploads.begin(session())
     uploads.write(upload, 0, b"abc")
-    with pytest.raises(Overtaken):
+    with pytest.raises(ConcurrentWrite):
         uploads.write(upload, 0, b"abc")
     assert uploads.received(upload) == 3
 
@@ -92,7 +92,7 @@ def test_many_at_once_never_mix_their_bytes(uploads, objects):
 
     def send():
         for at in range(0, 40, 4):
-            with contextlib.suppress(Overtaken):
+            with contextlib.suppress(ConcurrentWrite):
                 uploads.write(upload, at, b"%04d" % at)
 
     threads = [threading.Thread(target=send) for _ in range(4)]

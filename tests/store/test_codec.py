@@ -24,7 +24,7 @@ from trainshed.model.study import (
     Safety,
     StudySpec,
     TimeLimit,
-    Trial,
+    TrialSpec,
 )
 from trainshed.store import codec
 from trainshed.wire import detect
@@ -49,7 +49,7 @@ PARAMETER = st.builds(
 )
 SAFETY = st.none() | st.builds(Safety, threshold=NUMBER)
 LIMIT = st.none() | st.builds(TimeLimit, seconds=st.none() | NUMBER, until=st.none() | TEXT)
-TRIAL = st.builds(Trial, trial_id=TEXT, parameters=st.lists(st.tuples(TEXT, TEXT)).map(tuple))
+TRIAL = st.builds(TrialSpec, trial_id=TEXT, parameters=st.lists(st.tuples(TEXT, TEXT)).map(tuple))
 STUDY = st.builds(
     StudySpec,
     metrics=st.lists(st.builds(Metric, metric_id=TEXT, safety=SAFETY), max_size=2).map(tuple),

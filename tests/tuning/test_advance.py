@@ -16,7 +16,7 @@ from trainshed.model.study import (
     StudySpec,
 )
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning.advance import Moment, Standing, advance
+from trainshed.tuning.advance import StudyContext, TrialSnapshot, advance
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 STUDY = StudySpec(
@@ -42,19 +42,19 @@ def ended(number, value):
         start_time=NOW,
         end_time=NOW,
     )
-    return Standing(trial=trial, job_state=JobState.SUCCEEDED, job_start=NOW, job_end=NOW)
+    return TrialSnapshot(trial=trial, job_state=JobState.SUCCEEDED, job_start=NOW, job_end=NOW)
 
 
 def running(number, value):
     trial = TrialRecord(
         number=number, values=(("x", number / 10),), measurements=measured(value), start_time=NOW
     )
-    return Standing(trial=trial, job_state=JobState.RUNNING, job_start=NOW)
+    return TrialSnapshot(trial=trial, job_state=JobState.RUNNING, job_start=NOW)
 
 
 def test_the_last_trials_of_a_study_are_stopped_early_as_all_others():
-    standings = [ended(1, 0.9), ended(2, 0.8), ended(3, 0.7), running(4, 0.1)]
-    found = advance(STUDY, JobState.RUNNING, standings, Moment(now=NOW, began=NOW, seed=1))
+    snapshots = [ended(1, 0.9), ended(2, 0.8), ended(3, 0.7), running(4, 0.1)]
+    found = advance(STUDY, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
     (changed,) = found.changed
     assert (changed.number, changed.state) == (4, TrialState.STOPPING)
     assert changed.stopped_early
@@ -78,12 +78,12 @@ def stopped_with_its_study(number, job_state, value):
 def test_a_study_that_has_stopped_its_trials_is_over_although_one_brings_progress(trial_count_max):
     rules = EndingRules(stop_asap=True, trials_without_progress_max=2)
     spec = replace(STUDY, stopping=None, ending=rules, trial_count_max=trial_count_max)
-    standings = [
+    snapshots = [
         *(ended(1, 0.5), ended(2, 0.4), ended(3, 0.4)),
         stopped_with_its_study(4, JobState.CANCELLED, 0.1),
         stopped_with_its_study(5, JobState.SUCCEEDED, 0.9),
     ]
-    found = advance(spec, JobState.RUNNING, standings, Moment(now=NOW, began=NOW, seed=1))
+    found = advance(spec, JobState.RUNNING, snapshots, StudyContext(now=NOW, began=NOW, seed=1))
     assert (found.state, found.new, found.error) == (JobState.SUCCEEDED, (), None)
     assert [trial.state for trial in found.changed] == [TrialState.INFEASIBLE, TrialState.SUCCEEDED]
-    assert "succeeded even so" in dict(found.told)["STUDY_ENDED"]
+    assert "succeeded even so" in dict(found.events)["STUDY_ENDED"]

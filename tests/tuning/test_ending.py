@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trainshed.model.study import EndingRules, Goal, Metric, Safety, StudySpec, TimeLimit
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning.ending import Ending, ended, time_of
+from trainshed.tuning.ending import StudyEnding, ended, time_of
 
 BEGAN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ACC = Metric(metric_id="acc")
@@ -57,13 +57,13 @@ def test_a_study_goes_on():
 
 
 def test_a_study_ends_with_its_trials_made_and_they_are_awaited():
-    assert ending(study(most=2), [done(1, 0.5), active(2)]) == Ending(
+    assert ending(study(most=2), [done(1, 0.5), active(2)]) == StudyEnding(
         reason="The study has had its 2 trials; the best is trial 1 with acc 0.5"
     )
 
 
 def test_a_space_that_is_used_up_ends_the_study():
-    assert ending(study(), [done(1, 0.5)], exhausted=True) == Ending(
+    assert ending(study(), [done(1, 0.5)], exhausted=True) == StudyEnding(
         reason="Everything there is to try has been tried, in 1 trial; "
         "the best is trial 1 with acc 0.5"
     )
@@ -81,7 +81,7 @@ def test_a_study_without_a_success_has_failed_once_its_last_trial_has_ended(exha
 def test_as_many_failures_as_the_study_says_fail_it():
     asked = study(failed=2)
     assert ending(asked, [done(1, 0.5), failed(2), active(3)]) is None
-    assert ending(asked, [done(1, 0.5), failed(4), failed(2, at=9), active(5)]) == Ending(
+    assert ending(asked, [done(1, 0.5), failed(4), failed(2, at=9), active(5)]) == StudyEnding(
         reason="2 trials failed, and 2 are too many. "
         "Of trial 2, the last one, it is known: broken 2",
         asap=True,
@@ -119,7 +119,7 @@ LONG = TimeLimit(seconds=3600.0)
 def test_a_study_ends_after_its_time():
     asked = study(runtime_max=LONG)
     assert ending(asked, [done(1, 0.5)], after_s=3599.0) is None
-    assert ending(asked, [done(1, 0.5)], after_s=3600.0) == Ending(
+    assert ending(asked, [done(1, 0.5)], after_s=3600.0) == StudyEnding(
         reason="The study has had its time: 3600 s"
     )
     assert ending(asked, [], began=None, after_s=9999.0) is None
@@ -146,7 +146,9 @@ def test_stopping_asap_is_for_rules_and_not_for_trials_that_fill_a_count():
     asked = study(stop_asap=True, runtime_max=LONG, trial_count_max=2)
     assert ending(asked, [done(1, 0.5), active(2)], after_s=3600.0).asap
     full = ending(asked, [done(1, 0.5), active(2)])
-    assert full == Ending(reason="The study has had its 2 trials; the best is trial 1 with acc 0.5")
+    assert full == StudyEnding(
+        reason="The study has had its 2 trials; the best is trial 1 with acc 0.5"
+    )
 
 
 def test_trials_that_an_ending_has_stopped_do_not_fail_the_study():
@@ -193,7 +195,7 @@ def test_no_better_trial_counts_trials_as_they_ended():
     # the best is trial 4, which ended first; then come 1 and an equal one; a failed one counts not
     trials = [done(1, 0.5), failed(2), done(4, 0.93, at=0), active(5)]
     assert ending(asked, trials) is None
-    assert ending(asked, [*trials, done(3, 0.93)]) == Ending(
+    assert ending(asked, [*trials, done(3, 0.93)]) == StudyEnding(
         reason="No better trial for 2 trials; the best is trial 3 with acc 0.93"
     )
     assert ending(asked, [*trials, done(3, 0.94)]) is None

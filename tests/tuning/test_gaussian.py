@@ -10,20 +10,19 @@ from scipy.optimize import approx_fprime
 
 from trainshed.model.study import Noise
 from trainshed.tuning import gaussian
-from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
-from trainshed.tuning.cube import Axis, Cube, Point
-from trainshed.tuning.gaussian import propose
-from trainshed.tuning.kernel import Hyper, Priors, fitted, loss, posterior
-from trainshed.tuning.outcomes import evened, width
+from trainshed.tuning.candidates import log_improvement, log_improvement_slopes
+from trainshed.tuning.cube import Cube, CubeAxis, Point
+from trainshed.tuning.gaussian import propose, standardized, trust_region_width
+from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, loss, posterior
 
 WORDS = (0.25, 0.75)
 MIXED = (
-    Axis(),
-    Axis(positions=(0.1, 0.3, 0.5, 0.7, 0.9)),
-    Axis(positions=WORDS, is_category=True),
-    Axis(parent=2, parent_positions=frozenset({0.75})),
-    Axis(positions=tuple(i / 99 for i in range(100))),
-    Axis(positions=(0.2, 0.8), parent=2, parent_positions=frozenset({0.25})),
+    CubeAxis(),
+    CubeAxis(positions=(0.1, 0.3, 0.5, 0.7, 0.9)),
+    CubeAxis(positions=WORDS, is_category=True),
+    CubeAxis(parent=2, parent_positions=frozenset({0.75})),
+    CubeAxis(positions=tuple(i / 99 for i in range(100))),
+    CubeAxis(positions=(0.2, 0.8), parent=2, parent_positions=frozenset({0.25})),
 )
 
 
@@ -61,7 +60,7 @@ def test_a_bowl_in_many_dimensions_is_searched_far_better_than_by_chance():
         return float(np.sum((np.array(point) - goal) ** 2))
 
     # how near one search comes is luck, and luck is another on a machine that rounds otherwise
-    found = [min(searched([Axis()] * 10, bowl, 40, seed=100 * n)[1]) for n in range(5)]
+    found = [min(searched([CubeAxis()] * 10, bowl, 40, seed=100 * n)[1]) for n in range(5)]
     chance = np.random.default_rng(0).random((4000, 10))
     assert statistics.median(found) < min(bowl(row) for row in chance)
 
@@ -80,24 +79,24 @@ def test_every_point_is_allowed_and_none_is_asked_for_twice():
 
 
 def test_pending_points_are_kept_away_from():
-    points, values = searched([Axis()] * 2, lambda p: (p[0] - 0.3) ** 2 + (p[1] - 0.6) ** 2, 14)
-    first = propose(points, values, [], axes=[Axis()] * 2, seed=1)
-    second = propose(points, values, [first], axes=[Axis()] * 2, seed=1)
+    points, values = searched([CubeAxis()] * 2, lambda p: (p[0] - 0.3) ** 2 + (p[1] - 0.6) ** 2, 14)
+    first = propose(points, values, [], axes=[CubeAxis()] * 2, seed=1)
+    second = propose(points, values, [first], axes=[CubeAxis()] * 2, seed=1)
     assert math.dist(first, second) > 1e-3
 
 
 def test_a_finite_space_is_used_up_before_a_point_comes_again():
-    axes = [Axis(positions=(0.0, 0.5, 1.0)), Axis(positions=WORDS, is_category=True)]
+    axes = [CubeAxis(positions=(0.0, 0.5, 1.0)), CubeAxis(positions=WORDS, is_category=True)]
     points, _ = searched(axes, sum, 6)
     assert len(set(points)) == 6
     assert propose(points, [sum(p) for p in points], [], axes=axes, seed=7) in points
 
 
 def test_what_was_remembered_changes_nothing():
-    points, values = searched([Axis()] * 3, sum, 25)
-    warm = propose(points, values, [], axes=[Axis()] * 3, seed=3)
+    points, values = searched([CubeAxis()] * 3, sum, 25)
+    warm = propose(points, values, [], axes=[CubeAxis()] * 3, seed=3)
     gaussian.forget()
-    assert propose(points, values, [], axes=[Axis()] * 3, seed=3) == warm
+    assert propose(points, values, [], axes=[CubeAxis()] * 3, seed=3) == warm
 
 
 @pytest.mark.parametrize("noise", Noise)
@@ -114,7 +113,7 @@ def test_what_was_remembered_changes_nothing():
 def test_strange_values_are_answered_with_a_point(values, noise):
     points = [tuple(row) for row in np.random.default_rng(1).random((12, 2))]
     assert is_allowed(
-        propose(points, values, [], axes=[Axis()] * 2, seed=0, noise=noise), [Axis()] * 2
+        propose(points, values, [], axes=[CubeAxis()] * 2, seed=0, noise=noise), [CubeAxis()] * 2
     )
 
 
@@ -122,14 +121,14 @@ def test_a_failed_region_is_left():
     rng = np.random.default_rng(2)
     points = [tuple(row) for row in rng.random((30, 2))]
     values = [math.nan if x > 0.5 else 1.0 - x + (y - 0.5) ** 2 for x, y in points]
-    asked = [propose(points, values, [], axes=[Axis()] * 2, seed=seed) for seed in range(5)]
+    asked = [propose(points, values, [], axes=[CubeAxis()] * 2, seed=seed) for seed in range(5)]
     assert sum(x <= 0.6 for x, _ in asked) >= 4
 
 
 @example([0.0, 5e-324, 1.0])
 @given(st.lists(st.floats(-1e100, 1e100) | st.just(math.nan), min_size=1, max_size=40))
 def test_evened_values_keep_their_order(values):
-    even = evened(np.array(values))
+    even = standardized(np.array(values))
     assert np.isfinite(even).all()
     known = [(value, own) for value, own in zip(values, even, strict=True) if not math.isnan(value)]
     ordered = sorted(known)
@@ -139,8 +138,9 @@ def test_evened_values_keep_their_order(values):
 def test_the_region_narrows_without_luck_and_widens_with_it():
     start = [5.0] * 10
     falling = [5.0 - i for i in range(1, 4)]
-    assert width(np.array(start + [6.0] * 5), 10, 4) < width(np.array(start), 10, 4)
-    assert width(np.array([9.0] * 9 + [5.0, *falling]), 10, 4) > width(np.array(start), 10, 4)
+    width = trust_region_width(np.array(start), 10, 4)
+    assert trust_region_width(np.array(start + [6.0] * 5), 10, 4) < width
+    assert trust_region_width(np.array([9.0] * 9 + [5.0, *falling]), 10, 4) > width
 
 
 @settings(max_examples=25)
@@ -152,7 +152,7 @@ def test_slopes_are_those_of_the_values(seed):
     priors = Priors(length=(0.5, 1.0), noise=(-4.0, 2.0))
     own = approx_fprime(theta, lambda each: loss(each, x, y, groups, priors)[0], 1e-6)
     assert own == pytest.approx(loss(theta, x, y, groups, priors)[1], rel=1e-3, abs=1e-3)
-    belief = posterior(Hyper(lengths=np.ones(3), scale=1.3, noise=0.01), groups, x, y)
+    belief = posterior(Hyperparameters(lengths=np.ones(3), scale=1.3, noise=0.01), groups, x, y)
     z = rng.random((1, 4))
     _, _, by_mean, by_deviation = belief.slopes(z)
     for index, slope in enumerate((by_mean, by_deviation)):
@@ -179,7 +179,7 @@ def test_improvement_is_finite_and_steady_far_below_what_is_hoped_for():
 
 
 def test_the_words_of_a_category_are_equally_far_apart():
-    cube = Cube([Axis(positions=(0.1, 0.5, 0.9), is_category=True)])
+    cube = Cube([CubeAxis(positions=(0.1, 0.5, 0.9), is_category=True)])
     features = cube.features(np.array([[0.1], [0.5], [0.9]]))
     gaps = [math.dist(features[i], features[j]) for i, j in ((0, 1), (0, 2), (1, 2))]
     assert gaps == pytest.approx([1.0, 1.0, 1.0])

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from trainshed.model.study import Algorithm
 from trainshed.model.trials import TrialState
-from trainshed.tuning.grid import grid
 from trainshed.tuning.space import space_of
-from trainshed.tuning.suggest import suggest
+from trainshed.tuning.suggest import grid, suggest
 from tuning.spaces import double, integer, is_inside, studies, study, trial, when, words
 
 GRID = {"algorithm": Algorithm.GRID_SEARCH}

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.study import Scale
-from trainshed.tuning.grid import grid
-from trainshed.tuning.random_search import drawn, near
+from trainshed.tuning.random_search import point_near, random_point
 from trainshed.tuning.space import space_of
+from trainshed.tuning.suggest import grid
 from tuning.spaces import discrete, double, integer, is_inside, luck, studies, study, when, words
 
 SEEDS = st.integers(0, 2**32)
@@ -91,13 +91,13 @@ def test_the_size_is_the_number_of_points(asked):
 @given(studies(), SEEDS)
 def test_points_by_chance_are_inside_with_the_right_parameters(asked, seed):
     space, draw = space_of(asked), luck(seed)
-    point = drawn(space, draw)
+    point = random_point(space, draw)
     assert is_inside(point, asked)
-    assert is_inside(near(space, point, 0.3, draw), asked)
+    assert is_inside(point_near(space, point, 0.3, draw), asked)
 
 
 @given(studies(), SEEDS)
 def test_a_point_is_read_as_it_was_made(asked, seed):
     space = space_of(asked)
-    point = drawn(space, luck(seed))
+    point = random_point(space, luck(seed))
     assert space.point(space.chosen(point)) == point

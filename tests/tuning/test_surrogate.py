@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from trainshed.model.study import Noise
 from trainshed.model.trials import TrialState
 from trainshed.tuning import gaussian
-from trainshed.tuning.known import known_of
-from trainshed.tuning.random_search import drawn
+from trainshed.tuning.history import history_of
+from trainshed.tuning.random_search import random_point
 from trainshed.tuning.space import space_of
 from trainshed.tuning.surrogate import Surrogate
 from tuning.spaces import double, integer, luck, studies, study, trial, when, words
@@ -27,14 +27,14 @@ def shown(asked, trials, answer=None):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gaussian, "propose", propose)
-        known = known_of(asked, space, trials, ())
+        known = history_of(asked, space, trials, ())
         return asking, Surrogate(space, 1, Noise.HIGH).point(known)
 
 
 @settings(deadline=None)
 @given(studies(), st.integers(0, 2**32))
 def test_every_point_comes_back_from_its_coordinates(asked, seed):
-    point = drawn(space_of(asked), luck(seed))
+    point = random_point(space_of(asked), luck(seed))
     asking, answered = shown(asked, [trial(1, point, 0.5)])
     assert [name for name, _ in answered] == [name for name, _ in point]
     for (_, back), (_, value) in zip(answered, point, strict=True):
@@ -77,7 +77,7 @@ def test_filling_leaves_no_large_hole():
     space = space_of(study(double("x")))
     found = []
     for number in range(1, 33):
-        known = known_of(study(double("x")), space, [trial(number, (("x", 0.5),))], ())
+        known = history_of(study(double("x")), space, [trial(number, (("x", 0.5),))], ())
         found.append(Surrogate(space, 9, Noise.DEFAULT).filling(known)[0][1])
     ordered = [0.0, *sorted(found), 1.0]
     assert max(other - one for one, other in pairwise(ordered)) < 0.1

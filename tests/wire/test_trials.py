@@ -195,10 +195,10 @@ def test_a_study_shown_without_its_trials_does_not_count_them():
 
 
 def test_the_job_of_one_trial_is_no_study_to_its_clients():
-    from trainshed.model.study import Trial  # noqa: PLC0415  # of this one test
+    from trainshed.model.study import TrialSpec  # noqa: PLC0415  # of this one test
 
     job = job_of("ml", DONE)
-    child = replace(job, spec=replace(job.spec, trial=Trial(trial_id="1")))
+    child = replace(job, spec=replace(job.spec, trial=TrialSpec(trial_id="1")))
     assert ml_v1.job(child)["trainingOutput"] == {"consumedMLUnits": 0.0}
 
 

@@ -2,7 +2,7 @@
 
 from trainshed.admission.check import check, resolve
 from trainshed.admission.cluster import ClusterRow, cluster_of, equipped
+from trainshed.admission.context import Scope
 from trainshed.admission.defaults import expand
-from trainshed.admission.question import Scope
 
 __all__ = ["ClusterRow", "Scope", "check", "cluster_of", "equipped", "expand", "resolve"]

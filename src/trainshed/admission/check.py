@@ -6,8 +6,8 @@ first that a person would name.
 
 from datetime import date
 
+from trainshed.admission.context import Rule, RuleContext, Scope
 from trainshed.admission.defaults import expand
-from trainshed.admission.question import Question, Rule, Scope
 from trainshed.admission.rules import (
     accelerators,
     cluster,
@@ -64,12 +64,12 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def resolve(spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date) -> Question:
+def resolve(spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date) -> RuleContext:
     """The question about a job: what was asked, expanded, beside what it is judged by."""
     expanded = expand(spec, catalog)
-    return Question(asked=spec, spec=expanded, catalog=catalog, today=today, scope=scope)
+    return RuleContext(asked=spec, spec=expanded, catalog=catalog, today=today, scope=scope)
 
 
-def check(question: Question) -> tuple[Violation, ...]:
+def check(context: RuleContext) -> tuple[Violation, ...]:
     """All violations of a job's spec; empty when it is valid.  Quota is asked elsewhere (R9)."""
-    return tuple(violation for rule in RULES for violation in rule(question))
+    return tuple(violation for rule in RULES for violation in rule(context))

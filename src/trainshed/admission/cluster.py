@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup
 from trainshed.model.roles import Role
 
@@ -20,28 +20,28 @@ class ClusterRow:
     accelerator_count: int
 
 
-def cluster_of(question: Question) -> tuple[ClusterRow, ...]:
+def cluster_of(context: RuleContext) -> tuple[ClusterRow, ...]:
     """The job's groups with the catalog's figures for their machines."""
-    return tuple(_row(question, group) for group in question.spec.groups)
+    return tuple(_row(context, group) for group in context.spec.groups)
 
 
-def equipped(question: Question) -> JobSpec:
+def equipped(context: RuleContext) -> JobSpec:
     """The expanded spec with the accelerators that machine types bring, such as standard_gpu's."""
-    groups = tuple(_equipped(question, group) for group in question.spec.groups)
-    spec = question.spec
+    groups = tuple(_equipped(context, group) for group in context.spec.groups)
+    spec = context.spec
     return spec if groups == spec.groups else replace(spec, groups=groups)
 
 
-def _equipped(question: Question, group: ReplicaGroup) -> ReplicaGroup:
-    device = question.device(group)
+def _equipped(context: RuleContext, group: ReplicaGroup) -> ReplicaGroup:
+    device = context.device(group)
     if device is None:
         return group
     accelerator = Accelerator(type=device.enum_name, count=device.count)
     return group if group.accelerator == accelerator else replace(group, accelerator=accelerator)
 
 
-def _row(question: Question, group: ReplicaGroup) -> ClusterRow:
-    machine, device = question.machine(group), question.device(group)
+def _row(context: RuleContext, group: ReplicaGroup) -> ClusterRow:
+    machine, device = context.machine(group), context.device(group)
     return ClusterRow(
         role=group.role,
         count=group.count,

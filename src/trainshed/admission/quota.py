@@ -7,32 +7,32 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.regions import regional_name
 from trainshed.admission.rules.tpus import REGIONAL_NAMES
 from trainshed.catalog.editions import Product
-from trainshed.catalog.quotas import Quota
+from trainshed.catalog.quotas import DefaultQuota
 from trainshed.model.faults import Field, FieldPath, Violation
 
 
-def check(question: Question) -> tuple[Violation, ...]:
+def check(context: RuleContext) -> tuple[Violation, ...]:
     """What the job would use beyond the default quota of its project and region."""
-    quotas = question.catalog.quotas
+    quotas = context.catalog.quotas
     found: list[Violation] = []
-    for name, used in _devices(question).items():
+    for name, used in _devices(context).items():
         quota = quotas.devices.get(name) or quotas.tpus.get(name)
-        found += _over(question, quota, used, name)
-    for quota, used in _vcpus(question):
-        found += _over(question, quota, used, "vCPU")
+        found += _over(context, quota, used, name)
+    for quota, used in _vcpus(context):
+        found += _over(context, quota, used, "vCPU")
     return tuple(found)
 
 
-def _devices(question: Question) -> Counter[str]:
+def _devices(context: RuleContext) -> Counter[str]:
     used: Counter[str] = Counter()
-    for group, device in question.devices():
+    for group, device in context.devices():
         used[regional_name(device)] += device.count * group.count
-    for group in question.spec.groups:
-        machine = question.machine(group)
+    for group in context.spec.groups:
+        machine = context.machine(group)
         if machine and machine.tpu and group.tpu_topology in machine.tpu.topologies:
             chips = math.prod(int(side) for side in (group.tpu_topology or "").split("x"))
             kind = machine.tpu.types[0]
@@ -40,24 +40,26 @@ def _devices(question: Question) -> Counter[str]:
     return used
 
 
-def _vcpus(question: Question) -> Iterator[tuple[Quota, int]]:
+def _vcpus(context: RuleContext) -> Iterator[tuple[DefaultQuota, int]]:
     """VCPU by quota: some quotas cover two families (N1 and E2)."""
     used: Counter[str] = Counter()
     titles = {}
-    for group in question.spec.groups:
-        machine = question.machine(group)
-        quota = question.catalog.quotas.families.get(machine.family) if machine else None
+    for group in context.spec.groups:
+        machine = context.machine(group)
+        quota = context.catalog.quotas.families.get(machine.family) if machine else None
         if machine and quota and machine.vcpus:
             titles[quota.title] = quota
             used[quota.title] += machine.vcpus * group.count
     yield from ((quota, used[title]) for title, quota in titles.items())
 
 
-def _over(question: Question, quota: Quota | None, used: int, what: str) -> Iterator[Violation]:
-    region = question.spec.region
+def _over(
+    context: RuleContext, quota: DefaultQuota | None, used: int, what: str
+) -> Iterator[Violation]:
+    region = context.spec.region
     limit = quota.limit(region) if quota else None
     if quota and limit is not None and used > limit:
-        where = "in the project" if question.catalog.product is Product.ML else f"in {region}"
+        where = "in the project" if context.catalog.product is Product.ML else f"in {region}"
         yield Violation(
             field=FieldPath(Field.REGION),
             rule="quota",

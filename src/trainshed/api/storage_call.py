@@ -25,7 +25,7 @@ from trainshed.storage.object_files import ConditionFailed, NoSuchObject
 from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_lists import BadPageToken
 from trainshed.storage.object_names import NameRefused
-from trainshed.storage.uploads import NoSuchUpload, Overtaken
+from trainshed.storage.uploads import ConcurrentWrite, NoSuchUpload
 from trainshed.wire.storage_v1.requests import BadStorageRequest, error_json
 
 DOCUMENT_BYTES_MAX = 1 << 20
@@ -44,7 +44,7 @@ STATUS: Mapping[type[Exception], int] = {
     Taken: 409,
     BucketNotEmpty: 409,
     ConditionFailed: 412,
-    Overtaken: 503,
+    ConcurrentWrite: 503,
 }
 
 #: What the disk says, as a status: 5xx only where trying again can help.

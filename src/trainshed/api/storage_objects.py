@@ -10,7 +10,7 @@ from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Attributes
 from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
-from trainshed.storage.object_parts import Target, compose, copy
+from trainshed.storage.object_parts import CopyTarget, compose, copy
 from trainshed.wire.storage_v1.requests import (
     SOURCE_CONDITION_KEYS,
     BadStorageRequest,
@@ -131,7 +131,7 @@ def _copied(
     wanted = conditions_of(call.query, SOURCE_CONDITION_KEYS)
     found, file = objects.open(call.bucket, name, wanted)
     try:
-        target = Target(
+        target = CopyTarget(
             bucket=to[0],
             name=to[1],
             attributes=patched(found.attributes, document),
@@ -154,7 +154,7 @@ def _moved(call: StorageCall, name: str, to: str) -> Response:
 def _composed(call: StorageCall, name: str, document: dict[str, Any]) -> Response:
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     sources, destination = compose_sources(document)
-    target = Target(
+    target = CopyTarget(
         bucket=call.bucket,
         name=name,
         attributes=attributes_of(destination),

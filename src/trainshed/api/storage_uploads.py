@@ -18,7 +18,7 @@ from trainshed.model.stored_objects import Checksums
 from trainshed.storage.object_hashes import Hasher, check
 from trainshed.storage.object_parts import part
 from trainshed.storage.objects import NewObject
-from trainshed.storage.uploads import Session, Uploads
+from trainshed.storage.uploads import Uploads, UploadSession
 from trainshed.wire.storage_v1.multipart import MultipartReader, boundary_of
 from trainshed.wire.storage_v1.requests import (
     BadStorageRequest,
@@ -108,7 +108,7 @@ async def _begin(call: StorageCall) -> Response:
     """Open a session; its URL is on this host, and has the prefix that the caller came with."""
     document = await call.document()
     length = {"X-Upload-Content-Length": _header(call, "x-upload-content-length") or None}
-    session = Session(
+    session = UploadSession(
         bucket=call.bucket,
         name=_name(call, document),
         attributes=attributes_of(document, _header(call, "x-upload-content-type")),
@@ -122,7 +122,7 @@ async def _begin(call: StorageCall) -> Response:
     return Response(headers=headers)
 
 
-def _session(call: StorageCall, upload_id: str) -> Session:
+def _session(call: StorageCall, upload_id: str) -> UploadSession:
     """The session, which the caller must be allowed to continue in this bucket."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     session = call.access.uploads.session(upload_id)
@@ -131,7 +131,7 @@ def _session(call: StorageCall, upload_id: str) -> Session:
     return session
 
 
-def _span(call: StorageCall, session: Session) -> ContentRange:
+def _span(call: StorageCall, session: UploadSession) -> ContentRange:
     """What the request brings; without a Content-Range it is the whole object."""
     header = _header(call, "content-range")
     span = content_range(header) if header else ContentRange(first=0, last=None, total=None)

@@ -16,7 +16,7 @@ RETIRED_ON_VERTEX = {"K80": date(2025, 6, 1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cap:
+class MachineLimit:
     """The most vCPU and memory that a machine with this many devices may have."""
 
     count: int
@@ -31,14 +31,14 @@ class AcceleratorType:
     name: str
     enum_by_product: Mapping[Product, str]
     counts: tuple[int, ...]
-    caps: tuple[Cap, ...]
+    caps: tuple[MachineLimit, ...]
     family: str | None
     """The machine family it may be attached to; None where machines bring it with them."""
     memory_gib: float | None
     end_of_support: date | None
     sources: tuple[str, ...]
 
-    def cap(self, count: int) -> Cap | None:
+    def cap(self, count: int) -> MachineLimit | None:
         """What ``count`` devices can carry; None where no cap is printed."""
         return next((cap for cap in self.caps if cap.count == count), None)
 
@@ -57,7 +57,9 @@ def accelerator_from_row(row: Row) -> AcceleratorType:
         enum_by_product={product: name for product, name in enums.items() if name},
         counts=tuple(row["counts"]),
         caps=tuple(
-            Cap(count=c["count"], vcpus_max=c["max_vcpus"], memory_gb_max=c["max_memory_gb"])
+            MachineLimit(
+                count=c["count"], vcpus_max=c["max_vcpus"], memory_gb_max=c["max_memory_gb"]
+            )
             for c in row.get("caps", [])
         ),
         family=_family(row.get("attach_to", "")),

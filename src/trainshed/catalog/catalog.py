@@ -8,9 +8,9 @@ from trainshed.catalog.accelerators import AcceleratorType
 from trainshed.catalog.bandwidth import egress_gbps
 from trainshed.catalog.editions import Edition, Product
 from trainshed.catalog.machines import MachineType
-from trainshed.catalog.quotas import Quotas
+from trainshed.catalog.quotas import DefaultQuotas
 from trainshed.catalog.regions import Region
-from trainshed.catalog.zones import Snapshot
+from trainshed.catalog.zones import ZoneSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Catalog:
     known_machines: Mapping[str, MachineType]
     accelerators: tuple[AcceleratorType, ...]
     regions: Mapping[str, Region]
-    snapshot: Snapshot | None
-    quotas: Quotas
+    snapshot: ZoneSnapshot | None
+    quotas: DefaultQuotas
     _by_enum_name: Mapping[str, AcceleratorType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

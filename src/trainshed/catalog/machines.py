@@ -8,7 +8,7 @@ from trainshed.catalog.rows import Row, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundled:
+class BundledAccelerators:
     """The accelerators that a machine type comes with."""
 
     type: str
@@ -33,7 +33,7 @@ class MachineType:
     vcpus: int | None
     memory_gb: float | None
     egress_gbps: float | None
-    bundled: Bundled | None = None
+    bundled: BundledAccelerators | None = None
     bundled_required: bool = False
     tpu: Tpu | None = None
     equivalent: str | None = None
@@ -56,7 +56,9 @@ def machine_from_row(row: Row) -> MachineType:
         vcpus=row.get("vcpus"),
         memory_gb=row.get("memory_gb"),
         egress_gbps=row.get("egress_gbps"),
-        bundled=Bundled(type=bundled["type"], count=bundled["count"]) if bundled else None,
+        bundled=BundledAccelerators(type=bundled["type"], count=bundled["count"])
+        if bundled
+        else None,
         bundled_required=bool(bundled) and row.get("accelerator_required", False),
         tpu=_tpu(row) if "tpu" in row else None,
         equivalent=row.get("compute_engine_equivalent"),

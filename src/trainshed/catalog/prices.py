@@ -5,7 +5,7 @@ from functools import cache
 
 from trainshed.catalog.rows import rows, table
 
-#: The region whose list has most machine types; the price of another is told as its own.
+#: The region whose list has most machine types; its prices stand in for those of other regions.
 US = "us-central1"
 
 

@@ -29,7 +29,7 @@ _FAMILIES = re.compile(_PREFIX + r"(?P<names>.+) CPUs for training$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class DefaultQuota:
     """One limit.  ``by_region`` is None for a limit on the whole project."""
 
     title: str
@@ -44,40 +44,40 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quotas:
+class DefaultQuotas:
     """All limits of a product: by accelerator's catalog name, TPU, and machine family."""
 
-    devices: Mapping[str, Quota]
-    tpus: Mapping[str, Quota]
-    families: Mapping[str, Quota]
+    devices: Mapping[str, DefaultQuota]
+    tpus: Mapping[str, DefaultQuota]
+    families: Mapping[str, DefaultQuota]
 
 
 @cache
-def quotas_of(product: Product) -> Quotas:
+def quotas_of(product: Product) -> DefaultQuotas:
     """The default quotas of a product (quotas.toml)."""
     return _vertex() if product is Product.VERTEX else _ml()
 
 
-def _vertex() -> Quotas:
-    devices: dict[str, Quota] = {}
-    tpus: dict[str, Quota] = {}
-    families: dict[str, Quota] = {}
+def _vertex() -> DefaultQuotas:
+    devices: dict[str, DefaultQuota] = {}
+    tpus: dict[str, DefaultQuota] = {}
+    families: dict[str, DefaultQuota] = {}
     for row in rows("quotas", "vertex_quota"):
         limits = dict.fromkeys(row.get("not_available", ()), 0.0) | row["default_by_region"]
         limits |= dict.fromkeys(row.get("other", {}), float("inf"))
-        quota = Quota(title=row["quota"], by_region=limits)
+        quota = DefaultQuota(title=row["quota"], by_region=limits)
         if match := _DEVICE.match(row["quota"]):
             devices[_DEVICE_NAME.get(match["name"], match["name"])] = quota
         elif match := _TPU.match(row["quota"]):
             tpus[_TPUS[match["name"]]] = quota
         elif match := _FAMILIES.match(row["quota"]):
             families |= {name.lower(): quota for name in match["names"].split(" and ")}
-    return Quotas(devices=devices, tpus=tpus, families=families)
+    return DefaultQuotas(devices=devices, tpus=tpus, families=families)
 
 
-def _ml() -> Quotas:
+def _ml() -> DefaultQuotas:
     devices = {}
     for row in rows("quotas", "ml_quota"):
         if match := _DEVICE.match(row["quota"]):
-            devices[match["name"]] = Quota(title=row["quota"], value=row["value"])
-    return Quotas(devices=devices, tpus={}, families={})
+            devices[match["name"]] = DefaultQuota(title=row["quota"], value=row["value"])
+    return DefaultQuotas(devices=devices, tpus={}, families={})

@@ -13,7 +13,7 @@ class Region:
     """One region as an edition knows it.
 
     ``types`` are the accelerators for training there.  ``excluded`` are listed for the region but
-    not for training.  Types outside ``types_judged`` are unknown there: no verdict.
+    not for training.  Types outside ``types_judged`` are unknown there and not judged.
     """
 
     name: str

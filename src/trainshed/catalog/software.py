@@ -21,7 +21,7 @@ def version(text: str) -> Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
+class RuntimeVersion:
     """One AI Platform runtime version."""
 
     version: str
@@ -32,10 +32,10 @@ class Runtime:
 
 
 @cache
-def runtimes() -> Mapping[str, Runtime]:
+def runtimes() -> Mapping[str, RuntimeVersion]:
     """All runtime versions, oldest first."""
     return {
-        row["version"]: Runtime(
+        row["version"]: RuntimeVersion(
             version=row["version"],
             tensorflow=row["tensorflow"],
             python=tuple(row["python"]),

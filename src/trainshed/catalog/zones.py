@@ -16,7 +16,7 @@ class UnknownSnapshot(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ZoneSnapshot:
     """GPU types by zone on one day.  A region that is not in ``regions`` is unknown, not empty."""
 
     id: str
@@ -41,7 +41,7 @@ class Snapshot:
 
 
 @cache
-def snapshots() -> Mapping[str, Snapshot]:
+def snapshots() -> Mapping[str, ZoneSnapshot]:
     """All snapshots by id."""
     found = {}
     for row in rows("zones", "snapshot"):
@@ -49,7 +49,7 @@ def snapshots() -> Mapping[str, Snapshot]:
         for zone in rows("zones", "zone"):
             if zone["snapshot"] == row["id"]:
                 regions.setdefault(zone["region"], {})[zone["zone"]] = frozenset(zone["types"])
-        found[row["id"]] = Snapshot(
+        found[row["id"]] = ZoneSnapshot(
             id=row["id"],
             date=row["date"],
             types_covered=frozenset(row["types_covered"]),
@@ -59,7 +59,7 @@ def snapshots() -> Mapping[str, Snapshot]:
     return found
 
 
-def snapshot_named(name: str) -> Snapshot:
+def snapshot_named(name: str) -> ZoneSnapshot:
     """The snapshot with this id.  Raises UnknownSnapshot."""
     try:
         return snapshots()[name]

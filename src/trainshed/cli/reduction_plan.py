@@ -9,7 +9,7 @@ from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.planning.prediction import Prediction
-from trainshed.planning.sizing import Option, Plan, plan
+from trainshed.planning.sizing import Option, ReducerPlan, plan
 from trainshed.workbench.reduction_hosts import ExchangeHosts, Given, hosts_of
 
 _MEGA: Final = 1e6
@@ -57,13 +57,13 @@ def _head(found: ExchangeHosts) -> Iterator[str]:
     yield f"reducers  {kind}{hosts.reducer_gbps:g} Gbit/s each{costs}"
 
 
-def _table(made: Plan) -> str:
+def _table(made: ReducerPlan) -> str:
     has_price = made.hosts.reducer_usd_hour is not None
     headers = ["REDUCERS", "GBIT/S", "SUM %", "MS", "TIMES A RING", *(["USD/HOUR"] * has_price), ""]
     return table(headers, (_row(made, each, has_price=has_price) for each in made.options))
 
 
-def _row(made: Plan, each: Option, *, has_price: bool) -> list[str]:
+def _row(made: ReducerPlan, each: Option, *, has_price: bool) -> list[str]:
     prices = [f"{each.usd_hour or 0:.2f}"] if has_price else []
     return [
         str(each.reducers),
@@ -82,12 +82,12 @@ def _three_digits(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"  # noqa: PLR2004 - and no exponent
 
 
-def _mark(made: Plan, each: Option) -> str:
+def _mark(made: ReducerPlan, each: Option) -> str:
     marks = {"asked": made.asked, "enough": made.sufficient}
     return ", ".join(word for word, option in marks.items() if option == each)
 
 
-def _remarks(found: ExchangeHosts, made: Plan) -> Iterator[str]:
+def _remarks(found: ExchangeHosts, made: ReducerPlan) -> Iterator[str]:
     yield f"{_verdict(found, made)}."
     size = f"{made.gradient_bytes / _MEGA:g} MB"
     yield f"MS is one exchange of {size}, SUM % what the reducers sum of it; workers sum the rest."
@@ -97,13 +97,13 @@ def _remarks(found: ExchangeHosts, made: Plan) -> Iterator[str]:
     yield "Links alone are counted: it is less for small tensors, and on hosts that cannot keep up."
 
 
-def _verdict(found: ExchangeHosts, made: Plan) -> str:
+def _verdict(found: ExchangeHosts, made: ReducerPlan) -> str:
     asked = found.asked or made.sufficient.reducers
     prediction = Prediction(hosts=found.hosts, reducers=asked, machine_type=found.reducer_type)
     return prediction.sentence
 
 
-def _as_json(found: ExchangeHosts, made: Plan) -> dict[str, Any]:
+def _as_json(found: ExchangeHosts, made: ReducerPlan) -> dict[str, Any]:
     hosts, price = found.hosts, found.price
     return {
         "workers": {

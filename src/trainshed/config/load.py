@@ -33,7 +33,7 @@ from trainshed.config.values import (
     whole,
 )
 from trainshed.model.faults import UsageFault
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.storage.buckets import data_dir
 
 FILE = "config.toml"

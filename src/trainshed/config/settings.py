@@ -7,7 +7,7 @@ from pathlib import Path
 from trainshed.engines.container_runtime import AUTO
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

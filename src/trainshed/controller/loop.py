@@ -19,7 +19,7 @@ from trainshed.controller.worker import Worker
 from trainshed.engines.base import Engine
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.store.base import StoreBase, StoreFault
 
 _LOG = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from trainshed.controller.schedule import Scheduler
 from trainshed.controller.studies import MakeJob, Studies
 from trainshed.engines.base import Engine
 from trainshed.model.restarts import Budgets
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.store.base import StoreBase
 
 

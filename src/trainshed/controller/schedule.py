@@ -22,8 +22,8 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resource_names import AttemptNumber
 from trainshed.model.resources import Node, NodeState, Seat
 from trainshed.model.status import JobState
+from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.request import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.store.base import StoreBase
 from trainshed.store.records import Holding, Step, Waiting
 

@@ -19,7 +19,7 @@ from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
 from trainshed.store.records import JobRecord, NewEvent, NewJob, Step
 from trainshed.store.records_studies import NewTrial, OpenStudy, StudyStep
-from trainshed.tuning.standing import Advance, Moment, Standing
+from trainshed.tuning.advance import Advance, StudyContext, TrialSnapshot
 
 #: google.rpc.Code: what a study failed of is in its trials.
 _ABORTED: Final = 10
@@ -36,7 +36,7 @@ class _Looked:
 
     record: JobRecord
     collected: tuple[Collected, ...]
-    moment: Moment
+    moment: StudyContext
     seen: int
     """Stands for all that was reported and has ended."""
 
@@ -125,10 +125,10 @@ class Studies:
 
     def _moment(
         self, record: JobRecord, collected: Sequence[Collected], *, has_news: bool
-    ) -> Moment:
+    ) -> StudyContext:
         starts = [each.stored.job_start_time for each in collected if each.stored.job_start_time]
         began = record.job.status.start_time or min(starts, default=None)
-        return Moment(
+        return StudyContext(
             now=self._store.now(),
             began=began,
             seed=record.uid,
@@ -168,7 +168,10 @@ class Studies:
             ),
             trials=tuple(replace(trial, measurements=()) for trial in thought.changed),
             reports=reports,
-            events=(*ignored, *(NewEvent(kind=kind, message=said) for kind, said in thought.told)),
+            events=(
+                *ignored,
+                *(NewEvent(kind=kind, message=text) for kind, text in thought.events),
+            ),
         )
 
     def _stop_jobs(self, collected: Sequence[Collected], thought: Advance) -> int:
@@ -204,11 +207,11 @@ def _seen(collected: Sequence[Collected]) -> int:
     return hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
 
 
-def _standing(each: Collected) -> Standing:
+def _standing(each: Collected) -> TrialSnapshot:
     stored = each.stored
     if not each.was_read:  # a trial whose reports are not known is not over
-        return Standing(trial=each.trial, job_state=JobState.RUNNING, reports=each.reports)
-    return Standing(
+        return TrialSnapshot(trial=each.trial, job_state=JobState.RUNNING, reports=each.reports)
+    return TrialSnapshot(
         trial=each.trial,
         job_state=stored.job_state,
         job_message=stored.job_error.message if stored.job_error else "",

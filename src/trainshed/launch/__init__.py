@@ -1,4 +1,4 @@
-"""What each replica of a job is told: from a JobSpec to a LaunchPlan, by pure functions.
+"""What each replica of a job gets to know: from a JobSpec to a LaunchPlan, by pure functions.
 
 ``compose.compose`` is the way in.  One module answers one question: ``tf_config``,
 ``cluster_spec``, ``torch_env``, ``jax_env`` and ``directories`` each give a replica some of its

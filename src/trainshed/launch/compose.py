@@ -31,9 +31,9 @@ from trainshed.model.faults import Fault, Violation
 from trainshed.model.job import JobSpec, ReplicaGroup
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.model.study import Trial
+from trainshed.model.study import TrialSpec
 
-#: What the service tells a replica, in this order.
+#: The variables that the service sets, in this order.
 BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
     directories.variables,
     job_document.variables,
@@ -64,7 +64,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     environment: Environment,
     project: str,
     project_number: str,
-    trial: Trial | None = None,
+    trial: TrialSpec | None = None,
     map_uri: Callable[[str], str] = unchanged,
     metric_file: str | None = None,
     entrypoints: EntryPoints = NO_ENTRYPOINTS,
@@ -107,7 +107,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
 
 
 def service_env(context: Context, role: Role, index: int) -> Variables:
-    """Give everything the service tells a replica, before the user's own variables."""
+    """Give all variables that the service sets, before the user's own."""
     return {name: value for block in BLOCKS for name, value in block(context, role, index).items()}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Dialect, Role
-from trainshed.model.study import Trial
+from trainshed.model.study import TrialSpec
 
 #: Where a group with no program of its own runs the primary's (contracts/vertex-sdk.md 7.1).
 INHERITS_PROGRAM = frozenset({Dialect.ML_V1})
@@ -34,7 +34,7 @@ class Context:
     addresses: Mapping[tuple[Role, int], Address]
     project: str
     project_number: str
-    trial: Trial | None = None
+    trial: TrialSpec | None = None
     map_uri: Callable[[str], str] = unchanged
     metric_file: str | None = None
 

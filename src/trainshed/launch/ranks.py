@@ -12,21 +12,21 @@ from trainshed.model.roles import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One replica's place in the world; ``meeting_point`` is the primary's address."""
+class WorldRank:
+    """A replica's rank and the world size; ``rendezvous`` is the primary's address."""
 
     rank: int
     size: int
-    meeting_point: Address
+    rendezvous: Address
 
 
-def seat_of(context: Context, role: Role, index: int) -> Seat | None:
-    """Give a replica's seat, or None for an outsider and for a job of a single replica."""
+def world_rank_of(context: Context, role: Role, index: int) -> WorldRank | None:
+    """Give a replica's rank, or None for one outside of the world and for a single replica."""
     world = list(context.spec.world)
     if not context.is_distributed or (role, index) not in world:
         return None
-    return Seat(
+    return WorldRank(
         rank=world.index((role, index)),
         size=len(world),
-        meeting_point=context.addresses[Role.PRIMARY, 0],
+        rendezvous=context.addresses[Role.PRIMARY, 0],
     )

@@ -1,4 +1,4 @@
-"""What the replicas of a job with a Reduction Server are told, and how its reducers are started.
+"""The variables of a job with a Reduction Server, and how its reducers are started.
 
 Primary, workers and reducers get the address of every reducer process.  What proves that they
 belong to one job, and where the achieved rates are written, are files of one attempt: whoever
@@ -20,7 +20,7 @@ from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
 
 #: Who takes part in a reduction; an evaluator never does.
-TOLD: Final = frozenset({Role.PRIMARY, Role.WORKER, Role.REDUCER})
+TAKES_PART: Final = frozenset({Role.PRIMARY, Role.WORKER, Role.REDUCER})
 
 #: The program of a reducer, by the name of its console script.
 PROGRAM: Final = "trainshed-reducer"
@@ -30,7 +30,7 @@ _ARGV: Final = (PROGRAM, "--idle-timeout", "0")
 PROCS: Final = "TRAINSHED_REDUCER_PROCS"
 
 
-class Setting(NamedTuple):
+class ReducerSetting(NamedTuple):
     """What a variable of the reducers' container becomes, and which values it may have."""
 
     flag: str
@@ -41,18 +41,18 @@ class Setting(NamedTuple):
 #: Variables in the env of the third pool's container that a reducer is started with.  One process
 #: a reducer unless the job says otherwise: its threads sum on several cores, and on a machine that
 #: it shares with workers more processes would take the cores from them.
-SETTINGS: Final[Mapping[str, Setting]] = {
-    PROCS: Setting("--procs", r"[1-9]|[12][0-9]|3[0-2]", "1 to 32"),
-    "TRAINSHED_REDUCER_MAX_MEMORY": Setting(
+SETTINGS: Final[Mapping[str, ReducerSetting]] = {
+    PROCS: ReducerSetting("--procs", r"[1-9]|[12][0-9]|3[0-2]", "1 to 32"),
+    "TRAINSHED_REDUCER_MAX_MEMORY": ReducerSetting(
         "--max-memory", r"[1-9][0-9]{0,17}[KMGT]?", "bytes, or a number with K, M, G or T"
     ),
-    "TRAINSHED_REDUCER_TIMEOUT": Setting("--timeout", r"[1-9][0-9]{0,5}", "seconds"),
+    "TRAINSHED_REDUCER_TIMEOUT": ReducerSetting("--timeout", r"[1-9][0-9]{0,5}", "seconds"),
 }
 
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
     """Give TRAINSHED_REDUCERS to those who take part, where a job has reducers."""
-    if role not in TOLD or context.spec.group(Role.REDUCER) is None:
+    if role not in TAKES_PART or context.spec.group(Role.REDUCER) is None:
         return {}
     return {trainer_contract.REDUCERS: ",".join(addresses(context))}
 
@@ -93,9 +93,9 @@ def notes_of(spec: JobSpec) -> Iterator[str]:
 
 def with_token_file(plan: LaunchPlan, path: str) -> LaunchPlan:
     """Give the path of the attempt's secret to those who take part."""
-    told = {trainer_contract.REDUCTION_TOKEN_FILE: path}
+    added = {trainer_contract.REDUCTION_TOKEN_FILE: path}
     replicas = tuple(
-        replace(each, env={**each.env, **told}) if each.role in TOLD else each
+        replace(each, env={**each.env, **added}) if each.role in TAKES_PART else each
         for each in plan.replicas
     )
     return replace(plan, replicas=replicas)

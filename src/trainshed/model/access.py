@@ -28,5 +28,5 @@ class Caller:
     role: AccessRole
 
     def may(self, role: AccessRole, project: str | None) -> bool:
-        """Whether the caller has a role in a project; None is the whole installation."""
+        """Whether the caller has a role in a project; the whole installation if None."""
         return self.role >= role and self.project in (ALL_PROJECTS, project)

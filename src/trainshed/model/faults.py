@@ -1,4 +1,4 @@
-"""What can be wrong with a request, told so that its author can mend it.
+"""What can be wrong with a request, described so that its author can fix it.
 
 A ``Violation`` points at a field of the model (``FieldPath``), not of a dialect: the rule that
 finds it does not know in which words the caller spoke.  The dialect (or the command line) later
@@ -54,7 +54,7 @@ class Field(enum.Enum):
 class FieldPath:
     """A place in a JobSpec: a field, and the role of the group it belongs to, if any.
 
-    ``place`` goes with the field STUDY, and says where in it; None is all of it.
+    ``place`` goes with the field STUDY, and says where in it; all of it if None.
     """
 
     field: Field

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainshed.model.roles import Dialect, Role
-from trainshed.model.study import StudySpec, Trial
+from trainshed.model.study import StudySpec, TrialSpec
 
 
 class ScaleTier(enum.Enum):
@@ -119,7 +119,7 @@ class JobSpec:
     scheduling: Scheduling = field(default_factory=Scheduling)
     labels: Mapping[str, str] = field(default_factory=dict)
     study: StudySpec | None = None
-    trial: Trial | None = None
+    trial: TrialSpec | None = None
     """Set for the job of one trial: ``study`` is then the one it belongs to."""
     request: str = "{}"
     """The caller's document as JSON text, normalised only in key case and number form."""

@@ -11,7 +11,7 @@ lines.
 import json
 from typing import Final, NamedTuple
 
-#: The severities of Cloud Logging that are told apart here.
+#: The severities of Cloud Logging that are distinguished here.
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 #: The task that the service's own words come from (contracts/gcloud.md 7.5).

@@ -35,7 +35,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """How many restarts a job has for each cause; None is no limit.
+    """How many restarts a job has for each cause.  No limit if None.
 
     What an administrator orders does not use up what is kept for faults.
     """

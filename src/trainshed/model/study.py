@@ -113,7 +113,7 @@ StoppingRule = MedianRule | DecayCurveRule | ConvexRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimit:
-    """A time since the study began, a date (RFC 3339), or both; None is no limit."""
+    """A time since the study began, a date (RFC 3339), or both.  No limit if None."""
 
     seconds: float | None = None
     until: str | None = None
@@ -123,7 +123,7 @@ class TimeLimit:
 class EndingRules:
     """When a study makes no further trials (studyStoppingConfig, contracts/vertex-sdk.md 8).
 
-    The minimum rules block all others.  None is no rule.
+    The minimum rules block all others.  No rule if None.
     """
 
     stop_asap: bool = False
@@ -204,7 +204,7 @@ def occurrences(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class TrialSpec:
     """One trial as its program sees it: its number as a text from "1", and arguments (R19)."""
 
     trial_id: str

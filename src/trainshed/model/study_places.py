@@ -1,6 +1,6 @@
 """The places in a study at which a rule can point: what, and of which metric or parameter.
 
-A place is told in the model's words.  Each dialect turns it into the name of its own field; a
+A place is given in the model's words.  Each dialect turns it into the name of its own field; a
 dialect that has no such field names the whole study.
 """
 

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from copy import copy
 
 from trainshed.model.resources import Demand
-from trainshed.placement.ground import EMULATED, GPUS, MEMORY, SLOTS, VCPUS, Ask, Ground
+from trainshed.placement.topology import (
+    EMULATED,
+    GPUS,
+    MEMORY,
+    SLOTS,
+    VCPUS,
+    ReplicaRequest,
+    Topology,
+)
 
 #: Free GPUs, vCPUs, memory and slots of a node, and the node: smaller is tighter.
 Entry = tuple[int, int, int, int, int]
@@ -18,29 +26,31 @@ Entry = tuple[int, int, int, int, int]
 class Candidates:
     """Nodes by tier and by how many replicas fit, the fullest node first among equals."""
 
-    __slots__ = ("_asks", "_entries", "_levels", "cursor", "fits", "totals")
+    __slots__ = ("_entries", "_levels", "_requests", "cursor", "fits", "totals")
 
     def __init__(
-        self, ground: Ground, rooms: Sequence[Sequence[int]], region: str | None, each: Demand
+        self, topology: Topology, rooms: Sequence[Sequence[int]], region: str | None, each: Demand
     ) -> None:
         """Look at every node that takes new replicas."""
-        eligible = ground.eligible(region, each)
-        self._asks: dict[int, Ask] = {i: ask for i, ask in eligible if ground.ready[i]}
+        eligible = topology.eligible(region, each)
+        self._requests: dict[int, ReplicaRequest] = {
+            i: request for i, request in eligible if topology.ready[i]
+        }
         self.fits: dict[int, int] = {}
         self.totals = [0] * (EMULATED + 1)
         self._entries: dict[int, Entry] = {}
         self._levels: list[dict[int, list[Entry]]] = [{} for _ in self.totals]
         self.cursor = 0
-        for node in self._asks:
+        for node in self._requests:
             self.look_at(node, rooms[node])
 
     def copy(self) -> "Candidates":
         """The same, to be changed apart."""
         new = copy(self)
-        new.part()
+        new.detach()
         return new
 
-    def part(self) -> None:
+    def detach(self) -> None:
         """Stop sharing numbers with the candidates that these were copied from."""
         self.fits = dict(self.fits)
         self.totals = list(self.totals)
@@ -51,22 +61,22 @@ class Candidates:
 
     def look_at(self, node: int, room: Sequence[int]) -> None:
         """Take note of a node whose room may have changed."""
-        ask = self._asks.get(node)
-        if ask is None:
+        request = self._requests.get(node)
+        if request is None:
             return
-        fits = max(ask.fits(room), 0)
+        fits = max(request.fits(room), 0)
         entry = (sum(room[GPUS:]), room[VCPUS], room[MEMORY], room[SLOTS], node)
         before = self.fits.get(node, 0)
         if fits == before and self._entries.get(node) == entry:
             return
         self.fits[node] = fits
-        self.totals[ask.tier] += fits - before
+        self.totals[request.tier] += fits - before
         self._entries[node] = entry
         if fits:
-            heap = self._levels[ask.tier].setdefault(fits, [])
+            heap = self._levels[request.tier].setdefault(fits, [])
             heapq.heappush(heap, entry)
-            if len(heap) > 4 * len(self._asks) + 16:
-                self._tidy(heap, ask.tier, fits)
+            if len(heap) > 4 * len(self._requests) + 16:
+                self._tidy(heap, request.tier, fits)
 
     def best(self, tier: int, wanted: int) -> int | None:
         """The node to use next for ``wanted`` replicas: few nodes, and the tightest of them.
@@ -85,14 +95,14 @@ class Candidates:
 
     def __len__(self) -> int:
         """How many nodes are looked at."""
-        return len(self._asks)
+        return len(self._requests)
 
     def _tidy(self, heap: list[Entry], tier: int, fits: int) -> None:
         """Drop what is no longer so from everywhere in a heap that has grown."""
         heap[:] = sorted(
             self._entries[node]
             for node, here in self.fits.items()
-            if here == fits and self._asks[node].tier == tier
+            if here == fits and self._requests[node].tier == tier
         )
 
     def _top(self, levels: dict[int, list[Entry]], fits: int) -> int | None:

@@ -12,8 +12,8 @@ from trainshed.catalog.accelerators import AcceleratorType, known_accelerators
 from trainshed.model.explanation import Change
 from trainshed.model.resources import Demand, GroupDemand, JobDemand
 from trainshed.model.roles import Role
-from trainshed.placement.ground import Ground
-from trainshed.placement.words import PLURAL, gpus
+from trainshed.placement.messages import PLURAL, gpus
+from trainshed.placement.topology import Topology
 
 #: Whether a changed demand would be admitted, in the state that the job waits in.
 Admits = Callable[[JobDemand], bool]
@@ -22,12 +22,14 @@ Admits = Callable[[JobDemand], bool]
 _COUNTS = (1, 2, 4, 8, 16)
 
 
-def admitting_change(demand: JobDemand, ground: Ground, admits: Admits, so: str) -> Change | None:
+def admitting_change(
+    demand: JobDemand, topology: Topology, admits: Admits, so: str
+) -> Change | None:
     """The first kind of change that admits the job, at its least; None when no single one does.
 
     ``so`` begins the sentence: ``would start now``.
     """
-    search = _Search(demand, ground, admits, so)
+    search = _ChangeSearch(demand, topology, admits, so)
     for kind in (search.replicas, search.gpus, search.regions, search.types):
         found = next(kind(), None)
         if found is not None:
@@ -50,11 +52,11 @@ def valid_counts(gpu_type: str, each: Demand) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _ChangeSearch:
     """Each method yields changes of one kind that admit the job, the mildest first."""
 
     demand: JobDemand
-    ground: Ground
+    topology: Topology
     admits: Admits
     so: str
 
@@ -90,7 +92,7 @@ class _Search:
         asked = self.demand.region
         if not asked:
             return
-        for region in sorted(self.ground.regions - {asked}):
+        for region in sorted(self.topology.regions - {asked}):
             if self.admits(replace(self.demand, region=region)):
                 yield Change(
                     field="region",
@@ -117,7 +119,7 @@ class _Search:
         """The types of the fleet, known to the catalog, that the same machine can have."""
         if not each.gpu_count or not valid_counts(each.gpu_type or "", each):
             return []
-        offered = self.ground.gpu_names - {each.gpu_type or ""}
+        offered = self.topology.gpu_names - {each.gpu_type or ""}
         known = (name for name in offered if _known(name))
         return sorted(name for name in known if each.gpu_count in valid_counts(name, each))
 

@@ -1,6 +1,6 @@
-"""Puts into words why jobs wait.
+"""Explains why jobs wait, in sentences.
 
-A job is told the names of jobs of its own project only; those of others are counted.
+A job sees the names of jobs of its own project only; those of others are counted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,13 +8,12 @@ from functools import cached_property
 
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resources import Demand, NodeState
-from trainshed.placement import words
-from trainshed.placement.ground import MEMORY, SLOTS, VCPUS, Ask
-from trainshed.placement.planning_pass import PlanningPass
-from trainshed.placement.quota import Pot
-from trainshed.placement.request import HeldJob, QueuedJob
+from trainshed.placement import messages
+from trainshed.placement.jobs import HeldJob, QueuedJob
+from trainshed.placement.planning_pass import PlanningPass, Wait
+from trainshed.placement.quota import QuotaBucket
 from trainshed.placement.shortage import Shortage
-from trainshed.placement.waiting import Wait
+from trainshed.placement.topology import MEMORY, SLOTS, VCPUS, ReplicaRequest
 
 
 class Explainer:
@@ -24,7 +23,7 @@ class Explainer:
         """Look at a pass that has run; nothing is worked out before it is asked for."""
         self._done = done
         self._held = held
-        self._of_quota: dict[tuple[Pot, ...], tuple[str, ...]] = {}
+        self._of_quota: dict[tuple[QuotaBucket, ...], tuple[str, ...]] = {}
         self._of_nodes: dict[tuple[str | None, str | None], list[int]] = {}
         self._of_room: dict[tuple[str | None, str | None, str], tuple[str, ...]] = {}
         self._shortage = Shortage(done.fleet)
@@ -41,22 +40,26 @@ class Explainer:
             case Reason.DRAINED:
                 return self._drained(wait)
             case Reason.NO_SUCH_NODE:
-                message = self._done.possible.no_such_node(wait.job.demand)
+                message = self._done.feasibility.no_such_node(wait.job.demand)
                 return Explanation(reason=wait.reason, message=message)
             case _:
                 return self._capacity(wait)
 
     def _quota(self, wait: Wait) -> Explanation:
-        pots = tuple(over.claim.pot for over in wait.overs)
-        if pots not in self._of_quota:
-            self._of_quota[pots] = words.at_most_ten([*map(str, pots), *self._users(pots)])
+        buckets = tuple(exceeded.claim.bucket for exceeded in wait.exceeded)
+        if buckets not in self._of_quota:
+            self._of_quota[buckets] = messages.at_most_ten(
+                [*map(str, buckets), *self._users(buckets)]
+            )
         return Explanation(
-            reason=wait.reason, message=words.over(wait.overs[0]), blockers=self._of_quota[pots]
+            reason=wait.reason,
+            message=messages.exceeded(wait.exceeded[0]),
+            blockers=self._of_quota[buckets],
         )
 
-    def _users(self, pots: Iterable[Pot]) -> list[str]:
+    def _users(self, buckets: Iterable[QuotaBucket]) -> list[str]:
         """The jobs that hold of a project's quotas: they are all its own."""
-        uids = dict.fromkeys(uid for pot in pots for uid in self._done.quotas.users(pot))
+        uids = dict.fromkeys(uid for bucket in buckets for uid in self._done.quotas.users(bucket))
         return [self._known(uid).name for uid in uids]
 
     def _known(self, uid: int) -> HeldJob | QueuedJob:
@@ -69,7 +72,7 @@ class Explainer:
 
     def _behind(self, wait: Wait) -> Explanation:
         first = wait.behind
-        assert first is not None, "who waits behind waits behind somebody"  # noqa: S101 - ours
+        assert first is not None, "BEHIND_QUEUE names the job ahead"  # noqa: S101 - ours
         name = _name_for(wait.job, first)
         same = self._done.same_demand(wait.job, first)
         what = "which asks for the same" if same else "which waits for the same quota"
@@ -79,7 +82,7 @@ class Explainer:
 
     def _reserved(self, wait: Wait) -> Explanation:
         first = self._done.reservation
-        assert first is not None, "somebody has the reservation"  # noqa: S101 - ours
+        assert first is not None, "RESERVED implies a reservation"  # noqa: S101 - ours
         name = _name_for(wait.job, first.job)
         return Explanation(
             reason=wait.reason,
@@ -88,29 +91,29 @@ class Explainer:
         )
 
     def _drained(self, wait: Wait) -> Explanation:
-        ground = self._done.fleet.ground
-        shape = ground.shape(wait.job.demand)
+        topology = self._done.fleet.topology
+        shape = topology.shape(wait.job.demand)
         closed = [
             node
-            for i, node in enumerate(ground.nodes)
+            for i, node in enumerate(topology.nodes)
             if node.state is not NodeState.READY
-            and any(ground.ask(i, shape.region, run.each) for run in shape.runs)
+            and any(topology.request(i, shape.region, batch.each) for batch in shape.batches)
         ]
-        blockers = words.at_most_ten([node.name for node in closed])
-        return Explanation(reason=wait.reason, message=words.drained(closed), blockers=blockers)
+        blockers = messages.at_most_ten([node.name for node in closed])
+        return Explanation(reason=wait.reason, message=messages.drained(closed), blockers=blockers)
 
     def _capacity(self, wait: Wait) -> Explanation:
-        shape = self._done.fleet.ground.shape(wait.job.demand)
+        shape = self._done.fleet.topology.shape(wait.job.demand)
         message = self._shortage.of(wait.job.demand)
         if wait.reserved is not None:
             message = f"{message}; it {self._start(wait.reserved.start_s)}"
-        blockers = self._in_the_way(wait.job, shape.region, shape.runs[0].each)
+        blockers = self._in_the_way(wait.job, shape.region, shape.batches[0].each)
         return Explanation(reason=wait.reason, message=message, blockers=blockers)
 
     def _start(self, start_s: float) -> str:
         if start_s == float("inf"):
             return "has the next free place"
-        return f"starts in {words.duration(start_s - self._done.now_s)} at the latest"
+        return f"starts in {messages.duration(start_s - self._done.now_s)} at the latest"
 
     def _in_the_way(self, job: QueuedJob, region: str | None, each: Demand) -> tuple[str, ...]:
         """The jobs on the nodes that could hold the largest replicas, soonest end first."""
@@ -121,7 +124,7 @@ class Explainer:
             own = [other.name for other in known if other.project == job.project]
             others = len(uids) - len(own)
             counted = [f"{others} of other projects"] if others else []
-            self._of_room[key] = (*words.at_most_ten(own), *counted)
+            self._of_room[key] = (*messages.at_most_ten(own), *counted)
         return self._of_room[key]
 
     def _holders(self, region: str | None, each: Demand) -> list[int]:
@@ -129,8 +132,8 @@ class Explainer:
         if key not in self._of_nodes:
             found = {
                 rank
-                for node, ask in self._done.fleet.ground.eligible(region, each)
-                for at in _scarce(ask)
+                for node, request in self._done.fleet.topology.eligible(region, each)
+                for at in _scarce(request)
                 for rank in self._ranks.get((node, at), ())
             }
             self._of_nodes[key] = [self._done.ends[rank][1] for rank in sorted(found)]
@@ -147,11 +150,11 @@ class Explainer:
         return found
 
 
-def _scarce(ask: Ask) -> Iterable[int]:
+def _scarce(request: ReplicaRequest) -> Iterable[int]:
     """What of a node's room is in short supply for a replica."""
-    if ask.pools:
-        return ask.pools
-    sizes = [at for at, _ in ask.common if at in (VCPUS, MEMORY)]
+    if request.pools:
+        return request.pools
+    sizes = [at for at, _ in request.common if at in (VCPUS, MEMORY)]
     return sizes or (SLOTS,)
 
 

@@ -10,8 +10,8 @@ from copy import copy
 
 from trainshed.model.resources import Demand, JobDemand, Node, Seat
 from trainshed.placement.candidates import Candidates
-from trainshed.placement.ground import SLOTS, Ask, Ground
-from trainshed.placement.request import HeldJob
+from trainshed.placement.jobs import HeldJob
+from trainshed.placement.topology import SLOTS, ReplicaRequest, Topology
 
 #: (node, place in its room, amount): what a job has taken.
 Taken = tuple[tuple[int, int, int], ...]
@@ -20,40 +20,40 @@ Taken = tuple[tuple[int, int, int], ...]
 _CANDIDATES_MAX = 200_000
 
 
-class Fleet:
+class FleetUsage:
     """The room of every node, and what each job has taken of it.
 
     A node that holds more than it has (it shrank, or somebody placed by hand) has less than no
     room: it takes nothing new until enough has left.
     """
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, topology: Topology) -> None:
         """An empty fleet."""
-        self.ground = ground
-        self.rooms = ground.rooms()
+        self.topology = topology
+        self.rooms = topology.rooms()
         self._taken: dict[int, Taken] = {}
         self._candidates: dict[tuple[str | None, Demand], Candidates] = {}
         self._changed: list[int] = []
         self._kept = 0
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "Fleet":
+    def of(cls, nodes: Iterable[Node], held: Iterable[HeldJob] = ()) -> "FleetUsage":
         """The fleet of these nodes with these jobs on them."""
-        fleet = cls(Ground(nodes))
+        fleet = cls(Topology(nodes))
         for job in held:
             fleet.take(job.uid, job.demand, job.seats)
         return fleet
 
-    def copy(self, *, candidates: bool = True) -> "Fleet":
+    def copy(self, *, candidates: bool = True) -> "FleetUsage":
         """The same room and jobs, to be changed apart; cheap.
 
         Without ``candidates`` what is asked of it is found anew: for a copy that is asked little.
         """
         new = copy(self)
-        new.part(candidates=candidates)
+        new.detach(candidates=candidates)
         return new
 
-    def part(self, *, candidates: bool) -> None:
+    def detach(self, *, candidates: bool) -> None:
         """Stop sharing numbers with the fleet that this one was copied from."""
         self.rooms = [list(room) for room in self.rooms]
         self._taken = dict(self._taken)
@@ -71,11 +71,13 @@ class Fleet:
         here = Counter((seat.node, seat.role) for seat in seats)
         taken: list[tuple[int, int, int]] = []
         for (name, role), count in here.items():
-            node = self.ground.index.get(name)
+            node = self.topology.index.get(name)
             if node is not None:
                 # None as region: a held job is where it is
-                ask = self.ground.ask(node, None, sizes.get(role, Demand()))
-                taken += self.occupy(node, ask or Ask(((SLOTS, 1),), (), 0, 0), count)
+                request = self.topology.request(node, None, sizes.get(role, Demand()))
+                taken += self.occupy(
+                    node, request or ReplicaRequest(((SLOTS, 1),), (), 0, 0), count
+                )
         self._taken[uid] = tuple(taken)
 
     def release(self, uid: int) -> None:
@@ -103,16 +105,16 @@ class Fleet:
             self._changed.append(node)
         self._taken[uid] = taken
 
-    def occupy(self, node: int, ask: Ask, count: int) -> list[tuple[int, int, int]]:
+    def occupy(self, node: int, request: ReplicaRequest, count: int) -> list[tuple[int, int, int]]:
         """Put replicas on a node; answers what they took, to be kept or given back."""
         room = self.rooms[node]
-        taken = [(node, place, amount * count) for place, amount in ask.common]
+        taken = [(node, place, amount * count) for place, amount in request.common]
         for _, place, amount in taken:
             room[place] -= amount
-        for _ in range(count if len(ask.pools) > 1 else 0):
-            pool = ask.pool(room)
-            room[pool] -= ask.per_replica
-            taken.append((node, pool, ask.per_replica))
+        for _ in range(count if len(request.pools) > 1 else 0):
+            pool = request.pool(room)
+            room[pool] -= request.per_replica
+            taken.append((node, pool, request.per_replica))
         self._changed.append(node)
         return taken
 
@@ -133,7 +135,7 @@ class Fleet:
             self._forget_old()
         found = self._candidates.get((region, each))
         if found is None:
-            found = Candidates(self.ground, self.rooms, region, each)
+            found = Candidates(self.topology, self.rooms, region, each)
             self._kept += len(found)
             if self._kept > _CANDIDATES_MAX:
                 self._candidates.clear()

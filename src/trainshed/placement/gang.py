@@ -12,10 +12,10 @@ from itertools import islice, permutations
 
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Role
-from trainshed.placement.fleet import Fleet
-from trainshed.placement.ground import EMULATED, Run, Shape
+from trainshed.placement.fleet import FleetUsage
+from trainshed.placement.topology import EMULATED, ReplicaBatch, Shape
 
-#: How many orders of runs are tried; jobs have two or three runs at most in practice.
+#: How many orders of batches are tried; jobs have two or three batches at most in practice.
 _ORDERS_MAX = 6
 
 #: Larger jobs are tried in the first order only: each attempt costs as much as the job is large.
@@ -24,17 +24,17 @@ _REPLICAS_FOR_ORDERS_MAX = 64
 _Taken = list[tuple[int, int, int]]
 
 
-def place(fleet: Fleet, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
+def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
     """Take seats for every replica under ``uid``; None, and nothing taken, when they do not fit.
 
     The same fleet gives the same seats, in the order of the job's groups.
     """
-    shape = fleet.ground.shape(demand)
+    shape = fleet.topology.shape(demand)
     if not has_room(fleet, shape):
         return None
-    for runs, few in _attempts(shape):
+    for batches, few in _attempts(shape):
         taken: _Taken = []
-        nodes = _place_runs(fleet, shape.region, runs, taken, few=few)
+        nodes = _place_batches(fleet, shape.region, batches, taken, few=few)
         if nodes is not None:
             fleet.keep(uid, tuple(taken))
             return _seats(fleet, demand, nodes)
@@ -42,17 +42,17 @@ def place(fleet: Fleet, uid: int, demand: JobDemand) -> tuple[Seat, ...] | None:
     return None
 
 
-def place_at(fleet: Fleet, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> bool:
+def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> bool:
     """Take exactly these seats under ``uid`` if all of them are free now."""
-    ground = fleet.ground
-    nodes = [ground.index.get(seat.node) for seat in seats]
-    shape = ground.shape(demand)
-    for run in shape.runs:
-        roles = {group.role for group in run.groups}
+    topology = fleet.topology
+    nodes = [topology.index.get(seat.node) for seat in seats]
+    shape = topology.shape(demand)
+    for batch in shape.batches:
+        roles = {group.role for group in batch.groups}
         for node, seat in zip(nodes, seats, strict=True):
-            serves = node is not None and ground.ready[node]
+            serves = node is not None and topology.ready[node]
             if seat.role in roles and not (
-                serves and node is not None and ground.ask(node, shape.region, run.each)
+                serves and node is not None and topology.request(node, shape.region, batch.each)
             ):
                 return False
     fleet.take(uid, demand, seats)
@@ -62,74 +62,83 @@ def place_at(fleet: Fleet, uid: int, demand: JobDemand, seats: Sequence[Seat]) -
     return True
 
 
-def has_room(fleet: Fleet, shape: Shape) -> bool:
-    """Whether each run would fit if it were alone: quick, and necessary for the whole."""
+def has_room(fleet: FleetUsage, shape: Shape) -> bool:
+    """Whether each batch would fit if it were alone: quick, and necessary for the whole."""
     return all(
-        sum(fleet.candidates(shape.region, run.each).totals) >= run.count for run in shape.runs
+        sum(fleet.candidates(shape.region, batch.each).totals) >= batch.count
+        for batch in shape.batches
     )
 
 
-def _attempts(shape: Shape) -> Iterator[tuple[tuple[Run, ...], bool]]:
-    """Orders of runs, each with whether to prefer few nodes; the first is the one we like."""
-    yield shape.runs, True
-    if len(shape.runs) > 1 and sum(run.count for run in shape.runs) <= _REPLICAS_FOR_ORDERS_MAX:
-        yield shape.runs, False
-        for runs in islice(permutations(shape.runs), 1, _ORDERS_MAX):
-            yield runs, True
-            yield runs, False
+def _attempts(shape: Shape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
+    """Orders of batches, each with whether to prefer few nodes; the first is the one we like."""
+    yield shape.batches, True
+    if (
+        len(shape.batches) > 1
+        and sum(batch.count for batch in shape.batches) <= _REPLICAS_FOR_ORDERS_MAX
+    ):
+        yield shape.batches, False
+        for batches in islice(permutations(shape.batches), 1, _ORDERS_MAX):
+            yield batches, True
+            yield batches, False
 
 
-def _place_runs(
-    fleet: Fleet, region: str | None, runs: Sequence[Run], taken: _Taken, *, few: bool
+def _place_batches(
+    fleet: FleetUsage,
+    region: str | None,
+    batches: Sequence[ReplicaBatch],
+    taken: _Taken,
+    *,
+    few: bool,
 ) -> dict[Role, list[int]] | None:
     """The node of each replica by role; what was taken is added to ``taken`` in any case."""
     nodes: dict[Role, list[int]] = {}
-    for run in runs:
+    for batch in batches:
         used = dict.fromkeys(node for found in nodes.values() for node in found) if few else {}
-        found = _place_run(fleet, region, run, taken, (tuple(used), few))
+        found = _place_batch(fleet, region, batch, taken, (tuple(used), few))
         if found is None:
             return None
-        for group in run.groups:
+        for group in batch.groups:
             nodes[group.role], found = found[: group.count], found[group.count :]
     return nodes
 
 
-def _place_run(
-    fleet: Fleet,
+def _place_batch(
+    fleet: FleetUsage,
     region: str | None,
-    run: Run,
+    batch: ReplicaBatch,
     taken: _Taken,
     manner: tuple[tuple[int, ...], bool],
 ) -> list[int] | None:
-    """The nodes of a run's replicas, those that the job uses already first."""
+    """The nodes of a batch's replicas, those that the job uses already first."""
     near, few = manner
     found: list[int] = []
     for node in near:
-        fits = fleet.candidates(region, run.each).fits.get(node, 0)
-        _settle(fleet, region, run, (node, min(fits, run.count - len(found))), (taken, found))
-    for tier in _tiers(fleet.candidates(region, run.each).totals, run.count - len(found)):
-        while missing := run.count - len(found):
-            candidates = fleet.candidates(region, run.each)
+        fits = fleet.candidates(region, batch.each).fits.get(node, 0)
+        _settle(fleet, region, batch, (node, min(fits, batch.count - len(found))), (taken, found))
+    for tier in _tiers(fleet.candidates(region, batch.each).totals, batch.count - len(found)):
+        while missing := batch.count - len(found):
+            candidates = fleet.candidates(region, batch.each)
             best = candidates.best(tier, missing if few else 1)
             if best is None:
                 break
             here = (best, min(candidates.fits[best], missing))
-            _settle(fleet, region, run, here, (taken, found))
-    return found if len(found) == run.count else None
+            _settle(fleet, region, batch, here, (taken, found))
+    return found if len(found) == batch.count else None
 
 
 def _settle(
-    fleet: Fleet,
+    fleet: FleetUsage,
     region: str | None,
-    run: Run,
+    batch: ReplicaBatch,
     here: tuple[int, int],
     so_far: tuple[_Taken, list[int]],
 ) -> None:
     node, count = here
     taken, found = so_far
-    ask = fleet.ground.ask(node, region, run.each)
-    if ask is not None and count > 0:
-        taken += fleet.occupy(node, ask, count)
+    request = fleet.topology.request(node, region, batch.each)
+    if request is not None and count > 0:
+        taken += fleet.occupy(node, request, count)
         found += [node] * count
 
 
@@ -142,8 +151,8 @@ def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
     return enough[:1] or range(EMULATED + 1)
 
 
-def _seats(fleet: Fleet, demand: JobDemand, nodes: dict[Role, list[int]]) -> tuple[Seat, ...]:
-    names = fleet.ground.nodes
+def _seats(fleet: FleetUsage, demand: JobDemand, nodes: dict[Role, list[int]]) -> tuple[Seat, ...]:
+    names = fleet.topology.nodes
     return tuple(
         Seat(role=group.role, index=index, node=names[node].name)
         for group in demand.groups

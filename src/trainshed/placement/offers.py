@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 
 from trainshed.model.explanation import Change
-from trainshed.placement import words
+from trainshed.placement import messages
 from trainshed.placement.change import admitting_change
+from trainshed.placement.jobs import QueuedJob
 from trainshed.placement.planning_pass import PlanningPass
-from trainshed.placement.request import QueuedJob
 
 
 class Offers:
@@ -33,7 +33,7 @@ class Offers:
             self._seen += 1
             if self._seen > self._first and wait.job.uid not in self._uids:
                 continue
-            if wait.reserved is not None or wait.job.uid in state.concerned:
+            if wait.reserved is not None or wait.job.uid in state.quota_blockers:
                 self.apart.append(wait.job)
             else:
                 self.changes[wait.job.uid] = offer(state, wait.job)
@@ -43,9 +43,9 @@ def offer(state: PlanningPass, job: QueuedJob) -> Change | None:
     """The one change with which the job would start as the last of those decided so far."""
     return admitting_change(
         job.demand,
-        state.fleet.ground,
+        state.fleet.topology,
         lambda demand: state.admits(job, demand),
-        words.WOULD_START,
+        messages.WOULD_START,
     )
 
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from trainshed.model.explanation import Change, Explanation
 from trainshed.model.resources import Node
 from trainshed.placement.explain import Explainer
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.feasibility import Feasibility
+from trainshed.placement.fleet import FleetUsage
+from trainshed.placement.jobs import HeldJob, PlacementPlan, QueuedJob, QuotaRule
 from trainshed.placement.offers import Offers, offer, without
 from trainshed.placement.planning_pass import PlanningPass
-from trainshed.placement.possible import Possible
 from trainshed.placement.quota import Quotas
-from trainshed.placement.request import HeldJob, Plan, QueuedJob, QuotaRule
 from trainshed.placement.reservation import Reservation
 
 #: How many jobs, whose leaving would let others start, get a pass of their own for their change.
@@ -29,8 +29,8 @@ class Planner:
     def __init__(self, quotas: Sequence[QuotaRule] = ()) -> None:
         """Start with no nodes and no jobs."""
         self._nodes: tuple[Node, ...] = ()
-        self._fleet = Fleet.of(())
-        self._possible = Possible(())
+        self._fleet = FleetUsage.of(())
+        self._feasibility = Feasibility(())
         self._quotas = Quotas(quotas)
         self._held: dict[int, HeldJob] = {}
         self._ends: list[tuple[float, int]] = []
@@ -42,8 +42,8 @@ class Planner:
         if tuple(nodes) == self._nodes:
             return
         self._nodes = tuple(nodes)
-        self._fleet = Fleet.of(self._nodes, self._held.values())
-        self._possible = Possible(self._nodes)
+        self._fleet = FleetUsage.of(self._nodes, self._held.values())
+        self._feasibility = Feasibility(self._nodes)
 
     def hold(self, job: HeldJob) -> None:
         """Count a job's seats and quota as taken; replaces what the same uid held."""
@@ -70,7 +70,7 @@ class Planner:
         *,
         explain_uids: Collection[int] = (),
         explain_max: int = 50,
-    ) -> Plan:
+    ) -> PlacementPlan:
         """One pass over the queue, in any order; ``now_s`` is of the clock of ``ends_at_s``.
 
         Every job of the queue is either placed or explained.  A change that would admit it is
@@ -89,10 +89,10 @@ class Planner:
         done.close()
         self.reservation = done.reservation
         changes = offers.changes | self._apart(offers.apart, queue, now_s, explain_uids)
-        return Plan(placed=done.placed, waiting=_with_changes(waiting, changes))
+        return PlacementPlan(placed=done.placed, waiting=_with_changes(waiting, changes))
 
     def _begin(self, now_s: float) -> PlanningPass:
-        return PlanningPass(self._fleet, self._quotas, self._possible, self._ends, now_s)
+        return PlanningPass(self._fleet, self._quotas, self._feasibility, self._ends, now_s)
 
     def _apart(
         self,

@@ -16,17 +16,33 @@ older one that comes (back) into the queue, may go before it.
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import JobDemand, Seat
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.feasibility import Feasibility
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place
-from trainshed.placement.possible import Possible
-from trainshed.placement.quota import Pot, Quotas
-from trainshed.placement.request import QueuedJob
+from trainshed.placement.jobs import QueuedJob
+from trainshed.placement.quota import ExceededQuota, QuotaBucket, Quotas
 from trainshed.placement.reservation import Backfill, Reservation, reserve
-from trainshed.placement.waiting import Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """One job that waits: facts, which ``explain`` turns into sentences.
+
+    ``behind`` is the job that goes first where the reason is BEHIND_QUEUE; ``exceeded`` the quotas
+    that are in use where it is QUOTA, or those that ``behind`` waits for; ``reserved`` the job's
+    own reservation if it is the one that has it.
+    """
+
+    job: QueuedJob
+    reason: Reason
+    behind: QueuedJob | None = None
+    exceeded: tuple[ExceededQuota, ...] = ()
+    reserved: Reservation | None = None
 
 
 class PlanningPass:
@@ -34,27 +50,27 @@ class PlanningPass:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetUsage,
         quotas: Quotas,
-        possible: Possible,
+        feasibility: Feasibility,
         ends: Iterable[tuple[float, int]],
         now_s: float,
     ) -> None:
         """Begin with what is held; ``ends`` are (latest end, uid), ascending."""
         self.fleet = fleet
         self.quotas = quotas
-        self.possible = possible
+        self.feasibility = feasibility
         self.now_s = now_s
         self.placed: dict[int, tuple[Seat, ...]] = {}
         self.placed_jobs: dict[int, QueuedJob] = {}
         self.waits: dict[int, Wait] = {}
         self.reservation: Reservation | None = None
-        self.concerned: set[int] = set()
+        self.quota_blockers: set[int] = set()
         """Jobs that others wait behind only for the quota."""
         self.ends = list(ends)
         self._before: Reservation | None = None
         self._backfill: Backfill | None = None
-        self._closed: dict[Pot, QueuedJob] = {}
+        self._closed: dict[QuotaBucket, QueuedJob] = {}
         self._failed: dict[tuple[bool, object], QueuedJob] = {}
 
     def run(
@@ -85,7 +101,7 @@ class PlanningPass:
 
         The quotas that nobody but the job itself keeps closed count as open.
         """
-        if self.quotas.over(job.project, demand):
+        if self.quotas.exceeded(job.project, demand):
             return False
         if any(closer.uid != job.uid for closer in self._closers(job.project, demand)):
             return False
@@ -95,7 +111,7 @@ class PlanningPass:
 
     def same_demand(self, job: QueuedJob, other: QueuedJob) -> bool:
         """Whether two jobs ask for the same, as the fleet sees it."""
-        shape = self.fleet.ground.shape
+        shape = self.fleet.topology.shape
         return shape(job.demand).key == shape(other.demand).key
 
     def _consider(self, job: QueuedJob) -> Wait | None:
@@ -113,24 +129,24 @@ class PlanningPass:
         return None
 
     def _await_quota(self, job: QueuedJob) -> Wait | None:
-        overs = self.quotas.over(job.project, job.demand)
+        exceeded = self.quotas.exceeded(job.project, job.demand)
         closers = self._closers(job.project, job.demand)
-        if not overs and not closers:
+        if not exceeded and not closers:
             return None
-        if (hindrance := self.possible.hindrance(job.demand)) is not None:
-            return Wait(job=job, reason=hindrance)
-        self.concerned.update(closer.uid for closer in closers)
-        if not self.quotas.beyond(job.project, job.demand):
+        if (blocking_reason := self.feasibility.blocking_reason(job.demand)) is not None:
+            return Wait(job=job, reason=blocking_reason)
+        self.quota_blockers.update(closer.uid for closer in closers)
+        if not self.quotas.too_large(job.project, job.demand):
             for claim in self.quotas.claims(job.project, job.demand):
-                self._closed.setdefault(claim.pot, job)
-        if not overs:
+                self._closed.setdefault(claim.bucket, job)
+        if not exceeded:
             return Wait(job=job, reason=Reason.BEHIND_QUEUE, behind=closers[0])
-        return Wait(job=job, reason=Reason.QUOTA, overs=overs)
+        return Wait(job=job, reason=Reason.QUOTA, exceeded=exceeded)
 
     def _closers(self, project: str, demand: JobDemand) -> list[QueuedJob]:
         """The jobs that wait for a quota that this one needs too."""
         claims = self.quotas.claims(project, demand) if self._closed else ()
-        return [self._closed[claim.pot] for claim in claims if claim.pot in self._closed]
+        return [self._closed[claim.bucket] for claim in claims if claim.bucket in self._closed]
 
     def _await_known(self, job: QueuedJob) -> Wait | None:
         """The wait of a job whose demand has failed in this pass already."""
@@ -141,11 +157,11 @@ class PlanningPass:
     def _attempt(self, job: QueuedJob) -> tuple[bool, object]:
         """What the answer to "does it fit" depends on: free of the reservation, and the demand."""
         free = self._backfill is None or self._backfill.in_time(self._end_s(job))
-        return free, self.fleet.ground.shape(job.demand).key
+        return free, self.fleet.topology.shape(job.demand).key
 
     def _await_room(self, job: QueuedJob) -> Wait:
-        if (hindrance := self.possible.hindrance(job.demand)) is not None:
-            return Wait(job=job, reason=hindrance)
+        if (blocking_reason := self.feasibility.blocking_reason(job.demand)) is not None:
+            return Wait(job=job, reason=blocking_reason)
         free, key = self._attempt(job)
         self._failed[free, key] = job
         if self._backfill is None:
@@ -180,7 +196,7 @@ class PlanningPass:
             uid
             for uid, wait in self.waits.items()
             if wait.job.priority == job.priority
-            and not self.quotas.beyond(wait.job.project, wait.job.demand)
+            and not self.quotas.too_large(wait.job.project, wait.job.demand)
         )
 
     def _seat(self, job: QueuedJob, demand: JobDemand) -> tuple[Seat, ...] | None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from trainshed.model.resources import JobDemand
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 
 EACH = "*"
 
@@ -19,7 +19,7 @@ _REMEMBERED_MAX = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Pot:
+class QuotaBucket:
     """What is counted together: an accelerator's GPUs in one project and region."""
 
     project: str
@@ -34,15 +34,15 @@ class Pot:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a job takes of a pot, and how much the pot holds."""
+    """What a job takes of a bucket, and the bucket's limit."""
 
-    pot: Pot
+    bucket: QuotaBucket
     amount: int
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class ExceededQuota:
     """A claim that does not fit beside what is in use."""
 
     claim: Claim
@@ -57,13 +57,13 @@ class Quotas:
         self._rules: dict[str, list[QuotaRule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.accelerator, []).append(rule)
-        self._in_use: dict[Pot, int] = {}
-        self._users: dict[Pot, dict[int, None]] = {}
+        self._in_use: dict[QuotaBucket, int] = {}
+        self._users: dict[QuotaBucket, dict[int, None]] = {}
         self._claims: dict[int, tuple[Claim, ...]] = {}
         self._found: dict[tuple[str, JobDemand], tuple[Claim, ...]] = {}
 
     def claims(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
-        """What the job takes of each pot; empty where no rule counts it.
+        """What the job takes of each bucket; empty where no rule counts it.
 
         A job without a region is counted by the rules that name none.
         """
@@ -76,16 +76,16 @@ class Quotas:
             found = self._found[project, demand] = tuple(self._claimed(project, demand))
         return found
 
-    def over(self, project: str, demand: JobDemand) -> tuple[Over, ...]:
-        """The claims that do not fit now; empty when quota is no hindrance."""
+    def exceeded(self, project: str, demand: JobDemand) -> tuple[ExceededQuota, ...]:
+        """The claims that do not fit now; empty when quota does not block the job."""
         found = []
         for claim in self.claims(project, demand):
-            in_use = self._in_use.get(claim.pot, 0)
+            in_use = self._in_use.get(claim.bucket, 0)
             if in_use + claim.amount > claim.limit:
-                found.append(Over(claim, in_use))
+                found.append(ExceededQuota(claim, in_use))
         return tuple(found)
 
-    def beyond(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
+    def too_large(self, project: str, demand: JobDemand) -> tuple[Claim, ...]:
         """The claims that exceed their limit by themselves: no waiting helps."""
         return tuple(c for c in self.claims(project, demand) if c.amount > c.limit)
 
@@ -94,20 +94,20 @@ class Quotas:
         self.release(uid)
         claims = self.claims(project, demand)
         for claim in claims:
-            self._in_use[claim.pot] = self._in_use.get(claim.pot, 0) + claim.amount
-            self._users.setdefault(claim.pot, {})[uid] = None
+            self._in_use[claim.bucket] = self._in_use.get(claim.bucket, 0) + claim.amount
+            self._users.setdefault(claim.bucket, {})[uid] = None
         if claims:
             self._claims[uid] = claims
 
     def release(self, uid: int) -> None:
         """Give back what a job has in use; nothing for an unknown one."""
         for claim in self._claims.pop(uid, ()):
-            self._in_use[claim.pot] -= claim.amount
-            del self._users[claim.pot][uid]
+            self._in_use[claim.bucket] -= claim.amount
+            del self._users[claim.bucket][uid]
 
-    def users(self, pot: Pot) -> Collection[int]:
-        """The jobs that have taken of a pot, the first first."""
-        return self._users.get(pot, {})
+    def users(self, bucket: QuotaBucket) -> Collection[int]:
+        """The jobs that have taken of a bucket, in the order of taking."""
+        return self._users.get(bucket, {})
 
     def _claimed(self, project: str, demand: JobDemand) -> Iterator[Claim]:
         region = demand.region or ""
@@ -119,7 +119,7 @@ class Quotas:
             ]
             if rules:
                 limit = max(rules, key=_special).limit
-                yield Claim(Pot(project, region, accelerator), amount, limit)
+                yield Claim(QuotaBucket(project, region, accelerator), amount, limit)
 
 
 def _special(rule: QuotaRule) -> tuple[bool, bool, int]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainshed.model.resources import JobDemand, Seat
-from trainshed.placement.fleet import Fleet
+from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place, place_at
-from trainshed.placement.request import QueuedJob
+from trainshed.placement.jobs import QueuedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,38 +29,38 @@ class Reservation:
 
 
 def reserve(
-    fleet: Fleet,
+    fleet: FleetUsage,
     job: QueuedJob,
     ends: Sequence[tuple[float, int]],
     now_s: float,
     before: Reservation | None = None,
-) -> tuple[Reservation, Fleet] | None:
+) -> tuple[Reservation, FleetUsage] | None:
     """The earliest certain start of a job, and the fleet as it will then be, the job on it.
 
     ``ends`` are (latest end, uid) of every job on the fleet, ascending.  With the reservation that
     the job had before, the start is never later than that one.  None when the job does not fit even
     where all others have ended.
     """
-    ahead = _Ahead(fleet.copy(candidates=False), ends)
-    search = _Search(ahead, job, before)
-    last = len(ahead.times)
-    most = last if before is None else ahead.step_of(before.start_s)
+    forecast = _Forecast(fleet.copy(candidates=False), ends)
+    search = _StartSearch(forecast, job, before)
+    last = len(forecast.times)
+    most = last if before is None else forecast.step_of(before.start_s)
     if not search.fits(most):
         most = last
         if not search.fits(most):
             return None
     seats = search.earliest(most)
-    start_s = max(now_s, ahead.times[ahead.step - 1] if ahead.step else now_s)
-    return Reservation(job=job, start_s=start_s, seats=seats), ahead.fleet
+    start_s = max(now_s, forecast.times[forecast.step - 1] if forecast.step else now_s)
+    return Reservation(job=job, start_s=start_s, seats=seats), forecast.fleet
 
 
-class _Ahead:
+class _Forecast:
     """A fleet that can be moved along the ends of its jobs, forth and back.
 
     ``step`` says how many of the distinct times have passed.
     """
 
-    def __init__(self, fleet: Fleet, ends: Sequence[tuple[float, int]]) -> None:
+    def __init__(self, fleet: FleetUsage, ends: Sequence[tuple[float, int]]) -> None:
         self.fleet = fleet
         self.step = 0
         self._ending: list[list[int]] = []
@@ -87,11 +87,11 @@ class _Ahead:
                 self.fleet.take_same(uid, self._taken[uid])
 
 
-class _Search:
+class _StartSearch:
     """Looks for the earliest step at which a job fits; at the end the job is on the fleet."""
 
-    def __init__(self, ahead: _Ahead, job: QueuedJob, before: Reservation | None) -> None:
-        self._ahead = ahead
+    def __init__(self, forecast: _Forecast, job: QueuedJob, before: Reservation | None) -> None:
+        self._forecast = forecast
         self._job = job
         same = before is not None and before.job.demand == job.demand
         self._before = before.seats if before and same else ()
@@ -108,20 +108,20 @@ class _Search:
                 most = middle
             else:
                 least = middle + 1
-        self._ahead.move(most)
+        self._forecast.move(most)
         seats = self._seats()
         assert seats is not None, "it fitted a moment ago"  # noqa: S101 - our mistake, if ever
         return seats
 
     def fits(self, step: int) -> bool:
-        self._ahead.move(step)
+        self._forecast.move(step)
         found = self._seats() is not None
-        self._ahead.fleet.release(self._job.uid)
+        self._forecast.fleet.release(self._job.uid)
         return found
 
     def _seats(self) -> tuple[Seat, ...] | None:
         """New seats, or those reserved before where packing does not find any."""
-        fleet, job = self._ahead.fleet, self._job
+        fleet, job = self._forecast.fleet, self._job
         seats = place(fleet, job.uid, job.demand)
         if seats is None and self._before and place_at(fleet, job.uid, job.demand, self._before):
             seats = self._before
@@ -135,7 +135,7 @@ class Backfill:
     on it.  A job that ends later than that must fit both: on every node the lesser room of the two.
     """
 
-    def __init__(self, now: Fleet, then: Fleet, start_s: float) -> None:
+    def __init__(self, now: FleetUsage, then: FleetUsage, start_s: float) -> None:
         """Find the room that is free for long jobs."""
         self._now = now
         self._then = then

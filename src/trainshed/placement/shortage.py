@@ -1,15 +1,15 @@
 """Says what of a demand a fleet has no room for, with the numbers."""
 
 from trainshed.model.resources import Demand, JobDemand
-from trainshed.placement.fleet import Fleet
-from trainshed.placement.ground import Ask, Run
-from trainshed.placement.words import of_each, within
+from trainshed.placement.fleet import FleetUsage
+from trainshed.placement.messages import of_each, within
+from trainshed.placement.topology import ReplicaBatch, ReplicaRequest
 
 
 class Shortage:
     """Answers for one state of a fleet, and remembers what is asked again."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetUsage) -> None:
         """Look at nothing yet."""
         self._fleet = fleet
         self._said: dict[object, str] = {}
@@ -17,29 +17,30 @@ class Shortage:
 
     def of(self, demand: JobDemand) -> str:
         """One sentence: ``needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on node-a ...``."""
-        shape = self._fleet.ground.shape(demand)
+        shape = self._fleet.topology.shape(demand)
         if shape.key not in self._said:
-            found = (self._of_run(shape.region, run) for run in shape.runs)
+            found = (self._of_batch(shape.region, batch) for batch in shape.batches)
             alone = "each of its groups would fit alone; all of them at once do not"
             self._said[shape.key] = next(filter(None, found), alone)
         return self._said[shape.key]
 
-    def _of_run(self, region: str | None, run: Run) -> str | None:
-        room = sum(self._fleet.candidates(region, run.each).totals)
-        if room >= run.count:
+    def _of_batch(self, region: str | None, batch: ReplicaBatch) -> str | None:
+        room = sum(self._fleet.candidates(region, batch.each).totals)
+        if room >= batch.count:
             return None
         if room:
-            needs = f"{run.count} replicas with {of_each(run.each)} each at once{within(region)}"
+            needs = (
+                f"{batch.count} replicas with {of_each(batch.each)} each at once{within(region)}"
+            )
             return f"needs {needs}; there is room for {room}"
-        return (
-            f"needs {of_each(run.each)} on one machine{within(region)}; {self._free(region, run)}"
-        )
+        needs = f"needs {of_each(batch.each)} on one machine{within(region)}"
+        return f"{needs}; {self._free(region, batch)}"
 
-    def _free(self, region: str | None, run: Run) -> str:
-        if not len(self._fleet.candidates(region, run.each)):
+    def _free(self, region: str | None, batch: ReplicaBatch) -> str:
+        if not len(self._fleet.candidates(region, batch.each)):
             return "no node offers that"
-        most = self._most_gpus(region, run.each) if run.each.gpu_count else None
-        if most and most[0] < run.each.gpu_count:
+        most = self._most_gpus(region, batch.each) if batch.each.gpu_count else None
+        if most and most[0] < batch.each.gpu_count:
             free = {0: "none is", 1: "1 is"}.get(most[0], f"{most[0]} are")
             return f"{free} free on {most[1]}, and no node has more"
         return "no node has all of that free"
@@ -48,12 +49,15 @@ class Shortage:
         """The most GPUs that one replica could get, and where; None where none are given."""
         key = (region, each.gpu_type)
         if key not in self._most:
-            ground = self._fleet.ground
-            eligible = [(i, a) for i, a in ground.eligible(region, each) if ground.ready[i]]
-            best = max(((self._gpus(i, ask), -i) for i, ask in eligible if ask.pools), default=None)
-            self._most[key] = best and (best[0], ground.nodes[-best[1]].name)
+            topology = self._fleet.topology
+            eligible = [(i, a) for i, a in topology.eligible(region, each) if topology.ready[i]]
+            best = max(
+                ((self._gpus(i, request), -i) for i, request in eligible if request.pools),
+                default=None,
+            )
+            self._most[key] = best and (best[0], topology.nodes[-best[1]].name)
         return self._most[key]
 
-    def _gpus(self, node: int, ask: Ask) -> int:
+    def _gpus(self, node: int, request: ReplicaRequest) -> int:
         room = self._fleet.rooms[node]
-        return max(0, *(room[pool] for pool in ask.pools))
+        return max(0, *(room[pool] for pool in request.pools))

@@ -1,8 +1,8 @@
 """What a job's reductions have come to, beside what was predicted for them.
 
-There are two predictions: for the links as the workers measured them, which says how well reducers
-and workers did, and for the catalog's machines, which was told when the job was submitted and may
-be about other links than the job has found.
+There are two predictions.  One is for the links as the workers measured them: it says how well
+reducers and workers did.  The other is for the catalog's machines: it was reported at submit, and
+may be about other links than the job has found.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from trainshed.model.reduction_report import ReductionReport
 from trainshed.planning.exchange import Links, gain
 
 _UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-#: Predictions that differ by less are told once.
+#: Predictions that differ by less are reported once.
 SAME = 0.05
 #: How well links are measured, as a factor.
 MEASURED_WITHIN = 1.1

@@ -37,7 +37,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class ExchangeSplit:
     """Who sums which share of a tensor, and how long that takes."""
 
     seconds_per_gbit: float
@@ -51,26 +51,26 @@ class Exchange:
         return self.seconds_per_gbit * size_bytes * _BITS / _GIGA
 
 
-def ring(links: Links) -> Exchange:
+def ring(links: Links) -> ExchangeSplit:
     """Every worker sums an equal share, and reducers nothing: 2(N-1)/N of M each way."""
     of_all = 2 * (links.workers - 1) / links.workers
-    return Exchange(
+    return ExchangeSplit(
         seconds_per_gbit=of_all / links.worker_gbps,
         worker_share=1 / links.workers,
         reducers_share=0.0,
     )
 
 
-def reducers_alone(links: Links) -> Exchange:
+def reducers_alone(links: Links) -> ExchangeSplit:
     """Reducers sum everything; there must be one.
 
     A worker's link carries M; all of it comes N times to the reducers together.
     """
     seconds = max(1 / links.worker_gbps, links.workers / links.reducers_gbps)
-    return Exchange(seconds_per_gbit=seconds, worker_share=0.0, reducers_share=1.0)
+    return ExchangeSplit(seconds_per_gbit=seconds, worker_share=0.0, reducers_share=1.0)
 
 
-def best(links: Links) -> Exchange:
+def best(links: Links) -> ExchangeSplit:
     """The quickest split: workers sum what the reducers' links cannot carry in the same time.
 
     With a share s a worker's link carries M(1 + (N-2)s), a reducer's N of its own share; the time
@@ -84,7 +84,7 @@ def best(links: Links) -> Exchange:
     of_reducers = seconds * reducers_gbps / n
     if of_reducers >= 1:
         return reducers_alone(links)
-    return Exchange(
+    return ExchangeSplit(
         seconds_per_gbit=seconds,
         worker_share=(1 - of_reducers) / n,
         reducers_share=of_reducers,

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
-from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, Plan, plan
+from trainshed.planning.sizing import WORKERS_MIN, Hosts, Option, ReducerPlan, plan
 
 #: Google advises buckets of this size (reduction_server.toml, tuning); gains do not depend on it.
 GRADIENT_BYTES: Final = 64e6
@@ -31,7 +31,7 @@ class Prediction:
     """Of the reducers; empty where only their links are known."""
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ReducerPlan:
         """The asked number among others."""
         return plan(self.hosts, self.reducers, GRADIENT_BYTES)
 

@@ -75,7 +75,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReducerPlan:
     """The answer for one job: ``asked`` is None for one that asks for no reducers."""
 
     hosts: Hosts
@@ -87,12 +87,12 @@ class Plan:
     """From none to enough, by number; ``asked`` and ``sufficient`` are among them."""
 
 
-def plan(hosts: Hosts, asked: int, gradient_bytes: float) -> Plan:
+def plan(hosts: Hosts, asked: int, gradient_bytes: float) -> ReducerPlan:
     """Weigh the asked number of reducers (0 for none) against others."""
     enough = hosts.sufficient
     counts = {enough * step // STEPS for step in range(STEPS + 1)} | {asked}
     options = {count: option(hosts, count, gradient_bytes) for count in sorted(counts)}
-    return Plan(
+    return ReducerPlan(
         hosts=hosts,
         gradient_bytes=gradient_bytes,
         asked=options[asked] if asked else None,

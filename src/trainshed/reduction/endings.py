@@ -19,13 +19,13 @@ _SIGNAL_BASE: Final = 128
 _EVENT: Final = 0
 
 
-class Ending(NamedTuple):
-    """The exit status, and the reason in words."""
+class ExitReason(NamedTuple):
+    """The exit status, and the reason as text."""
 
     status: int
     words: str
     is_patient: bool = False
-    """Whether those who reduce may finish: with SIGTERM a job is told to save what it has, and its
+    """Whether those who reduce may finish: after SIGTERM a job saves what it has, and its
     workers come to the end of their step only while their reducers serve them."""
 
 
@@ -33,9 +33,9 @@ class Endings:
     """To be made in the main thread, before anything else is started."""
 
     def __init__(self, *, children: bool = False) -> None:
-        """Have signals told through a pipe; with ``children`` the ends of processes too."""
-        self._heard, self._told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        """Read signals from a pipe; with ``children`` the ends of processes too."""
+        self._heard, self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         for signum in (*ENDING, *((signal.SIGCHLD,) if children else ())):
             signal.signal(signum, _nothing)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # whoever forked may have held them back
@@ -46,11 +46,11 @@ class Endings:
         def wait() -> None:
             waited()
             with suppress(OSError):
-                os.write(self._told, bytes([_EVENT]))
+                os.write(self._wakeup, bytes([_EVENT]))
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def wait(self, starter: int | None, event: str, *, patience: bool = True) -> Ending:
+    def wait(self, starter: int | None, event: str, *, patience: bool = True) -> ExitReason:
         """Wait for the first reason to end; ``starter`` is a pipe that its process keeps open.
 
         ``event`` says what has happened when a function of ``when`` returns.  Without ``patience``
@@ -59,14 +59,14 @@ class Endings:
         readers = [self._heard] if starter is None else [self._heard, starter]
         while True:
             if starter in select.select(readers, (), ())[0]:
-                return Ending(0, "the process that started it has ended")
+                return ExitReason(0, "the process that started it has ended")
             for number in self.heard():
-                found = Ending(0, event) if number == _EVENT else ending_of(number)
+                found = ExitReason(0, event) if number == _EVENT else ending_of(number)
                 if found and (patience or not found.is_patient):
                     return found
 
     def heard(self, timeout_s: float = 0.0) -> bytes:
-        """What has been told so far, a byte each; waits up to ``timeout_s`` for the first."""
+        """The signals and ends so far, a byte each; waits up to ``timeout_s`` for the first."""
         select.select([self._heard], (), (), timeout_s)
         try:
             return os.read(self._heard, 4096)
@@ -74,13 +74,13 @@ class Endings:
             return b""
 
 
-def ending_of(number: int) -> Ending | None:
+def ending_of(number: int) -> ExitReason | None:
     """What a signal makes of a process; None where it is not to end."""
     if number not in ENDING:
         return None
     is_patient = number == signal.SIGTERM
     status = 0 if is_patient else _SIGNAL_BASE + number
-    return Ending(status, f"told to by {signal.Signals(number).name}", is_patient)
+    return ExitReason(status, f"received {signal.Signals(number).name}", is_patient)
 
 
 def _nothing(_signum: int, _frame: FrameType | None) -> None:

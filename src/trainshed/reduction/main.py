@@ -5,20 +5,27 @@ machine that has the token of a job.  Whatever is wrong with its surroundings is
 and exit status 2, before any worker could connect.
 """
 
+import errno
 import importlib.util
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from trainshed.reduction.crew import run_all
 from trainshed.reduction.endings import Endings
-from trainshed.reduction.listening import listeners_of
-from trainshed.reduction.process import serve
-from trainshed.reduction.settings import Misplaced, Settings, settings_of
+from trainshed.reduction.processes import run_all, serve
+from trainshed.reduction.settings import (
+    PORT_MAX,
+    ListenAddress,
+    ReducerSettings,
+    ReducerSetupError,
+    settings_of,
+)
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.places import token_of
 
-_UNUSABLE = 2
+_UNUSABLE: Final = 2
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ) -> int:
@@ -26,14 +33,14 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
     settings = settings_of(argv)
     try:
         return _run(settings, environ)
-    except (Misplaced, ReductionError) as fault:
+    except (ReducerSetupError, ReductionError) as fault:
         sys.stderr.write(f"trainshed-reducer: {fault}\n")
         return _UNUSABLE
 
 
-def _run(settings: Settings, environ: Mapping[str, str]) -> int:
+def _run(settings: ReducerSettings, environ: Mapping[str, str]) -> int:
     if importlib.util.find_spec("numpy") is None:
-        raise Misplaced(
+        raise ReducerSetupError(
             f"{sys.executable} has no numpy, which sums: pip install 'trainshed[reduction]'"
         )
     token = token_of(environ)
@@ -43,3 +50,39 @@ def _run(settings: Settings, environ: Mapping[str, str]) -> int:
     if settings.procs == 1:
         return serve(listeners[0], settings, token, endings=endings, index=place.index)
     return run_all(listeners, settings, token, endings=endings, index=place.index)
+
+
+def listeners_of(place: ListenAddress, procs: int) -> list[socket.socket]:
+    """One listening socket a process, on neighbouring ports.  Raises ReducerSetupError.
+
+    All are bound before any process starts: a port that is taken is said with nothing to clean up.
+    """
+    if place.port + procs - 1 > PORT_MAX:
+        raise ReducerSetupError(f"{procs} ports from {place.port} do not fit below {PORT_MAX + 1}")
+    found: list[socket.socket] = []
+    try:
+        # extended one by one: what was bound before a fault is closed
+        found.extend(_listener(place.host, place.port + proc) for proc in range(procs))
+    except BaseException:
+        for listener in found:
+            listener.close()
+        raise
+    return found
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except socket.gaierror as error:
+        raise ReducerSetupError(f"{host}: {error.strerror}") from None
+    except OSError as error:
+        raise ReducerSetupError(_reason(error, host, port)) from None
+
+
+def _reason(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is taken; choose another with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine; choose one with --host"
+    return f"cannot listen on port {port} of {host}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""What a reducer is told by its command line and by the environment of its job.
+"""A reducer's settings: its command line and its job's environment.
 
 Flags win.  A job names the address of each of its replicas in CLUSTER_SPEC, and this one's is the
 only address that a reducer listens on unless somebody says otherwise (contracts/reduction.md 6).
@@ -13,7 +13,7 @@ from typing import Final
 from trainshed_trainer.cluster import place_of
 
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_PORT_MAX: Final = 65535
+PORT_MAX: Final = 65535
 
 _EPILOG: Final = """\
 The workers and the reducers of a job share a token of at least 32 characters: in a file that
@@ -33,12 +33,12 @@ SIGTERM ends it when its workers have left, SIGINT at once.
 """
 
 
-class Misplaced(Exception):
+class ReducerSetupError(Exception):
     """A reducer that cannot work here; its text says why, and what would help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ListenAddress:
     """Where the first process of a reducer listens, and its place among all of the job's."""
 
     host: str
@@ -47,8 +47,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The command line.  Sizes are bytes, times seconds; None is not given."""
+class ReducerSettings:
+    """The command line.  Sizes are bytes, times seconds; an option that is not given is None."""
 
     host: str | None = None
     port: int | None = None
@@ -59,38 +59,40 @@ class Settings:
     idle_timeout_s: float = 3600.0
     """0 is never."""
 
-    def place(self, environ: Mapping[str, str]) -> Place:
-        """Where to listen.  Raises Misplaced where nothing names an address."""
+    def place(self, environ: Mapping[str, str]) -> ListenAddress:
+        """Where to listen.  Raises ReducerSetupError where nothing names an address."""
         named = _named(environ)
         host = self.host or (named and named.host)
         port = named.port if named and self.port is None else self.port
         if not host or port is None:
-            raise Misplaced(
+            raise ReducerSetupError(
                 "no address to listen on: give --host and --port, or run it as a replica of a job "
                 "(CLUSTER_SPEC names its address)"
             )
         first = named.index * self.procs if named else 0
-        return Place(host=host, port=port, index=first if self.index is None else self.index)
+        return ListenAddress(
+            host=host, port=port, index=first if self.index is None else self.index
+        )
 
 
-def settings_of(argv: Sequence[str] | None) -> Settings:
+def settings_of(argv: Sequence[str] | None) -> ReducerSettings:
     """Read the command line; ends the process with a usage message where it makes no sense."""
-    return Settings(**vars(_parser().parse_args(argv)))
+    return ReducerSettings(**vars(_parser().parse_args(argv)))
 
 
-def _named(environ: Mapping[str, str]) -> Place | None:
+def _named(environ: Mapping[str, str]) -> ListenAddress | None:
     """The address that the job has given to this replica, and its number within its role."""
     try:
         replica = place_of(environ)
     except ValueError as error:
-        raise Misplaced(str(error)) from None
+        raise ReducerSetupError(str(error)) from None
     peers = replica.peers.get(replica.role, []) if replica else []
     if replica is None or not peers:
         return None
     host, _, port = peers[replica.index].rpartition(":")
     if not host or not port.isdigit():
-        raise Misplaced(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
-    return Place(host=host.strip("[]"), port=int(port), index=replica.index)
+        raise ReducerSetupError(f"CLUSTER_SPEC: {peers[replica.index]!r} should be HOST:PORT")
+    return ListenAddress(host=host.strip("[]"), port=int(port), index=replica.index)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,8 +142,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _port(text: str) -> int:
     port = _count(text)
-    if not 0 < port <= _PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text}: a port is 1 to {_PORT_MAX}")
+    if not 0 < port <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text}: a port is 1 to {PORT_MAX}")
     return port
 
 

@@ -10,8 +10,8 @@ from trainshed.launch.devices import GPU_PREFIX
 from trainshed.model.explanation import Reason
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
-from trainshed.placement.possible import Possible
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.feasibility import Feasibility
+from trainshed.placement.jobs import QuotaRule
 from trainshed.store.base import Work
 from trainshed.wire.status import waiting
 
@@ -51,7 +51,7 @@ class SeenFleet:
         self._clock = clock
         self._lock = threading.Lock()
         self._nodes: Sequence[Node] = ()
-        self._possible = Possible(())
+        self._feasibility = Feasibility(())
         self._read_at = -math.inf
 
     def check(self, project: str, demand: JobDemand) -> None:
@@ -61,7 +61,7 @@ class SeenFleet:
         """
         with self._lock:
             self._look()
-            found = self._possible.judge(project, demand) if self._nodes else None
+            found = self._feasibility.judge(project, demand) if self._nodes else None
         if found:
             is_quota = found.reason is Reason.QUOTA
             code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
@@ -73,4 +73,4 @@ class SeenFleet:
         nodes = self._store.fleet()
         self._read_at = self._clock()
         if nodes != self._nodes:
-            self._nodes, self._possible = nodes, Possible(nodes, self._quotas)
+            self._nodes, self._feasibility = nodes, Feasibility(nodes, self._quotas)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import worker_links
 from trainshed.catalog.prices import price_of
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
@@ -60,7 +60,7 @@ class Judgement:
     """
 
     violations: tuple[Violation, ...]
-    question: Question | None = None
+    question: RuleContext | None = None
     say: Say
 
     @property
@@ -155,7 +155,7 @@ def _say(merged: Merged, parsed: Parsed, path: FieldPath) -> str:
     return merged.words(parsed.words(path))
 
 
-def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> Question:
+def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> RuleContext:
     """The question about a spec, under the rulebook's edition and scope.  Raises UsageFault."""
     if merged.region and merged.region != spec.region:
         spec = replace(spec, region=merged.region)
@@ -182,7 +182,7 @@ def names_any(keys: frozenset[str], value: Any, depth: int = 0) -> bool:
     )
 
 
-def predicted(question: Question) -> Prediction | None:
+def predicted(question: RuleContext) -> Prediction | None:
     """What a job's reducers are worth; None without any, or where a bandwidth is not known."""
     reducer = question.spec.group(Role.REDUCER)
     if reducer is None or not reducer.machine_type or reducer.count < 1:
@@ -193,7 +193,7 @@ def predicted(question: Question) -> Prediction | None:
     return Prediction(hosts=hosts, reducers=reducer.count, machine_type=reducer.machine_type)
 
 
-def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
+def _hosts(question: RuleContext, reducer_type: str, reducer_gbps: float | None) -> Hosts | None:
     """A job's workers beside reducers of a machine type; None where a bandwidth is not known."""
     workers = worker_links(question)
     if workers is None or not reducer_gbps:
@@ -208,7 +208,7 @@ def _hosts(question: Question, reducer_type: str, reducer_gbps: float | None) ->
     )
 
 
-def with_gain(violation: Violation, question: Question) -> Violation:
+def with_gain(violation: Violation, question: RuleContext) -> Violation:
     """A violation of the rule of bandwidth with what it costs the job; others as they are."""
     if violation.rule != RULE:
         return violation

@@ -10,14 +10,14 @@ from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resource_names import CUSTOM_JOBS, TRIALS, resource_name
 from trainshed.model.roles import Dialect
-from trainshed.model.study import ParameterSpec, StudySpec, Trial
+from trainshed.model.study import ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.refusing import invalid
 from trainshed.service.submission import Admitted
 from trainshed.store.base import Jobs, StoreBase
 from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
 from trainshed.store.records_studies import StoredTrial
-from trainshed.tuning.measured import measured
+from trainshed.tuning.measuring import measured
 from trainshed.wire.aiplatform_v1.derived import job_of_trial
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
@@ -146,7 +146,7 @@ def _of_trial(spec: JobSpec, record: JobRecord, trial: TrialRecord) -> JobSpec:
     found = replace(
         spec,
         job_id=_job_id(record, trial),
-        trial=Trial(
+        trial=TrialSpec(
             trial_id=number,
             parameters=tuple((name, text_of(value)) for name, value in trial.values),
             study_job_id=study_id,

@@ -18,7 +18,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
 from trainshed.model.resources import JobDemand
 from trainshed.model.roles import Dialect
-from trainshed.placement.request import QuotaRule
+from trainshed.placement.jobs import QuotaRule
 from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.fleet import demand_of

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainshed.storage.buckets import buckets_of, is_bucket_name
-from trainshed.storage.object_notes import Notes
+from trainshed.storage.object_metadata import MetadataStore
 from trainshed.storage.object_walk import Walk
 
 
@@ -29,9 +29,9 @@ class BucketFolders:
         """Where a bucket lies; it need not be there."""
         return buckets_of(self.data_dir).root / bucket
 
-    def notes(self, bucket: str) -> Notes:
+    def notes(self, bucket: str) -> MetadataStore:
         """What is known of the bucket's objects."""
-        return Notes(folder=self.data_dir / "objects" / bucket)
+        return MetadataStore(folder=self.data_dir / "objects" / bucket)
 
     def walk(self, bucket: str) -> Walk:
         """The names in a bucket."""

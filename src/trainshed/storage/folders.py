@@ -46,7 +46,7 @@ def make(folder: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """The cause of a failed file operation in plain words."""
+    """The cause of a failed file operation, for a person."""
     return REASON.get(error.errno or 0) or error.strerror or str(error)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine
 from trainshed.model.resource_names import JobUid
-from trainshed.storage.log_segment import Segment, Span
+from trainshed.storage.log_segment import LogSegment, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,6 @@ class JobLog:
                 found.append((path, path.stat().st_size))
         return found
 
-    def _segments(self, uid: JobUid) -> list[Segment]:
-        found = (Segment.open(path) for path in self._paths(uid))
+    def _segments(self, uid: JobUid) -> list[LogSegment]:
+        found = (LogSegment.open(path) for path in self._paths(uid))
         return [segment for segment in found if segment is not None]

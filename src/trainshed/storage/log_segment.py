@@ -33,7 +33,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LogSegment:
     """A file with at least one line, and the stamp of the first that can be read."""
 
     path: Path
@@ -94,7 +94,7 @@ def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(_NEWLINE, low, middle) + 1)
-        line, found_ns = _sound_line(data, start, high)
+        line, found_ns = _first_whole_line(data, start, high)
         if found_ns is None or found_ns >= stamp_ns:
             high = start
         else:
@@ -102,7 +102,7 @@ def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
     return low
 
 
-def _sound_line(data: mmap.mmap, start: int, end: int) -> tuple[int, int | None]:
+def _first_whole_line(data: mmap.mmap, start: int, end: int) -> tuple[int, int | None]:
     """Where the first line begins that is one of ours, and its stamp; None if there is none."""
     while start < end:
         behind = data.find(_NEWLINE, start, end) + 1 or end

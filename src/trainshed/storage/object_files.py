@@ -33,12 +33,12 @@ def find(folder: Path, name: str) -> Path:
         raise NoSuchObject(f"No such object: {folder.name}/{name}") from None
     wanted = stat.S_ISDIR(mode) if name.endswith("/") else stat.S_ISREG(mode)
     stays = not path.is_symlink() or inside(folder, path)
-    if wanted and stays and is_straight(folder, path.parent):
+    if wanted and stays and has_no_links(folder, path.parent):
         return path
     raise NoSuchObject(f"No such object: {folder.name}/{name}")
 
 
-def is_straight(folder: Path, below: Path) -> bool:
+def has_no_links(folder: Path, below: Path) -> bool:
     """Whether no folder on the way is a link."""
     on_the_way = below.relative_to(folder)
     return Path(os.path.realpath(below)) == Path(os.path.realpath(folder)) / on_the_way
@@ -56,7 +56,7 @@ def make_room(walk: Walk, name: str) -> Path:
         parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise _taken(name, "another object has the name of one of its folders") from None
-    if not is_straight(folder, parent):
+    if not has_no_links(folder, parent):
         raise _taken(name, "a link is in the way")
     in_the_way = parent is not path and path.is_dir() and not path.is_symlink()
     if in_the_way and not (walk.is_empty(f"{name}/") and _cleared(path)):
@@ -87,11 +87,11 @@ def place(file: Path, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _place_from_afar(file, path)  # the bucket is on another file system
+        _place_across_file_systems(file, path)  # the bucket is on another file system
     _sync(path.parent)
 
 
-def _place_from_afar(file: Path, path: Path) -> None:
+def _place_across_file_systems(file: Path, path: Path) -> None:
     near = path.with_name(f"{RESERVED_PREFIX}{secrets.token_hex(8)}")
     try:
         shutil.copy2(file, near)

@@ -30,7 +30,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ObjectPage:
     """One page; ``next_token`` is empty on the last one.  Checksums only where they are known."""
 
     items: tuple[StoredObject, ...]
@@ -38,7 +38,7 @@ class Page:
     next_token: str
 
 
-def list_page(objects: Objects, bucket: str, query: ListQuery) -> Page:
+def list_page(objects: Objects, bucket: str, query: ListQuery) -> ObjectPage:
     """One page of a bucket.  Raises BadPageToken."""
     items: list[StoredObject] = []
     prefixes: list[str] = []
@@ -46,13 +46,13 @@ def list_page(objects: Objects, bucket: str, query: ListQuery) -> Page:
     last = ""
     for name, is_prefix in _results(objects, bucket, query):
         if len(items) + len(prefixes) == size:
-            return Page(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
+            return ObjectPage(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
         if is_prefix:
             prefixes.append(name)
         elif found := _seen(objects, bucket, name):
             items.append(found)
         last = _token(_behind_all(name) if is_prefix else name.encode() + b"\0")
-    return Page(items=tuple(items), prefixes=tuple(prefixes), next_token="")
+    return ObjectPage(items=tuple(items), prefixes=tuple(prefixes), next_token="")
 
 
 def _seen(objects: Objects, bucket: str, name: str) -> StoredObject | None:

@@ -28,7 +28,7 @@ def check_name(name: str) -> None:
         raise NameRefused(f"Invalid object name {shown!r}: {problem}")
 
 
-def is_name(name: str) -> bool:
+def is_object_name(name: str) -> bool:
     """Whether an object can have this name."""
     return not _problem(name)
 

@@ -14,7 +14,7 @@ from trainshed.storage.objects import NewObject, Objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CopyTarget:
     """Where copied bytes are to go, what is said about them, and on which conditions."""
 
     bucket: str
@@ -37,7 +37,7 @@ def part(data_dir: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
 
 def copy(
-    objects: Objects, source: StoredObject, file: BinaryIO | None, target: Target
+    objects: Objects, source: StoredObject, file: BinaryIO | None, target: CopyTarget
 ) -> StoredObject:
     """Copy an open object, and close it."""
     with part(objects.data_dir) as (path, out), file or contextlib.nullcontext():
@@ -48,7 +48,7 @@ def copy(
 
 
 def compose(
-    objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: Target
+    objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: CopyTarget
 ) -> StoredObject:
     """Put objects of a bucket one behind the other.  Raises NoSuchObject, ConditionFailed."""
     with part(objects.data_dir) as (path, out):
@@ -63,7 +63,7 @@ def compose(
         return objects.commit(_new(path, target, hasher.checksums()), target.conditions)
 
 
-def _new(path: Path, target: Target, checksums: Checksums) -> NewObject:
+def _new(path: Path, target: CopyTarget, checksums: Checksums) -> NewObject:
     return NewObject(
         bucket=target.bucket,
         name=target.name,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainshed.storage.object_names import is_name
+from trainshed.storage.object_names import is_object_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """One bucket's folder; ``is_placeholder`` tells which folders are objects themselves."""
+    """One bucket's folder; ``is_placeholder`` says which folders are objects themselves."""
 
     root: Path
     is_placeholder: Callable[[str], bool]
@@ -88,7 +88,7 @@ class Walk:
             name = f"{folder}{entry.name}"
         else:
             return ""
-        return name if is_name(name) else ""
+        return name if is_object_name(name) else ""
 
 
 def inside(root: Path, path: Path) -> bool:

@@ -24,8 +24,8 @@ from trainshed.storage.object_files import (
     place,
 )
 from trainshed.storage.object_hashes import crc32c_of
+from trainshed.storage.object_metadata import Fingerprint, ObjectMetadata, fingerprint
 from trainshed.storage.object_names import NameRefused, check_name
-from trainshed.storage.object_notes import Fingerprint, Note, fingerprint
 
 HASH_BYTES_MAX = 1 << 30
 """Nobody waits for the checksum of a larger file that a job wrote; it is left out."""
@@ -164,7 +164,7 @@ class Objects:
             mark = fingerprint(path.stat())
         elif mark.size:
             raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
-        note = Note(
+        note = ObjectMetadata(
             name=new.name,
             fingerprint=mark,
             created_ns=mark.mtime_ns,
@@ -202,7 +202,7 @@ class Objects:
                 self.buckets.notes(found.bucket).write(replace(note, checksums=checksums))
         return replace(found, checksums=checksums)
 
-    def _note(self, found: StoredObject) -> Note:
+    def _note(self, found: StoredObject) -> ObjectMetadata:
         """The note of an object under its lock; of the file that is there now."""
         notes = self.buckets.notes(found.bucket)
         path = find(self.buckets.path(found.bucket), found.name)
@@ -217,7 +217,7 @@ def _mark(file: BinaryIO) -> Fingerprint:
     return fingerprint(os.fstat(file.fileno()))
 
 
-def _stored(bucket: str, note: Note) -> StoredObject:
+def _stored(bucket: str, note: ObjectMetadata) -> StoredObject:
     return StoredObject(
         bucket=bucket,
         name=note.name,

@@ -37,12 +37,12 @@ class NoSuchUpload(Exception):
     """The session is unknown, over, or too old."""
 
 
-class Overtaken(Exception):
+class ConcurrentWrite(Exception):
     """Another request has written to the session meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class UploadSession:
     """What is to become of the bytes.  ``total`` None: the size is not known yet."""
 
     bucket: str
@@ -64,7 +64,7 @@ class Uploads:
         self._clock = clock
         self._swept = float("-inf")
 
-    def begin(self, session: Session) -> str:
+    def begin(self, session: UploadSession) -> str:
         """Open a session; its id.  Raises NameRefused."""
         check_name(session.name)
         self.sweep()
@@ -76,13 +76,13 @@ class Uploads:
         _write(folder, session)
         return upload
 
-    def session(self, upload: str) -> Session:
+    def session(self, upload: str) -> UploadSession:
         """The session of an id.  Raises NoSuchUpload."""
         try:
             document = json.loads((self._folder(upload) / "session.json").read_bytes())
         except FileNotFoundError:
             raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
-        return decode(Session, document)
+        return decode(UploadSession, document)
 
     def received(self, upload: str) -> int:
         """How many bytes are there for good.  Raises NoSuchUpload."""
@@ -91,10 +91,10 @@ class Uploads:
             return os.fstat(data.fileno()).st_size
 
     def write(self, upload: str, offset: int, piece: bytes) -> None:
-        """Add bytes behind the first ``offset``.  Raises Overtaken, NoSuchUpload."""
+        """Add bytes behind the first ``offset``.  Raises ConcurrentWrite, NoSuchUpload."""
         with self._held(upload) as folder, (folder / "data").open("ab") as data:
             if data.tell() != offset:
-                raise Overtaken("another request has continued this upload")
+                raise ConcurrentWrite("another request has continued this upload")
             data.write(piece)
 
     def finish(self, upload: str, claimed: Checksums) -> StoredObject:
@@ -129,7 +129,7 @@ class Uploads:
             if _newest(file) < now - PART_AGE_S_MAX:
                 file.unlink(missing_ok=True)
 
-    def _commit(self, folder: Path, session: Session, claimed: Checksums) -> StoredObject:
+    def _commit(self, folder: Path, session: UploadSession, claimed: Checksums) -> StoredObject:
         data = folder / "data"
         try:
             with data.open("rb") as file:
@@ -167,7 +167,7 @@ class Uploads:
             yield folder
 
 
-def _write(folder: Path, session: Session) -> None:
+def _write(folder: Path, session: UploadSession) -> None:
     half = folder / "session.half"
     half.write_text(json.dumps(encode(session)), encoding="ascii")
     half.replace(folder / "session.json")

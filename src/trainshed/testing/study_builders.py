@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
-from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, Trial
+from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, NewJob
@@ -29,7 +29,7 @@ def add_study(store: StoreBase, **changes: Any) -> JobRecord:
 
 def trial_job(number: int, study_id: str = "tune", **changes: Any) -> NewJob:
     """The job of a trial of ml v1."""
-    trial = Trial(trial_id=str(number), parameters=(("lr", "0.5"),), study_job_id=study_id)
+    trial = TrialSpec(trial_id=str(number), parameters=(("lr", "0.5"),), study_job_id=study_id)
     known = {"kind": Kind.TRIAL, "job_id": f"{study_id}/trials/{number}", "study": STUDY}
     return new_job(**{**known, "trial": trial, **changes})
 

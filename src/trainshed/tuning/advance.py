@@ -1,4 +1,4 @@
-"""One step of a study: from how its trials stand to what is to happen next (R19).
+"""One step of a study: from the states of its trials to what happens next (R19).
 
 A pure function of what it is given.  A server that was killed at any moment reads the same trials
 again and takes the same step, so no trial is made twice and none is lost.
@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning.ending import Ending, ended, most_trials
+from trainshed.model.trials import Measurement, TrialRecord, TrialState, text_of
+from trainshed.tuning.ending import StudyEnding, ended, most_trials
 from trainshed.tuning.measuring import final
-from trainshed.tuning.standing import Advance, Moment, Standing
+from trainshed.tuning.ranking import best, objectives
 from trainshed.tuning.stopping import predicted, to_stop
 from trainshed.tuning.suggest import suggest
-from trainshed.tuning.telling import began_words, ended_words
 
 #: Why a trial has no result that was stopped together with its study.
 ENDED_WITH_STUDY: Final = "The study ended while the trial ran."
@@ -28,47 +28,88 @@ SUCCEEDED_EVEN_SO: Final = "The study has stopped its trials, and one of them su
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSnapshot:
+    """A trial with its measurements, and the state of its job."""
+
+    trial: TrialRecord
+    job_state: JobState
+    job_message: str = ""
+    """Why the job has ended."""
+    job_start: datetime | None = None
+    job_end: datetime | None = None
+    reports: tuple[Report, ...] = ()
+    found: str = ""
+    """Where reports were looked for, and what was there (``engines.base.Measured``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """What is to be written about a study."""
+
+    state: JobState
+    error: str | None = None
+    changed: tuple[TrialRecord, ...] = ()
+    new: tuple[TrialRecord, ...] = ()
+    events: tuple[tuple[str, str], ...] = ()
+    """Kind and sentence of each event of the study's story."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyContext:
+    """What beside its trials a study's next step depends on."""
+
+    now: datetime
+    began: datetime | None
+    """When its first trial began to run."""
+    seed: int
+    prior: tuple[TrialRecord, ...] = ()
+    """What an earlier study has found out; its numbers are not given again."""
+    has_news: bool = True
+    """Whether anything was reported or has ended since the last step, as far as is known."""
+
+
 @dataclass(slots=True)
 class _Study:
-    """The trials as they will be, and what is told of it."""
+    """The trials as they will be, and the events of the step."""
 
     spec: StudySpec
     trials: dict[int, TrialRecord]
     is_cancelled: bool
-    told: list[tuple[str, str]] = field(default_factory=list)
+    events: list[tuple[str, str]] = field(default_factory=list)
 
     def put(self, trial: TrialRecord, kind: str, message: str) -> None:
         self.trials[trial.number] = trial
-        self.told.append((kind, message))
+        self.events.append((kind, message))
 
     def of(self, *states: TrialState) -> list[TrialRecord]:
         return [trial for trial in self.trials.values() if trial.state in states]
 
 
 def advance(
-    study: StudySpec, state: JobState, standings: Sequence[Standing], moment: Moment
+    study: StudySpec, state: JobState, snapshots: Sequence[TrialSnapshot], context: StudyContext
 ) -> Advance:
     """The next step of a study that is not over; one without news has an unchanged state."""
-    before = {each.trial.number: each.trial for each in standings}
+    before = {each.trial.number: each.trial for each in snapshots}
     found = _Study(study, dict(before), state is JobState.CANCELLING)
-    for each in standings:
-        _follow_job(found, each, moment.now)
+    for each in snapshots:
+        _follow_job(found, each, context.now)
     if state is JobState.CANCELLING:
         _stop_all(found)
         return _result(found, before, (), _state_when(found, JobState.CANCELLED, state), None)
-    ending = _ending(found, moment, exhausted=False) or _decided(found)
-    if moment.has_news and (ending is None or not (ending.asap or ending.failed)):
+    ending = _ending(found, context, exhausted=False) or _decided(found)
+    if context.has_news and (ending is None or not (ending.asap or ending.failed)):
         _stop_early(found)  # the last trials of a study too
     if ending is None:
-        new, exhausted = _new_trials(found, moment)
+        new, exhausted = _new_trials(found, context)
         if new or not exhausted or found.of(*_OPEN):
             return _result(found, before, new, _begun(found, state), None)
-        ending = _ending(found, moment, exhausted=True)
+        ending = _ending(found, context, exhausted=True)
     return _finish(found, before, ending, _begun(found, state))
 
 
 def _finish(
-    found: _Study, before: dict[int, TrialRecord], ending: Ending | None, state: JobState
+    found: _Study, before: dict[int, TrialRecord], ending: StudyEnding | None, state: JobState
 ) -> Advance:
     assert ending is not None, "a study without a point to try goes on"  # noqa: S101
     if ending.asap or ending.failed:
@@ -76,20 +117,20 @@ def _finish(
     final_state = JobState.FAILED if ending.failed else JobState.SUCCEEDED
     state = _state_when(found, final_state, state)
     if state is final_state:
-        found.told.append(("STUDY_ENDED", ending.reason))
+        found.events.append(("STUDY_ENDED", ending.reason))
     return _result(found, before, (), state, ending.reason if ending.failed else None)
 
 
-def _ending(found: _Study, moment: Moment, *, exhausted: bool) -> Ending | None:
+def _ending(found: _Study, context: StudyContext, *, exhausted: bool) -> StudyEnding | None:
     """Trials that were stopped with the study are no failures of it."""
     trials = [t for t in found.trials.values() if t.infeasible_reason != ENDED_WITH_STUDY]
-    return ended(found.spec, trials, began=moment.began, now=moment.now, exhausted=exhausted)
+    return ended(found.spec, trials, began=context.began, now=context.now, exhausted=exhausted)
 
 
-def _decided(found: _Study) -> Ending | None:
+def _decided(found: _Study) -> StudyEnding | None:
     """A study that has stopped its trials is over, whatever one of them has brought even so."""
     if any(map(_is_stopped_with_study, found.trials.values())):
-        return Ending(reason=SUCCEEDED_EVEN_SO, asap=True)
+        return StudyEnding(reason=SUCCEEDED_EVEN_SO, asap=True)
     return None
 
 
@@ -120,42 +161,42 @@ def _result(
         error=error if state.is_final else None,
         changed=changed,
         new=new,
-        told=tuple(found.told),
+        events=tuple(found.events),
     )
 
 
-def _follow_job(found: _Study, standing: Standing, now: datetime) -> None:
-    trial = standing.trial
+def _follow_job(found: _Study, snapshot: TrialSnapshot, now: datetime) -> None:
+    trial = snapshot.trial
     if trial.state.is_final:
         return
-    if trial.start_time is None and standing.job_start is not None:
-        trial = replace(trial, start_time=standing.job_start)
+    if trial.start_time is None and snapshot.job_start is not None:
+        trial = replace(trial, start_time=snapshot.job_start)
         found.trials[trial.number] = trial
-    if standing.job_state.is_final:
-        over = _over(found, trial, standing)
-        over = replace(over, end_time=standing.job_end or now)
+    if snapshot.job_state.is_final:
+        over = _over(found, trial, snapshot)
+        over = replace(over, end_time=snapshot.job_end or now)
         known = [*found.trials.values()]
-        found.put(over, "TRIAL_ENDED", ended_words(found.spec, over, known))
+        found.put(over, "TRIAL_ENDED", trial_ended(found.spec, over, known))
 
 
-def _over(found: _Study, trial: TrialRecord, standing: Standing) -> TrialRecord:
-    result = _final_of(found, trial, standing)
+def _over(found: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> TrialRecord:
+    result = _final_of(found, trial, snapshot)
     if isinstance(result, str):
         return replace(trial, state=TrialState.INFEASIBLE, infeasible_reason=result)
     return replace(trial, state=TrialState.SUCCEEDED, final=result)
 
 
-def _final_of(found: _Study, trial: TrialRecord, standing: Standing) -> Measurement | str:
+def _final_of(found: _Study, trial: TrialRecord, snapshot: TrialSnapshot) -> Measurement | str:
     if trial.stopped_early:
         foreseen = predicted(found.spec, tuple(found.trials.values())).get(trial.number)
         if foreseen is not None:
             return foreseen
-    if standing.job_state is JobState.SUCCEEDED or trial.stopped_early:
-        return final(found.spec, trial.measurements, standing.reports, standing.found)
+    if snapshot.job_state is JobState.SUCCEEDED or trial.stopped_early:
+        return final(found.spec, trial.measurements, snapshot.reports, snapshot.found)
     if trial.state is TrialState.STOPPING:
         return CANCELLED_WITH_STUDY if found.is_cancelled else ENDED_WITH_STUDY
-    word = "failed" if standing.job_state is JobState.FAILED else "was cancelled"
-    return f"Its job {word}: {standing.job_message or 'nobody said why'}"
+    word = "failed" if snapshot.job_state is JobState.FAILED else "was cancelled"
+    return f"Its job {word}: {snapshot.job_message or 'nobody said why'}"
 
 
 def _stop_all(found: _Study) -> None:
@@ -173,18 +214,18 @@ def _stop_early(found: _Study) -> None:
             found.trials[number] = replace(found.trials[number], final=foreseen)
 
 
-def _new_trials(found: _Study, moment: Moment) -> tuple[tuple[TrialRecord, ...], bool]:
+def _new_trials(found: _Study, context: StudyContext) -> tuple[tuple[TrialRecord, ...], bool]:
     """The trials to begin now, and whether there is no further point to try."""
     study, made = found.spec, len(found.trials)
     free = study.trial_count_parallel - len(found.of(*_OPEN))
-    wanted = min(free, most_trials(study, began=moment.began, now=moment.now) - made)
+    wanted = min(free, most_trials(study, began=context.began, now=context.now) - made)
     if wanted < 1:
         return (), False
     trials = tuple(found.trials.values())
-    suggested = suggest(study, trials, wanted, moment.seed, prior=moment.prior)
-    numbers = _free_numbers((*moment.prior, *trials))
+    suggested = suggest(study, trials, wanted, context.seed, prior=context.prior)
+    numbers = _free_numbers((*context.prior, *trials))
     new = tuple(TrialRecord(number=next(numbers), values=values) for values in suggested.values)
-    found.told += [("TRIAL_CREATED", began_words(trial)) for trial in new]
+    found.events += [("TRIAL_CREATED", trial_created(trial)) for trial in new]
     return new, suggested.exhausted
 
 
@@ -193,3 +234,33 @@ def _free_numbers(known: Sequence[TrialRecord]) -> Iterator[int]:
     while True:
         number += 1
         yield number
+
+
+def trial_created(trial: TrialRecord) -> str:
+    """What is said of a trial that begins: its number and its values."""
+    values = ", ".join(f"{name}={text_of(value)}" for name, value in trial.values)
+    return f"Trial {trial.number} begins with {values}." if values else _bare(trial)
+
+
+def trial_ended(study: StudySpec, trial: TrialRecord, known: Sequence[TrialRecord]) -> str:
+    """How a trial has ended; ``known`` are the study's trials before."""
+    if trial.state is not TrialState.SUCCEEDED or trial.final is None:
+        return f"Trial {trial.number} is infeasible: {trial.infeasible_reason}"
+    values = ", ".join(f"{name} {value:.6g}" for name, value in trial.final.metrics)
+    how = "was stopped early" if trial.stopped_early else "succeeded"
+    text = f"Trial {trial.number} {how} with {values} at step {trial.final.step}"
+    return f"{text}{_rank(study, trial, known)}."
+
+
+def _rank(study: StudySpec, trial: TrialRecord, known: Sequence[TrialRecord]) -> str:
+    if len(objectives(study)) != 1:
+        return ""
+    others = [other for other in known if other.number != trial.number]
+    leader = best(study, [*others, trial])
+    if leader is None:
+        return ""
+    return ", the best so far" if leader.number == trial.number else f"; best is {leader.number}"
+
+
+def _bare(trial: TrialRecord) -> str:
+    return f"Trial {trial.number} begins."

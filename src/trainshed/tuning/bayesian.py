@@ -5,17 +5,17 @@ goes on from there.  Optuna's TPE takes studies with several objectives or with 
 models as they are, after a start that fills the space evenly.
 """
 
+import random
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from trainshed.model.study import Safety, StudySpec
 from trainshed.model.trials import Value, Values
-from trainshed.tuning.known import Known, Tried
-from trainshed.tuning.random_search import chance, drawn, near
+from trainshed.tuning.history import History, TriedPoint
+from trainshed.tuning.random_search import point_near, random_of, random_point
 from trainshed.tuning.ranking import objectives
 from trainshed.tuning.space import Dimension, Space
-from trainshed.tuning.untried import around
 
 if TYPE_CHECKING:
     from trainshed.tuning.surrogate import Surrogate
@@ -29,6 +29,11 @@ START_RESULTS: Final = 2
 SAFE_WIDTH: Final = 0.1
 
 
+#: How far from the wanted point it is looked for another, as shares of the scale, and how often.
+_WIDTHS: Final = tuple(2.0**-power for power in range(10, -1, -1))
+_TRIES: Final = 4
+
+
 class Bayesian:
     """The points that are wanted for a study.  What is slow to load is loaded when it is used."""
 
@@ -39,25 +44,25 @@ class Bayesian:
         self._seed = seed
         self._limits = [metric.safety for metric in study.metrics if metric.safety]
 
-    def wanted(self, known: Known) -> Iterator[Values]:
+    def wanted(self, history: History) -> Iterator[Values]:
         """The best point first, and then what lies around it."""
-        draw = chance(self._seed, known.number, "around")
-        yield from around(self._space, self._best(known), draw)
+        draw = random_of(self._seed, history.number, "around")
+        yield from around(self._space, self._best(history), draw)
 
-    def _best(self, known: Known) -> Values:
-        if known.is_first and (self._space.has_defaults or not known.finished):
+    def _best(self, history: History) -> Values:
+        if history.is_first and (self._space.has_defaults or not history.finished):
             return self._space.walk(_middle)
         if not objectives(self._study):
-            return drawn(self._space, chance(self._seed, known.number, "no objective"))
-        harbour = _harbour(self._limits, known)
-        if harbour is not None:
-            draw = chance(self._seed, known.number, "safe")
-            return near(self._space, harbour.values, SAFE_WIDTH, draw)
+            return random_point(self._space, random_of(self._seed, history.number, "no objective"))
+        safe_trial = _best_safe_trial(self._limits, history)
+        if safe_trial is not None:
+            draw = random_of(self._seed, history.number, "safe")
+            return point_near(self._space, safe_trial.values, SAFE_WIDTH, draw)
         if self._is_simple and self._surrogate.is_able:
-            return self._surrogate.point(known)
-        if len(known.finished) < START_MAX or len(known.succeeded) < START_RESULTS:
-            return self._surrogate.filling(known)
-        return self._trees.point(known)
+            return self._surrogate.point(history)
+        if len(history.finished) < START_MAX or len(history.succeeded) < START_RESULTS:
+            return self._surrogate.filling(history)
+        return self._trees.point(history)
 
     @property
     def _is_simple(self) -> bool:
@@ -81,10 +86,18 @@ def _middle(dimension: Dimension) -> Value:
     return dimension.axis.value(0.5) if dimension.default is None else dimension.default
 
 
-def _harbour(limits: list[Safety], known: Known) -> Tried | None:
-    """The best safe trial, while the share of safe ones is below what is aimed at."""
-    safe = [tried for tried in known.succeeded if tried.is_safe]
+def _best_safe_trial(limits: list[Safety], history: History) -> TriedPoint | None:
+    """The best safe trial; None once enough of the trials are safe."""
+    safe = [tried for tried in history.succeeded if tried.is_safe]
     aim = max((limit.fraction_min for limit in limits), default=0.0)
-    if not safe or len(safe) >= aim * len(known.finished):
+    if not safe or len(safe) >= aim * len(history.finished):
         return None
     return min(safe, key=lambda tried: tried.losses or ())
+
+
+def around(space: Space, wanted: Values, draw: random.Random) -> Iterator[Values]:
+    """The wanted point, and others farther and farther from it."""
+    yield wanted
+    for width in _WIDTHS:
+        for _ in range(_TRIES):
+            yield point_near(space, wanted, width, draw)

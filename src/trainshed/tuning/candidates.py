@@ -3,17 +3,28 @@
 In many dimensions a random point is far from everything; half of the candidates are therefore
 small changes of the best points, in all or only a few coordinates.  From the best candidates the
 search climbs along the slope, and then changes what has none.
+
+What is maximized is the logarithm of the expected improvement, after Ament et al., "Unexpected
+Improvements to Expected Improvement for Bayesian Optimization" (NeurIPS 2023): the logarithm has
+slopes where the plain improvement is a flat zero.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import erfcx, log_ndtr
 
-from trainshed.tuning.acquisition import log_improvement, log_improvement_slopes
 from trainshed.tuning.cube import Array, Cube
 from trainshed.tuning.kernel import Posterior
+
+_LOG_ROOT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
+
+#: Below the first the plain formula cancels, below the second Mills' ratio does too.
+_TAIL: Final = -5.0
+_FAR_TAIL: Final = -100.0
 
 STARTS: Final = 4
 
@@ -48,7 +59,7 @@ QUICK: Final = Effort(drawn=96, climb_steps=8, rounds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class TrustRegion:
     """The part of the cube that is searched: lowest and highest coordinates."""
 
     low: Array
@@ -62,7 +73,7 @@ class Search:
     cube: Cube
     posterior: Posterior
     best: float
-    region: Region
+    region: TrustRegion
     rng: np.random.Generator
     effort: Effort = THOROUGH
 
@@ -136,3 +147,34 @@ class Search:
         score, by_mean, by_deviation = log_improvement_slopes(mean, deviation, self.best)
         slope = by_mean[:, None] * mean_slope + by_deviation[:, None] * deviation_slope
         return -float(score.sum()), -slope[at]
+
+
+def log_improvement(mean: Array, deviation: Array, best: float) -> Array:
+    """The logarithm of the expected improvement below ``best``."""
+    u = (best - mean) / deviation
+    return np.log(deviation) + _log_h(u)
+
+
+def log_improvement_slopes(
+    mean: Array, deviation: Array, best: float
+) -> tuple[Array, Array, Array]:
+    """The same with its derivatives by mean and deviation."""
+    u = (best - mean) / deviation
+    log_h = _log_h(u)
+    # d EI / d mean = -Phi(u), d EI / d deviation = phi(u)
+    by_mean = -np.exp(log_ndtr(u) - log_h) / deviation
+    by_deviation = np.exp(-0.5 * u * u - _LOG_ROOT_2PI - log_h) / deviation
+    return np.log(deviation) + log_h, by_mean, by_deviation
+
+
+def _log_h(u: Array) -> Array:
+    """log(phi(u) + u Phi(u))."""
+    near = np.maximum(u, _TAIL)
+    plain = np.log(np.exp(-0.5 * near * near - _LOG_ROOT_2PI) + near * np.exp(log_ndtr(near)))
+    far = np.minimum(u, _TAIL)
+    # phi(u) (1 - |u| m(|u|)) with Mills' ratio m; its series where the difference would cancel
+    square = far * far
+    mills = 1.0 - math.sqrt(math.pi / 2.0) * -far * erfcx(-far / math.sqrt(2.0))
+    series = (1.0 - (3.0 - 15.0 / square) / square) / square
+    tail = np.where(far > _FAR_TAIL, np.maximum(mills, 1e-300), series)
+    return np.asarray(np.where(u > _TAIL, plain, -0.5 * square - _LOG_ROOT_2PI + np.log(tail)))

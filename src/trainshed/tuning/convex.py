@@ -31,7 +31,7 @@ RIDGE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
+class _Baseline:
     """What a trial is judged by; steps are seconds where the rule goes by time."""
 
     best: float
@@ -47,27 +47,27 @@ def stopped_by_convex(
     study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
 ) -> Mapping[int, str]:
     """Each ACTIVE trial that the rule stops, and why."""
-    ground = _ground(study, metric, rule, trials)
-    if ground is None:
+    baseline = _baseline(study, metric, rule, trials)
+    if baseline is None:
         return {}
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
-    verdicts = {
-        curve.number: _verdict(curve, ground, metric, rule)
+    reasons = {
+        curve.number: _stop_reason(curve, baseline, metric, rule)
         for curve in curves(metric, active, by_time=rule.by_time)
     }
-    return {number: reason for number, reason in verdicts.items() if reason}
+    return {number: reason for number, reason in reasons.items() if reason}
 
 
-def _ground(
+def _baseline(
     study: StudySpec, metric: Metric, rule: ConvexRule, trials: Sequence[TrialRecord]
-) -> _Ground | None:
+) -> _Baseline | None:
     leader = best(study, trials)
     done = curves(metric, filter(ended_by_itself, trials), by_time=rule.by_time)
     count_min = int(_or(rule.measurement_count_min, MEASUREMENTS_MIN))
     if leader is None or leader.final is None or len(done) <= count_min:
         return None
     step_max = _or(rule.step_count_max, max(curve.end for curve in done))
-    return _Ground(
+    return _Baseline(
         best=upward(metric.goal, leader.final.value(metric.metric_id) or 0.0),
         leader=leader.number,
         done=done,
@@ -81,17 +81,19 @@ def _or(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
-def _verdict(curve: Curve, ground: _Ground, metric: Metric, rule: ConvexRule) -> str | None:
-    if len(curve.at) < ground.measurements_min or curve.end <= ground.step_min:
+def _stop_reason(curve: Curve, baseline: _Baseline, metric: Metric, rule: ConvexRule) -> str | None:
+    if len(curve.at) < baseline.measurements_min or curve.end <= baseline.step_min:
         return None
-    most = _optimistic_end(curve, ground.step_max)
-    if most is None or most >= ground.best:
+    most = _optimistic_end(curve, baseline.step_max)
+    if most is None or most >= baseline.best:
         return None
-    shown, value = upward(metric.goal, most), upward(metric.goal, ground.best)
-    place = f"after {ground.step_max:.6g} s" if rule.by_time else f"at step {ground.step_max:.6g}"
+    shown, value = upward(metric.goal, most), upward(metric.goal, baseline.best)
+    place = (
+        f"after {baseline.step_max:.6g} s" if rule.by_time else f"at step {baseline.step_max:.6g}"
+    )
     return (
         f"Its {metric.metric_id} {place} would be {shown:.6g} at the best, "
-        f"and trial {ground.leader} has {value:.6g}"
+        f"and trial {baseline.leader} has {value:.6g}"
     )
 
 
@@ -123,8 +125,8 @@ def predictions(
     Only of those that are STOPPING; with ``update_all_stopped_trials`` of SUCCEEDED ones too.  A
     trial whose own best measurement counts (BEST) and beats its prediction is left out.
     """
-    ground = _ground(study, metric, rule, trials)
-    if ground is None:
+    baseline = _baseline(study, metric, rule, trials)
+    if baseline is None:
         return {}
     states = {TrialState.STOPPING, *([TrialState.SUCCEEDED] * rule.update_all_stopped_trials)}
     rates = _rates(rule, trials)
@@ -132,9 +134,9 @@ def predictions(
     for trial in trials:
         curve = curve_of(metric, trial, by_time=rule.by_time)
         if trial.state in states and trial.stopped_early and curve:
-            value = _predicted_end(curve, ground, rates)
+            value = _predicted_end(curve, baseline, rates)
             if study.selection is Selection.LAST or value > curve.best:
-                found[trial.number] = _measurement(trial, metric, rule, (ground.step_max, value))
+                found[trial.number] = _measurement(trial, metric, rule, (baseline.step_max, value))
     return found
 
 
@@ -145,23 +147,23 @@ def _rates(rule: ConvexRule, trials: Sequence[TrialRecord]) -> Mapping[int, floa
     return {n: math.log(r) for n, r in rates.items() if isinstance(r, int | float) and r > 0}
 
 
-def _predicted_end(curve: Curve, ground: _Ground, rates: Mapping[int, float]) -> float:
+def _predicted_end(curve: Curve, baseline: _Baseline, rates: Mapping[int, float]) -> float:
     """Where a curve would have ended, as completed ones went on; never better than the best.
 
     What they gained behind the same step is regressed on where they stood, on their slope there,
     and on their learning rate: by least squares, with a little weight on no difference at all.
     """
-    known = [cut for each in ground.done if (cut := _cut(each, curve.end))]
+    known = [cut for each in baseline.done if (cut := _cut(each, curve.end))]
     if not known:
-        return min(curve.values[-1], math.nextafter(ground.best, -math.inf))
+        return min(curve.values[-1], math.nextafter(baseline.best, -math.inf))
     usual = sum(rates.values()) / len(rates) if rates else 0.0
     rows = np.array([_features(cut, rates.get(cut.number, usual)) for cut in known])
-    ends = {each.number: each.values[-1] for each in ground.done}
+    ends = {each.number: each.values[-1] for each in baseline.done}
     gains = np.array([ends[cut.number] - cut.values[-1] for cut in known])
     own = _features(curve, rates.get(curve.number, usual))
     value = curve.values[-1] + _regressed(rows, gains, own)
     least = min(curve.values[-1], *ends.values())
-    return float(min(max(value, least), math.nextafter(ground.best, -math.inf)))
+    return float(min(max(value, least), math.nextafter(baseline.best, -math.inf)))
 
 
 def _cut(curve: Curve, end: float) -> Curve | None:

@@ -25,7 +25,7 @@ _HALF_ROOT: Final = 0.5**0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class CubeAxis:
     """One dimension of the unit cube that is searched.
 
     Without ``positions`` every coordinate in 0..1 is allowed; with them only those (ascending).
@@ -43,7 +43,7 @@ class Axis:
 class Cube:
     """All axes together; matrices have one row per point, and NaN for what is inactive."""
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
+    def __init__(self, axes: Sequence[CubeAxis]) -> None:
         """Look at the axes once."""
         self.axes = tuple(axes)
         self._positions = [np.array(axis.positions) for axis in axes]

@@ -20,7 +20,7 @@ FAILED_FIRST: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class StudyEnding:
     """Why there are no further trials, as a sentence."""
 
     reason: str
@@ -31,8 +31,8 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Moment:
-    """A study as it stands."""
+class _Snapshot:
+    """A study at one time."""
 
     study: StudySpec
     trials: tuple[TrialRecord, ...]
@@ -59,21 +59,21 @@ def ended(
     began: datetime | None,
     now: datetime,
     exhausted: bool,
-) -> Ending | None:
+) -> StudyEnding | None:
     """Why a study makes no further trials; None where it goes on.
 
     ``began`` is when the study began, None: it has not.  ``exhausted``: there is nothing left to
     try in its space.  A study whose trials have all ended without a success has failed.
     """
     in_order = tuple(sorted(trials, key=lambda trial: trial.number))
-    moment = _Moment(study=study, trials=in_order, began=began, now=now)
-    ending = _by_rules(moment)
-    failure = _failure(moment)
+    snapshot = _Snapshot(study=study, trials=in_order, began=began, now=now)
+    ending = _by_rules(snapshot)
+    failure = _failure(snapshot)
     if failure and not (ending and ending.asap):  # what an asap ending stops has not failed
-        return Ending(reason=failure, asap=True, failed=True)
-    ending = ending or _by_count(moment, exhausted=exhausted)
-    if ending and in_order and _in_vain(in_order):
-        return Ending(reason=f"No trial has succeeded. {ending.reason}", failed=True)
+        return StudyEnding(reason=failure, asap=True, failed=True)
+    ending = ending or _by_count(snapshot, exhausted=exhausted)
+    if ending and in_order and _none_succeeded(in_order):
+        return StudyEnding(reason=f"No trial has succeeded. {ending.reason}", failed=True)
     return ending
 
 
@@ -83,8 +83,8 @@ def most_trials(study: StudySpec, *, began: datetime | None, now: datetime) -> i
     The shortest time blocks the study's count, as it blocks all of its rules.
     """
     own = study.ending.trial_count_max
-    moment = _Moment(study=study, trials=(), began=began, now=now)
-    if own is None or _waits(moment):
+    snapshot = _Snapshot(study=study, trials=(), began=began, now=now)
+    if own is None or _waits(snapshot):
         return study.trial_count_max
     return min(own, study.trial_count_max)
 
@@ -94,96 +94,100 @@ def has_failed(trial: TrialRecord) -> bool:
     return trial.state is TrialState.INFEASIBLE and not trial.stopped_early
 
 
-def _failure(moment: _Moment) -> str | None:
+def _failure(snapshot: _Snapshot) -> str | None:
     """Why too many trials have failed."""
-    count, limit = len(moment.failed), moment.study.trial_count_failed_max
+    count, limit = len(snapshot.failed), snapshot.study.trial_count_failed_max
     if limit and count >= limit:
-        return f"{_trials(count)} failed, and {limit} are too many{_last_words(moment)}"
+        return f"{_trials(count)} failed, and {limit} are too many{_last_failure(snapshot)}"
     if limit:
         return None
-    first = list(islice((trial for trial in moment.over if not trial.stopped_early), FAILED_FIRST))
+    first = list(
+        islice((trial for trial in snapshot.over if not trial.stopped_early), FAILED_FIRST)
+    )
     if len(first) == FAILED_FIRST and all(map(has_failed, first)):
-        return f"The first {FAILED_FIRST} trials to end have failed{_last_words(moment)}"
-    if count >= FAILED_FIRST and 2 * count >= moment.study.trial_count_max:
-        most = moment.study.trial_count_max
-        return f"{_trials(count)} failed, of {most} at the most{_last_words(moment)}"
+        return f"The first {FAILED_FIRST} trials to end have failed{_last_failure(snapshot)}"
+    if count >= FAILED_FIRST and 2 * count >= snapshot.study.trial_count_max:
+        most = snapshot.study.trial_count_max
+        return f"{_trials(count)} failed, of {most} at the most{_last_failure(snapshot)}"
     return None
 
 
-def _last_words(moment: _Moment) -> str:
-    last = moment.failed[-1]
+def _last_failure(snapshot: _Snapshot) -> str:
+    last = snapshot.failed[-1]
     reason = last.infeasible_reason or "It gave no reason"
     return f". Of trial {last.number}, the last one, it is known: {reason}"
 
 
-def _by_rules(moment: _Moment) -> Ending | None:
+def _by_rules(snapshot: _Snapshot) -> StudyEnding | None:
     """The study's own rules from top to bottom; the minimum ones block the others."""
-    if _too_early(moment):
+    if _too_early(snapshot):
         return None
     for rule in RULES:
-        reason = rule(moment)
+        reason = rule(snapshot)
         if reason:
             # a count that is full is no reason to stop the trials that fill it
-            asap = moment.study.ending.stop_asap and rule is not _full
-            return Ending(reason=reason, asap=asap)
+            asap = snapshot.study.ending.stop_asap and rule is not _full
+            return StudyEnding(reason=reason, asap=asap)
     return None
 
 
-def _too_early(moment: _Moment) -> bool:
-    return _waits(moment) or len(moment.over) < (moment.study.ending.trial_count_min or 0)
+def _too_early(snapshot: _Snapshot) -> bool:
+    return _waits(snapshot) or len(snapshot.over) < (snapshot.study.ending.trial_count_min or 0)
 
 
-def _waits(moment: _Moment) -> bool:
-    least = moment.study.ending.runtime_min
-    return least is not None and not all(_passed(least, moment))
+def _waits(snapshot: _Snapshot) -> bool:
+    least = snapshot.study.ending.runtime_min
+    return least is not None and not all(_passed(least, snapshot))
 
 
-def _overdue(moment: _Moment) -> str | None:
+def _overdue(snapshot: _Snapshot) -> str | None:
     """The longest time: whichever of its parts has passed first ends the study."""
-    limit = moment.study.ending.runtime_max
-    if limit is None or not any(_passed(limit, moment)):
+    limit = snapshot.study.ending.runtime_max
+    if limit is None or not any(_passed(limit, snapshot)):
         return None
     ends = ((limit.seconds, f"{limit.seconds or 0.0:g} s"), (limit.until, f"until {limit.until}"))
     given = " or ".join(text for value, text in ends if value is not None)
     return f"The study has had its time: {given}"
 
 
-def _passed(limit: TimeLimit, moment: _Moment) -> Iterator[bool]:
+def _passed(limit: TimeLimit, snapshot: _Snapshot) -> Iterator[bool]:
     """Whether each part of a limit has passed; a study that has not begun uses up no seconds."""
     if limit.seconds is not None:
-        yield moment.began is not None and _seconds(moment.began, moment.now) >= limit.seconds
+        yield snapshot.began is not None and _seconds(snapshot.began, snapshot.now) >= limit.seconds
     if limit.until is not None:
-        yield moment.now >= time_of(limit.until)
+        yield snapshot.now >= time_of(limit.until)
 
 
-def _full(moment: _Moment) -> str | None:
+def _full(snapshot: _Snapshot) -> str | None:
     """The study's own count of trials; whatever their state, they have been made."""
-    most = moment.study.ending.trial_count_max
-    return _made(moment, most) if most is not None else None
+    most = snapshot.study.ending.trial_count_max
+    return _made(snapshot, most) if most is not None else None
 
 
-def _no_better_trial(moment: _Moment) -> str | None:
+def _no_better_trial(snapshot: _Snapshot) -> str | None:
     """Trials that succeeded since the best one did; failed ones say nothing about progress."""
-    most = moment.study.ending.trials_without_progress_max
-    succeeded = [trial for trial in moment.over if trial.state is TrialState.SUCCEEDED]
-    since = len(succeeded) - _progress(moment, succeeded)[0]
-    if most is None or not _single(moment.study) or not succeeded or since < most:
+    most = snapshot.study.ending.trials_without_progress_max
+    succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
+    since = len(succeeded) - _progress(snapshot, succeeded)[0]
+    if most is None or not _single(snapshot.study) or not succeeded or since < most:
         return None
-    return f"No better trial for {_trials(since)}{_the_best(moment)}"
+    return f"No better trial for {_trials(since)}{_best_clause(snapshot)}"
 
 
-def _no_better_time(moment: _Moment) -> str | None:
+def _no_better_time(snapshot: _Snapshot) -> str | None:
     """The time since the best trial ended, or where none is safe since the first that succeeded."""
-    most = moment.study.ending.seconds_without_progress_max
-    succeeded = [trial for trial in moment.over if trial.state is TrialState.SUCCEEDED]
-    if most is None or not _single(moment.study) or not succeeded:
+    most = snapshot.study.ending.seconds_without_progress_max
+    succeeded = [trial for trial in snapshot.over if trial.state is TrialState.SUCCEEDED]
+    if most is None or not _single(snapshot.study) or not succeeded:
         return None
-    since_s = _seconds(_progress(moment, succeeded)[1], moment.now)
-    return f"No better trial for {since_s:.0f} s{_the_best(moment)}" if since_s >= most else None
+    since_s = _seconds(_progress(snapshot, succeeded)[1], snapshot.now)
+    return (
+        f"No better trial for {since_s:.0f} s{_best_clause(snapshot)}" if since_s >= most else None
+    )
 
 
 #: The rules that end a study, in the order of the API.
-RULES: Final[tuple[Callable[[_Moment], str | None], ...]] = (
+RULES: Final[tuple[Callable[[_Snapshot], str | None], ...]] = (
     _overdue,
     _full,
     _no_better_trial,
@@ -191,41 +195,41 @@ RULES: Final[tuple[Callable[[_Moment], str | None], ...]] = (
 )
 
 
-def _progress(moment: _Moment, succeeded: Sequence[TrialRecord]) -> tuple[int, datetime]:
+def _progress(snapshot: _Snapshot, succeeded: Sequence[TrialRecord]) -> tuple[int, datetime]:
     """How many trials had succeeded when the last progress was made, and when that was."""
-    name, goal = _objective(moment.study)
+    name, goal = _objective(snapshot.study)
     count, top = 0, None
     for number, trial in enumerate(succeeded, start=1):
-        value = trial.final.value(name) if trial.final and is_safe(moment.study, trial) else None
+        value = trial.final.value(name) if trial.final and is_safe(snapshot.study, trial) else None
         if value is not None and (top is None or better(goal, value, top)):
             count, top = number, value
     at = succeeded[max(count, 1) - 1].end_time if succeeded else None
-    return count, at or moment.now
+    return count, at or snapshot.now
 
 
-def _by_count(moment: _Moment, *, exhausted: bool) -> Ending | None:
+def _by_count(snapshot: _Snapshot, *, exhausted: bool) -> StudyEnding | None:
     """What ends every study: its trials are all made, or nothing is left to try."""
-    reason = _made(moment, moment.study.trial_count_max)
+    reason = _made(snapshot, snapshot.study.trial_count_max)
     if reason is None and exhausted:
-        count = _trials(len(moment.trials))
-        reason = f"Everything there is to try has been tried, in {count}{_the_best(moment)}"
-    return Ending(reason=reason) if reason else None
+        count = _trials(len(snapshot.trials))
+        reason = f"Everything there is to try has been tried, in {count}{_best_clause(snapshot)}"
+    return StudyEnding(reason=reason) if reason else None
 
 
-def _made(moment: _Moment, most: int) -> str | None:
-    full = len(moment.trials) >= most
-    return f"The study has had its {_trials(most)}{_the_best(moment)}" if full else None
+def _made(snapshot: _Snapshot, most: int) -> str | None:
+    full = len(snapshot.trials) >= most
+    return f"The study has had its {_trials(most)}{_best_clause(snapshot)}" if full else None
 
 
-def _the_best(moment: _Moment) -> str:
-    leader = best(moment.study, moment.trials)
+def _best_clause(snapshot: _Snapshot) -> str:
+    leader = best(snapshot.study, snapshot.trials)
     if leader is None or leader.final is None:
         return ""
-    name, _ = _objective(moment.study)
+    name, _ = _objective(snapshot.study)
     return f"; the best is trial {leader.number} with {name} {leader.final.value(name):.6g}"
 
 
-def _in_vain(trials: Sequence[TrialRecord]) -> bool:
+def _none_succeeded(trials: Sequence[TrialRecord]) -> bool:
     """Whether all trials have ended and none has succeeded."""
     return all(trial.state is TrialState.INFEASIBLE for trial in trials)
 

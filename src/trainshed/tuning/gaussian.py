@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from trainshed.model.study import Noise
-from trainshed.tuning.candidates import QUICK, THOROUGH, Region, Search
-from trainshed.tuning.cube import Array, Axis, Cube, Point
-from trainshed.tuning.kernel import Hyper, Priors, fitted, posterior
-from trainshed.tuning.outcomes import evened, width
+from trainshed.tuning.candidates import QUICK, THOROUGH, Search, TrustRegion
+from trainshed.tuning.cube import Array, Cube, CubeAxis, Point
+from trainshed.tuning.kernel import Hyperparameters, Priors, fitted, posterior
 
-__all__ = ["Axis", "Point", "forget", "propose"]
+__all__ = ["CubeAxis", "Point", "forget", "propose"]
 
 #: So many trials fill the space before the model is believed.
 START: Final = 10
@@ -46,13 +45,27 @@ _NOISE: Final[Mapping[Noise, tuple[float, float]]] = {
 _DRAWN_START: Final = 512
 _FEW: Final = 8
 
+#: The region's width: at first, at most, and below which it begins anew.
+_WIDTH_FIRST: Final = 0.8
+_WIDTH_MAX: Final = 1.6
+_WIDTH_MIN: Final = 2.0**-7
+
+#: So many better values in a row widen the region.
+_SUCCESSES: Final = 3
+
+#: A smaller part of the largest value is no spread: what is divided by it might overflow.
+_SPREAD_MIN: Final = 1e-100
+
+#: Steps of less than this share of the way from the median value are no progress.
+_PROGRESS: Final = 1e-3
+
 
 def propose(  # noqa: PLR0913  # what is known, what may be chosen and how
     points: Sequence[Point],
     values: Sequence[float],
     pending: Sequence[Point],
     *,
-    axes: Sequence[Axis],
+    axes: Sequence[CubeAxis],
     seed: int,
     noise: Noise = Noise.DEFAULT,
 ) -> Point:
@@ -98,7 +111,7 @@ def _improving(
     cube: Cube, taken: Array, values: Array, noise: Noise, rng: np.random.Generator
 ) -> Array:
     """Points by what they may improve."""
-    even = evened(values)
+    even = standardized(values)
     kept = _kept(even, BELIEVED_MAX)
     seen = taken[: len(values)][kept]
     hyper = _hyper(cube, taken, values, noise)
@@ -109,7 +122,7 @@ def _improving(
     complete = np.where(np.isnan(seen), cube.drawn(len(seen), rng), seen)
     order = np.argsort(even[kept], kind="stable")
     known = complete[order]
-    size = width(values, START, len(cube.axes))
+    size = trust_region_width(values, START, len(cube.axes))
     region = _region(cube, seen[order[0]], hyper, size)
     effort = THOROUGH if len(taken) - len(values) <= _FEW_PENDING else QUICK
     search = Search(cube=cube, posterior=belief, best=best, region=region, rng=rng, effort=effort)
@@ -125,17 +138,19 @@ def _kept(even: Array, most: int) -> NDArray[np.intp]:
     return np.concatenate([np.sort(best), np.arange(newest, len(even))])
 
 
-def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyper:
+def _hyper(cube: Cube, taken: Array, values: Array, noise: Noise) -> Hyperparameters:
     """Fitted to all but the last few values, so that the next questions find it again."""
     count = len(values) - len(values) % max(1, len(values) // _REFIT)
     return _fitted(cube.axes, taken[:count].tobytes(), values[:count].tobytes(), noise)
 
 
 @lru_cache(maxsize=64)
-def _fitted(axes: tuple[Axis, ...], points: bytes, values: bytes, noise: Noise) -> Hyper:
+def _fitted(
+    axes: tuple[CubeAxis, ...], points: bytes, values: bytes, noise: Noise
+) -> Hyperparameters:
     """Remembered only to be quick: the same arguments are answered the same."""
     cube = _cube(axes)
-    even = evened(np.frombuffer(values))
+    even = standardized(np.frombuffer(values))
     kept = _kept(even, FITTED_MAX)
     x = cube.features(np.frombuffer(points).reshape(-1, len(axes))[kept])
     # distances grow with the root of the dimensions, and so do the lengths that are believed in
@@ -143,7 +158,7 @@ def _fitted(axes: tuple[Axis, ...], points: bytes, values: bytes, noise: Noise) 
     return fitted(x, even[kept], cube.groups, Priors(length=length, noise=_NOISE[noise]))
 
 
-def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
+def _region(cube: Cube, best: Array, hyper: Hyperparameters, size: float) -> TrustRegion:
     """Around the best point, wider along axes that matter less.
 
     Whole where there is no slope, and along axes that the best point does not have.
@@ -154,7 +169,7 @@ def _region(cube: Cube, best: Array, hyper: Hyper, size: float) -> Region:
     low[at] = np.clip(best[at] - reach[at], 0.0, 1.0)
     high[at] = np.clip(best[at] + reach[at], 0.0, 1.0)
     absent = np.isnan(best)
-    return Region(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
+    return TrustRegion(low=np.where(absent, 0.0, low), high=np.where(absent, 1.0, high))
 
 
 def _first_new(ranked: Array, taken: Array) -> Point:
@@ -171,7 +186,7 @@ def _comparable(rows: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _cube(axes: tuple[Axis, ...]) -> Cube:
+def _cube(axes: tuple[CubeAxis, ...]) -> Cube:
     return Cube(axes)
 
 
@@ -179,3 +194,48 @@ def _cube(axes: tuple[Axis, ...]) -> Cube:
 def _controller() -> ThreadpoolController:
     """Looks for libraries once; those of this module are loaded by now."""
     return ThreadpoolController()
+
+
+def standardized(values: Array) -> Array:
+    """Values of mean 0 and deviation 1, in the same order; failed ones as bad as the worst.
+
+    What is worse than the median is compressed: how bad a bad trial is says little about where
+    the good ones are, and a divergent one must not drown the others.
+    """
+    found = values[np.isfinite(values)]
+    if not len(found):
+        return np.zeros(len(values))
+    largest = float(np.abs(found).max()) or 1.0  # squares of what is left cannot overflow
+    found = found / largest
+    filled = np.where(np.isfinite(values), values / largest, found.max())
+    middle = float(np.median(found))
+    spreads = (middle - float(np.percentile(found, 10)), float(np.std(found)))
+    unit = next((spread for spread in spreads if spread > _SPREAD_MIN), 1.0)
+    above = np.maximum(filled - middle, 0.0) / unit
+    even = np.where(filled > middle, middle + unit * np.log1p(above), filled)
+    even = (even - even.mean()) / (even.std() or 1.0)
+    return np.asarray(even)
+
+
+def trust_region_width(values: Array, start: int, axes: int) -> float:
+    """How wide the region around the best point is, after all that was found so far.
+
+    After Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization" (NeurIPS
+    2019): luck doubles it, patience halves it.  It follows from the values alone, so that nothing
+    is to be remembered.
+    """
+    size, successes, failures = _WIDTH_FIRST, 0, 0
+    best = float(np.min(values[:start], initial=np.inf, where=np.isfinite(values[:start])))
+    middle = float(np.median(values[np.isfinite(values)]))
+    for value in values[start:]:
+        if value < best - _PROGRESS * (middle - best):
+            best, successes, failures = float(value), successes + 1, 0
+        else:
+            successes, failures = 0, failures + 1
+        if successes == _SUCCESSES:
+            size, successes = min(_WIDTH_MAX, 2.0 * size), 0
+        if failures == max(5, axes // 2):
+            size, failures = size / 2.0, 0
+        if size < _WIDTH_MIN:
+            size = _WIDTH_FIRST
+    return size

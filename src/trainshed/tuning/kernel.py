@@ -37,7 +37,7 @@ class Priors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hyper:
+class Hyperparameters:
     """What was fitted: a length per axis, the variances of the signal and of the noise."""
 
     lengths: Array
@@ -49,7 +49,7 @@ class Hyper:
 class Posterior:
     """What is believed after ``x`` (features) was seen."""
 
-    hyper: Hyper
+    hyper: Hyperparameters
     groups: NDArray[np.intp]
     x: Array
     lower: Array
@@ -116,7 +116,7 @@ def matern(square: Array, scale: float) -> tuple[Array, Array]:
     return r, slope
 
 
-def posterior(hyper: Hyper, groups: NDArray[np.intp], x: Array, y: Array) -> Posterior:
+def posterior(hyper: Hyperparameters, groups: NDArray[np.intp], x: Array, y: Array) -> Posterior:
     """The belief after ``y`` was seen at ``x``."""
     scaled = x / hyper.lengths[groups]
     k, _ = matern(squares(scaled, scaled), hyper.scale)
@@ -128,7 +128,7 @@ def posterior(hyper: Hyper, groups: NDArray[np.intp], x: Array, y: Array) -> Pos
     return Posterior(hyper=hyper, groups=groups, x=x, lower=lower, weights=weights, mean=mean)
 
 
-def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hyper:
+def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hyperparameters:
     """The most probable parameters, from two beginnings."""
     axes = int(groups.max()) + 1
     bounds = [*[_LENGTHS] * axes, _SCALES, _NOISES]
@@ -145,7 +145,9 @@ def fitted(x: Array, y: Array, groups: NDArray[np.intp], priors: Priors) -> Hype
         for length in (priors.length[0], priors.length[0] - 1.0)
     ]
     values = np.exp(min(found, key=lambda each: float(each.fun)).x)
-    return Hyper(lengths=values[:axes], scale=float(values[axes]), noise=float(values[axes + 1]))
+    return Hyperparameters(
+        lengths=values[:axes], scale=float(values[axes]), noise=float(values[axes + 1])
+    )
 
 
 def loss(

@@ -12,7 +12,7 @@ from typing import Final
 
 from trainshed.model.attempt import Report
 from trainshed.model.study import Metric, Selection, StudySpec
-from trainshed.model.trials import Measurement
+from trainshed.model.trials import Measurement, TrialRecord
 from trainshed.tuning.ranking import objectives, upward
 
 #: What keeps measurements of one step apart where the clock does not, in seconds.
@@ -24,18 +24,18 @@ def measurements(reports: Sequence[Report], metric_ids: Collection[str]) -> tupl
 
     ``reports`` are in the order in which they came.  Different metrics of one step are one
     measurement; the same metric again, with the step unchanged, begins another one.  A program that
-    never gives a step has them all at step 0, told apart by time.
+    never gives a step has them all at step 0, distinguished by time.
 
     A metric whose step has gone back comes from a program that was restarted.  From then on a later
-    report of a step replaces the earlier ones of that step: it tells of the model that lives on.
+    report of a step replaces the earlier ones of that step: it is of the model that lives on.
     Steps that are not reported again stay.  They are not cut off, because a program may well report
     one metric step by step, and then another, and because what was measured was true when it was.
     """
-    book = _Book()
+    by_step = _PointsByStep()
     for report in reports:
         if report.tag in metric_ids:
-            book.take(report)
-    return book.measurements()
+            by_step.add(report)
+    return by_step.measurements()
 
 
 def final(
@@ -60,6 +60,17 @@ def final(
     return _best(study, first, found_measurements)
 
 
+def measured(
+    study: StudySpec, trial: TrialRecord, reports: Sequence[Report]
+) -> tuple[Measurement, ...]:
+    """What the reports come to; behind them what a stopping rule has predicted for the trial."""
+    found = measurements(reports, [metric.metric_id for metric in study.metrics])
+    predicted = trial.final if trial.stopped_early else None
+    if predicted is None or predicted in found:
+        return found
+    return (*found, predicted)
+
+
 @dataclass(slots=True)
 class _Point:
     """A measurement in the making: per metric the pass it was reported in, its value and time."""
@@ -72,14 +83,14 @@ class _Point:
 
 
 @dataclass(slots=True)
-class _Book:
+class _PointsByStep:
     """All points of a trial by step, and for each metric how often its step went back."""
 
     points: dict[int, list[_Point]] = field(default_factory=lambda: defaultdict(list))
     passes: Counter[str] = field(default_factory=Counter)
     latest: dict[str, Report] = field(default_factory=dict)
 
-    def take(self, report: Report) -> None:
+    def add(self, report: Report) -> None:
         """Enter one report; one that is not finite still shows where the program is."""
         before = self.latest.get(report.tag, report)
         self.latest[report.tag] = report

@@ -32,14 +32,14 @@ def stopped_by_median(
         return {}
     averages = [RunningAverages(curve) for curve in done]
     active = (trial for trial in trials if trial.state is TrialState.ACTIVE)
-    verdicts = {
-        curve.number: _verdict(curve, averages, metric, rule)
+    reasons = {
+        curve.number: _stop_reason(curve, averages, metric, rule)
         for curve in curves(metric, active, by_time=rule.by_time)
     }
-    return {number: reason for number, reason in verdicts.items() if reason}
+    return {number: reason for number, reason in reasons.items() if reason}
 
 
-def _verdict(
+def _stop_reason(
     curve: Curve, averages: Sequence[RunningAverages], metric: Metric, rule: MedianRule
 ) -> str | None:
     if len(curve.at) < MEASUREMENTS_MIN:

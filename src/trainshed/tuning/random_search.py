@@ -18,22 +18,22 @@ DRAWS_MAX: Final = 100
 _PLACES: Final = 8
 
 
-def chance(seed: int, number: int, purpose: str) -> random.Random:
+def random_of(seed: int, number: int, purpose: str) -> random.Random:
     """Random numbers for one purpose in making one trial, the same in every process."""
     return random.Random(f"{seed}/{number}/{purpose}")  # noqa: S311  # no secret is made of it
 
 
-def drawn(space: Space, draw: random.Random) -> Values:
+def random_point(space: Space, draw: random.Random) -> Values:
     """A point by chance, each parameter by its scale."""
     return space.walk(lambda dimension: dimension.axis.value(draw.random()))
 
 
-def draws(space: Space, draw: random.Random) -> Iterator[Values]:
+def random_points(space: Space, draw: random.Random) -> Iterator[Values]:
     """Points by chance, one after the other, though not for ever."""
-    return (drawn(space, draw) for _ in range(DRAWS_MAX))
+    return (random_point(space, draw) for _ in range(DRAWS_MAX))
 
 
-def beginning(space: Space, draw: random.Random) -> Values:
+def first_point(space: Space, draw: random.Random) -> Values:
     """The defaults where there are any, and chance elsewhere."""
 
     def choose(dimension: Dimension) -> Value:
@@ -43,7 +43,7 @@ def beginning(space: Space, draw: random.Random) -> Values:
     return space.walk(choose)
 
 
-def near(space: Space, around: Values, width: float, draw: random.Random) -> Values:
+def point_near(space: Space, around: Values, width: float, draw: random.Random) -> Values:
     """A point about as far from another as ``width``, a share of each parameter's scale."""
     chosen = space.chosen(around) or {}
 
@@ -66,7 +66,7 @@ def _moves(width: float, count: int) -> float:
     return max(width, 1 / count)
 
 
-def some(dimension: Dimension, draw: random.Random) -> Iterator[Value]:
+def some_values(dimension: Dimension, draw: random.Random) -> Iterator[Value]:
     """All values of a finite axis from anywhere on; some of a range."""
     axis = dimension.axis
     if axis.count is not None:

@@ -8,12 +8,53 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Protocol
+from typing import Final, Protocol
 
 from trainshed.admission.rules.parameter_values import DISCRETE_GAP
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
 from trainshed.model.trials import Value
-from trainshed.tuning.stretch import LOGS, Stretch, stretched
+
+LOGS: Final = (Scale.LOG, Scale.REVERSE_LOG)
+
+#: Above this, ``exp`` leaves the range of floats.
+_EXPONENT_MAX: Final = 700.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledRange:
+    """A range, as offsets from ``low``, that is stretched to 0..1 by a scale."""
+
+    low: float
+    span: float
+    scale: Scale
+    growth: float = 0.0
+    """The logarithm of the range's end over its beginning; used by logarithmic scales."""
+
+    def position(self, offset: float) -> float:
+        """Where an offset lies."""
+        if self.span <= 0:
+            return 0.5
+        if self.scale is Scale.LOG:
+            return _clipped(_growth(offset, self.low) / self.growth)
+        if self.scale is Scale.REVERSE_LOG:
+            return _clipped(1 - _growth(self.span - offset, self.low) / self.growth)
+        return _clipped(offset / self.span)
+
+    def offset(self, position: float) -> float:
+        """What lies at a position, not below 0 nor above the span."""
+        if self.scale is Scale.LOG:
+            found = self._grown(position)
+        elif self.scale is Scale.REVERSE_LOG:
+            found = self.span - self._grown(1 - position)
+        else:
+            found = position * self.span
+        return min(max(found, 0.0), self.span)
+
+    def _grown(self, position: float) -> float:
+        power = position * self.growth
+        if power < _EXPONENT_MAX:
+            return self.low * math.expm1(power)
+        return math.exp(math.log(self.low) + power) - self.low
 
 
 class Axis(Protocol):
@@ -46,7 +87,7 @@ class Doubles:
 
     low: float
     high: float
-    stretch: Stretch
+    scaled: ScaledRange
 
     @property
     def count(self) -> int | None:
@@ -61,17 +102,17 @@ class Doubles:
     def position(self, value: Value) -> float:
         """Halves are compared where the range is wider than a float."""
         number = float(value)
-        if self.stretch.span == math.inf:
+        if self.scaled.span == math.inf:
             return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
-        return self.stretch.position(number - self.low)
+        return self.scaled.position(number - self.low)
 
     def value(self, position: float) -> Value:
         """Never outside the bounds."""
-        if self.stretch.span == math.inf:
+        if self.scaled.span == math.inf:
             return self.low * (1 - position) + self.high * position
         if position >= 1:  # low + (high - low) may miss it by a hair
             return self.high
-        return min(max(self.low + self.stretch.offset(position), self.low), self.high)
+        return min(max(self.low + self.scaled.offset(position), self.low), self.high)
 
     def same(self, value: Value) -> tuple[Value, ...]:
         """The number itself, within the bounds."""
@@ -92,23 +133,23 @@ class Integers:
 
     low: int
     count: int
-    stretch: Stretch
+    scaled: ScaledRange
 
     @property
     def is_even(self) -> bool:
         """On a logarithm some numbers have more of it."""
-        return self.stretch.scale not in LOGS or self.count == 1
+        return self.scaled.scale not in LOGS or self.count == 1
 
     def position(self, value: Value) -> float:
         """The middle of the number's cell."""
         index = int(value) - self.low
         if self.is_even:
             return (index + 0.5) / self.count
-        return self.stretch.position(index + 0.5)
+        return self.scaled.position(index + 0.5)
 
     def value(self, position: float) -> Value:
         """The number in whose cell a position lies."""
-        cells = position * self.count if self.is_even else self.stretch.offset(position)
+        cells = position * self.count if self.is_even else self.scaled.offset(position)
         return self.low + min(int(cells), self.count - 1)
 
     def same(self, value: Value) -> tuple[Value, ...]:
@@ -171,17 +212,17 @@ def axis_of(spec: ParameterSpec) -> Axis:
         return _discrete(tuple(float(value) for value in spec.values), spec.scale)
     low, high = spec.bounds or (0.0, 0.0)
     if spec.kind is ParameterKind.DOUBLE:
-        stretch = stretched(float(low), float(high) - float(low), spec.scale)
-        return Doubles(low=float(low), high=float(high), stretch=stretch)
+        scaled = scaled_range(float(low), float(high) - float(low), spec.scale)
+        return Doubles(low=float(low), high=float(high), scaled=scaled)
     count = int(high) - int(low) + 1
-    stretch = stretched(low - 0.5, float(count), spec.scale)
-    return Integers(low=int(low), count=count, stretch=stretch)
+    scaled = scaled_range(low - 0.5, float(count), spec.scale)
+    return Integers(low=int(low), count=count, scaled=scaled)
 
 
 def _discrete(values: tuple[float, ...], scale: Scale) -> Axis:
     """Without a scale the values are steps of equal width, whatever lies between them."""
-    stretch = stretched(values[0], values[-1] - values[0], scale)
-    positions = tuple(stretch.position(value - values[0]) for value in values)
+    scaled = scaled_range(values[0], values[-1] - values[0], scale)
+    positions = tuple(scaled.position(value - values[0]) for value in values)
     if scale is Scale.NONE or any(one >= other for one, other in pairwise(positions)):
         return _ranked(values)
     return _listed(values, positions, is_even=len(values) == 1)
@@ -202,3 +243,19 @@ def _is_near(one: Value, other: Value) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return False
     return abs(one - other) <= DISCRETE_GAP
+
+
+def scaled_range(low: float, span: float, scale: Scale) -> ScaledRange:
+    """A range from ``low`` on; logarithmic scales take only ranges above 0."""
+    growth = _growth(span, low) if scale in LOGS else 0.0
+    return ScaledRange(low=low, span=span, scale=scale, growth=growth)
+
+
+def _growth(offset: float, low: float) -> float:
+    """ln((low + offset) / low), exact for small offsets too."""
+    ratio = max(offset, 0.0) / low
+    return math.log1p(ratio) if math.isfinite(ratio) else math.log(offset) - math.log(low)
+
+
+def _clipped(position: float) -> float:
+    return min(max(position, 0.0), 1.0)

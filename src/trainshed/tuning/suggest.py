@@ -1,22 +1,27 @@
-"""What a study tries next (R19, DESIGN 5.15).
+"""What a study tries next, by the algorithm that it names (R19, DESIGN 5.15).
 
 A pure function of the study, its trials and its seed: a server that was killed suggests the same
 again.  Each point of a batch is chosen as if those before it were running, so that a batch is what
 one call after the other would have been.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from trainshed.model.study import Algorithm, StudySpec
-from trainshed.model.trials import TrialRecord, Values
+from trainshed.model.trials import TrialRecord, Value, Values
 from trainshed.tuning.bayesian import Bayesian
-from trainshed.tuning.grid import grid
-from trainshed.tuning.known import Known, known_of, pending_at
-from trainshed.tuning.random_search import beginning, chance, draws
-from trainshed.tuning.space import Space, space_of
-from trainshed.tuning.untried import first_untried
+from trainshed.tuning.history import History, history_of, pending_at
+from trainshed.tuning.random_search import (
+    first_point,
+    random_of,
+    random_points,
+    some_values,
+)
+from trainshed.tuning.space import Dimension, Space, points, space_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +34,7 @@ class Suggestions:
 
 
 #: From what is known to the points that are wanted next, the best first.
-Wanted = Callable[[Known], Iterator[Values]]
+Wanted = Callable[[History], Iterator[Values]]
 
 
 def suggest(
@@ -47,45 +52,67 @@ def suggest(
     for a grid over a range of DOUBLE.
     """
     space = space_of(study)
-    known = known_of(study, space, trials, prior)
+    history = history_of(study, space, trials, prior)
     wanted = _ALGORITHMS[study.algorithm](study, space, seed)
-    tried = set(known.points)
+    tried = set(history.points)
     values: list[Values] = []
     while len(values) < count:
-        draw = chance(seed, known.number, "untried")
-        point = first_untried(space, wanted(known), tried, draw)
+        draw = random_of(seed, history.number, "untried")
+        point = first_untried(space, wanted(history), tried, draw)
         if point is None:
             return Suggestions(values=tuple(values), exhausted=True)
         values.append(point)
         tried.add(point)
-        known = _with(known, space, point)
+        history = _with(history, space, point)
     exhausted = space.size is not None and len(tried) >= space.size
     return Suggestions(values=tuple(values), exhausted=exhausted)
 
 
-def _with(known: Known, space: Space, point: Values) -> Known:
+def _with(history: History, space: Space, point: Values) -> History:
     """What is known once a trial of the point runs."""
-    pending = (*known.pending, pending_at(space, point))
-    return replace(known, pending=pending, number=known.number + 1, is_first=False)
+    pending = (*history.pending, pending_at(space, point))
+    return replace(history, pending=pending, number=history.number + 1, is_first=False)
 
 
 def _grid(_study: StudySpec, space: Space, _seed: int) -> Wanted:
     every = grid(space)
-    return lambda _known: every
+    return lambda _history: every
 
 
 def _random(_study: StudySpec, space: Space, seed: int) -> Wanted:
-    def wanted(known: Known) -> Iterator[Values]:
-        draw = chance(seed, known.number, "random")
-        if known.is_first:
-            yield beginning(space, draw)
-        yield from draws(space, draw)
+    def wanted(history: History) -> Iterator[Values]:
+        draw = random_of(seed, history.number, "random")
+        if history.is_first:
+            yield first_point(space, draw)
+        yield from random_points(space, draw)
 
     return wanted
 
 
 def _default(study: StudySpec, space: Space, seed: int) -> Wanted:
     return Bayesian(study, space, seed).wanted
+
+
+def first_untried(
+    space: Space, wanted: Iterable[Values], tried: Collection[Values], draw: random.Random
+) -> Values | None:
+    """The first wanted point that is new, or else any; None: there is none left.
+
+    The last resort goes through the space one by one, and so passes each tried point but once.
+    """
+    if space.size is not None and len(tried) >= space.size:
+        return None
+    one_by_one = points(space, lambda dimension: some_values(dimension, draw))
+    return next((point for point in chain(wanted, one_by_one) if point not in tried), None)
+
+
+def grid(space: Space) -> Iterator[Values]:
+    """All points, the last parameter fastest.  Raises ValueError for a range of DOUBLE."""
+    return points(space, _from_default)
+
+
+def _from_default(dimension: Dimension) -> Iterator[Value]:
+    return dimension.axis.after(dimension.default)
 
 
 _ALGORITHMS: Final[Mapping[Algorithm, Callable[[StudySpec, Space, int], Wanted]]] = {

@@ -9,8 +9,8 @@ import numpy as np
 from trainshed.model.study import Noise
 from trainshed.model.trials import Value, Values
 from trainshed.tuning import gaussian
-from trainshed.tuning.known import Known
-from trainshed.tuning.random_search import chance, drawn
+from trainshed.tuning.history import History
+from trainshed.tuning.random_search import random_of, random_point
 from trainshed.tuning.space import Dimension, Space
 
 #: An INTEGER of more values is as good as continuous.
@@ -36,30 +36,30 @@ class Surrogate:
 
     @property
     def is_able(self) -> bool:
-        """Whether every condition can be told by the parent's coordinate."""
+        """Whether every condition follows from the parent's coordinate."""
         parents = {each.parent for each in self._space.dimensions if each.parent is not None}
         return all(_is_listed(self._space.dimensions[parent]) for parent in parents)
 
-    def point(self, known: Known) -> Values:
+    def point(self, history: History) -> Values:
         """Where the objective may be best; only for studies with one objective."""
         found = gaussian.propose(
-            [self._coordinates(tried.values, tried.chosen) for tried in known.finished],
-            _losses(known),
-            [self._coordinates(tried.values, tried.chosen) for tried in known.pending],
+            [self._coordinates(tried.values, tried.chosen) for tried in history.finished],
+            _losses(history),
+            [self._coordinates(tried.values, tried.chosen) for tried in history.pending],
             axes=self._axes,
-            seed=chance(self._seed, known.number, "surrogate").getrandbits(32),
+            seed=random_of(self._seed, history.number, "surrogate").getrandbits(32),
             noise=self._noise,
         )
         return self._space.walk(lambda dimension: dimension.axis.value(found[dimension.index]))
 
-    def filling(self, known: Known) -> Values:
+    def filling(self, history: History) -> Values:
         """The next point of a sequence that leaves no large hole, however long it goes on."""
         from scipy.stats import qmc  # noqa: PLC0415 - it takes a second and much memory
 
         if len(self._axes) > _SOBOL_MAX:
-            return drawn(self._space, chance(self._seed, known.number, "filling"))
-        scrambled = np.random.default_rng(chance(self._seed, 0, "filling").getrandbits(32))
-        sequence = qmc.Sobol(len(self._axes), rng=scrambled).fast_forward(known.number)
+            return random_point(self._space, random_of(self._seed, history.number, "filling"))
+        scrambled = np.random.default_rng(random_of(self._seed, 0, "filling").getrandbits(32))
+        sequence = qmc.Sobol(len(self._axes), rng=scrambled).fast_forward(history.number)
         row = [float(each) for each in sequence.random(1)[0]]
         return self._space.walk(lambda dimension: dimension.axis.value(row[dimension.index]))
 
@@ -72,17 +72,17 @@ class Surrogate:
         return self._seen[values]
 
 
-def _losses(known: Known) -> list[float]:
+def _losses(history: History) -> list[float]:
     """Losses whose squares are still floats; NaN for a failure."""
-    losses = [tried.losses[0] if tried.losses else math.nan for tried in known.finished]
+    losses = [tried.losses[0] if tried.losses else math.nan for tried in history.finished]
     largest = max((abs(loss) for loss in losses if math.isfinite(loss)), default=0.0)
     return [loss / largest for loss in losses] if largest > LOSS_MAX else losses
 
 
-def _axis(space: Space, dimension: Dimension) -> gaussian.Axis:
+def _axis(space: Space, dimension: Dimension) -> gaussian.CubeAxis:
     axis = dimension.axis
     parent = None if dimension.parent is None else space.dimensions[dimension.parent].axis
-    return gaussian.Axis(
+    return gaussian.CubeAxis(
         positions=tuple(map(axis.position, axis.after(None))) if _is_listed(dimension) else (),
         is_category=isinstance(axis.value(0.5), str),
         parent=dimension.parent,

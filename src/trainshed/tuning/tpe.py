@@ -19,8 +19,8 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from trainshed.model.trials import Value, Values
-from trainshed.tuning.known import Known, Tried
-from trainshed.tuning.random_search import chance
+from trainshed.tuning.history import History, TriedPoint
+from trainshed.tuning.random_search import random_of
 from trainshed.tuning.space import Dimension, Space
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -45,7 +45,7 @@ class ParzenTrees:
     """A space as Optuna has it, and the finished trials of one batch in it."""
 
     def __init__(self, space: Space, seed: int) -> None:
-        """Trials are told with the first question."""
+        """Trials come with the first question."""
         self._space = space
         self._seed = seed
         self._distributions = {
@@ -57,14 +57,14 @@ class ParzenTrees:
         self._study_id = -1
         self._pending = 0
 
-    def point(self, known: Known) -> Values:
+    def point(self, history: History) -> Values:
         """The point that looks best.  In a batch ``finished`` stays, and ``pending`` grows."""
         if self._study_id < 0:
-            self._rebuild(known)
-        for tried in known.pending[self._pending :]:
+            self._rebuild(history)
+        for tried in history.pending[self._pending :]:
             self._tell(tried, TrialState.RUNNING)
-        self._pending = len(known.pending)
-        seed = chance(self._seed, known.number, "tpe").getrandbits(32)
+        self._pending = len(history.pending)
+        seed = random_of(self._seed, history.number, "tpe").getrandbits(32)
         sampler = optuna.samplers.TPESampler(
             seed=seed, multivariate=True, constant_liar=True, n_startup_trials=1
         )
@@ -87,17 +87,17 @@ class ParzenTrees:
                 chosen[each.index] = _value(each, found.get(str(each.index), 0))
         return chosen
 
-    def _rebuild(self, known: Known) -> None:
-        losses = next(tried.losses for tried in known.succeeded if tried.losses)
+    def _rebuild(self, history: History) -> None:
+        losses = next(tried.losses for tried in history.succeeded if tried.losses)
         directions = [optuna.study.StudyDirection.MINIMIZE] * len(losses)
         self._study_id = self._storage.create_new_study(directions, _STUDY)
         self._asking = self._storage.create_new_trial(self._study_id)
-        scales = _scales(known.finished)
-        for tried in known.finished:
+        scales = _scales(history.finished)
+        for tried in history.finished:
             # Optuna takes a trial without a value for worse than any with one
             self._tell(tried, TrialState.COMPLETE if tried.losses else TrialState.PRUNED, scales)
 
-    def _tell(self, tried: Tried, state: TrialState, scales: Sequence[float] = ()) -> None:
+    def _tell(self, tried: TriedPoint, state: TrialState, scales: Sequence[float] = ()) -> None:
         params = {
             str(index): _inner(self._space.dimensions[index], value)
             for index, value in tried.chosen.items()
@@ -123,7 +123,7 @@ class ParzenTrees:
         self._storage.create_new_trial(self._study_id, record)
 
 
-def _scales(finished: Sequence[Tried]) -> tuple[float, ...]:
+def _scales(finished: Sequence[TriedPoint]) -> tuple[float, ...]:
     """The largest excess of each limit, so that no unit outweighs another's."""
     columns = zip(*(tried.excesses for tried in finished), strict=True)
     return tuple(max(map(abs, column)) or 1.0 for column in columns)

@@ -7,7 +7,7 @@ better than any catalog.
 from collections import Counter
 from dataclasses import dataclass
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import WorkerLinks, worker_links
 from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.prices import Price, price_of
@@ -152,7 +152,7 @@ def _workers_of(given: Given, verdict: Judgement | None) -> tuple[WorkerLinks, s
     return links, ", ".join(f"{count} x {words}" for words, count in counts.items() if count)
 
 
-def _named(question: Question, group: ReplicaGroup) -> str:
+def _named(question: RuleContext, group: ReplicaGroup) -> str:
     device = question.device(group)
     carried = f" with {device.count} {device.enum_name}" if device else ""
     return f"{group.machine_type}{carried}"

@@ -22,7 +22,7 @@ CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
 # Where a trial's metrics go (contracts/vertex-sdk.md 10.1).
 CLOUD_ML_HP_METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 
-# What Trainshed alone tells a replica: which attempt of the job and which replica this is, where a
+# What only Trainshed says to a replica: which attempt of the job and which replica this is, where a
 # notice of its end appears, and where it may say how far it has come.
 TRAINSHED_ATTEMPT = "TRAINSHED_ATTEMPT"
 TRAINSHED_JOB = "TRAINSHED_JOB"

@@ -1,4 +1,4 @@
-"""That this replica is about to be stopped, told in time to save a checkpoint and end.
+"""A notice that this replica is about to be stopped, in time to save a checkpoint and end.
 
 A notice comes on two ways: SIGTERM, and a file that the launcher names.  Whoever asks for notices
 here says that the program will end by itself: SIGTERM then no longer ends it.  The signal's handler

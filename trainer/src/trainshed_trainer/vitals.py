@@ -1,6 +1,6 @@
 """The sign of life of a replica: a file whose time of change says when it last got on.
 
-It costs next to nothing and never fails: a training must not end because nobody can be told of it.
+It costs next to nothing and never fails: a training must not end for want of this file.
 """
 
 from __future__ import annotations

@@ -8,22 +8,22 @@ all 85 cells.
 import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question, broken, listing
+from trainshed.admission.context import RuleContext, broken, listing
 from trainshed.admission.rules.tpus import tpu_machine
-from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType, Cap
-from trainshed.catalog.machines import Bundled, MachineType
+from trainshed.catalog.accelerators import UNSPECIFIED, AcceleratorType, MachineLimit
+from trainshed.catalog.machines import BundledAccelerators, MachineType
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Accelerator, ReplicaGroup
 
 
-def accelerators_fit(question: Question) -> Iterator[Violation]:
+def accelerators_fit(context: RuleContext) -> Iterator[Violation]:
     """Every group's accelerators exist and fit its machine."""
-    for group in question.spec.groups:
-        machine = question.machine(group)
+    for group in context.spec.groups:
+        machine = context.machine(group)
         if group.accelerator and _asks(group.accelerator):
-            yield from _asked(question, group, machine, group.accelerator)
+            yield from _asked(context, group, machine, group.accelerator)
         elif machine and machine.tpu:
-            yield from tpu_machine(question, group, machine, None)
+            yield from tpu_machine(context, group, machine, None)
         elif machine and machine.bundled and machine.bundled_required:
             yield _bundled_missing(group, machine, machine.bundled)
         if group.tpu_topology and machine and not machine.tpu:
@@ -37,31 +37,31 @@ def _asks(asked: Accelerator) -> bool:
 
 
 def _asked(
-    question: Question, group: ReplicaGroup, machine: MachineType | None, asked: Accelerator
+    context: RuleContext, group: ReplicaGroup, machine: MachineType | None, asked: Accelerator
 ) -> Iterator[Violation]:
     if asked.type in (None, UNSPECIFIED):
         message = f"a count of {asked.count} without a type of accelerator"
-        accepted = listing(question.catalog.enum_names())
+        accepted = listing(context.catalog.enum_names())
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-type-missing", message, accepted)
         return
     if machine and machine.is_legacy:
-        yield _on_legacy(question, group, machine)
-    known = question.catalog.accelerator(asked.type or "")
+        yield _on_legacy(context, group, machine)
+    known = context.catalog.accelerator(asked.type or "")
     if known is None:
-        yield _unknown(question, group, asked.type or "")
+        yield _unknown(context, group, asked.type or "")
         return
-    yield from _of_its_time(question, group, known, asked.type or "")
+    yield from _of_its_time(context, group, known, asked.type or "")
     if machine and machine.tpu:
-        yield from tpu_machine(question, group, machine, asked)
+        yield from tpu_machine(context, group, machine, asked)
     elif machine and machine.bundled and not machine.is_legacy:
         yield from _bundled(group, machine, machine.bundled, asked)
     else:
-        yield from _attached(question, group, machine, known, asked)
+        yield from _attached(context, group, machine, known, asked)
 
 
-def _on_legacy(question: Question, group: ReplicaGroup, machine: MachineType) -> Violation:
+def _on_legacy(context: RuleContext, group: ReplicaGroup, machine: MachineType) -> Violation:
     has = f"it has {machine.bundled.count} {machine.bundled.type}" if machine.bundled else "no GPU"
-    usable = machine.equivalent in question.catalog.machines
+    usable = machine.equivalent in context.catalog.machines
     equivalent = f"{machine.equivalent} with an acceleratorConfig" if usable else ""
     return broken(
         group,
@@ -72,8 +72,8 @@ def _on_legacy(question: Question, group: ReplicaGroup, machine: MachineType) ->
     )
 
 
-def _unknown(question: Question, group: ReplicaGroup, name: str) -> Violation:
-    names = question.catalog.enum_names()
+def _unknown(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
+    names = context.catalog.enum_names()
     near = difflib.get_close_matches(name.upper().replace("-", "_"), names, n=1)
     accepted = f"{near[0]}; all: {listing(names, limit=30)}" if near else listing(names, limit=30)
     message = f"there is no accelerator type {name}"
@@ -81,23 +81,25 @@ def _unknown(question: Question, group: ReplicaGroup, name: str) -> Violation:
 
 
 def _of_its_time(
-    question: Question, group: ReplicaGroup, known: AcceleratorType, name: str
+    context: RuleContext, group: ReplicaGroup, known: AcceleratorType, name: str
 ) -> Iterator[Violation]:
-    catalog = question.catalog
+    catalog = context.catalog
     if not catalog.in_edition(known):
         message = f"edition {catalog.edition.id} does not have {name}"
         listed = (a for a in catalog.accelerators if catalog.in_edition(a))
         accepted = listing(n for a in listed if (n := a.enum_by_product.get(catalog.product)))
         yield broken(group, Field.ACCELERATOR_TYPE, "not-in-that-version", message, accepted)
-    elif catalog.retired(known, question.today):
+    elif catalog.retired(known, context.today):
         message = f"{name} reached its end of support by {known.end_of_support}"
-        current = (a for a in catalog.accelerators if not catalog.retired(a, question.today))
+        current = (a for a in catalog.accelerators if not catalog.retired(a, context.today))
         names = (a.enum_by_product.get(catalog.product) for a in current if a.caps)
         accepted = listing(n for n in names if n) + " attach to N1 machines"
         yield broken(group, Field.ACCELERATOR_TYPE, "accelerator-retired", message, accepted)
 
 
-def _bundled_missing(group: ReplicaGroup, machine: MachineType, bundled: Bundled) -> Violation:
+def _bundled_missing(
+    group: ReplicaGroup, machine: MachineType, bundled: BundledAccelerators
+) -> Violation:
     return broken(
         group,
         Field.ACCELERATOR,
@@ -108,7 +110,7 @@ def _bundled_missing(group: ReplicaGroup, machine: MachineType, bundled: Bundled
 
 
 def _bundled(
-    group: ReplicaGroup, machine: MachineType, bundled: Bundled, asked: Accelerator
+    group: ReplicaGroup, machine: MachineType, bundled: BundledAccelerators, asked: Accelerator
 ) -> Iterator[Violation]:
     """A machine that brings its accelerators takes exactly those (accelerators.toml, rules)."""
     exactly = f"type {bundled.type}, count {bundled.count}"
@@ -121,18 +123,18 @@ def _bundled(
 
 
 def _attached(
-    question: Question,
+    context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType | None,
     known: AcceleratorType,
     asked: Accelerator,
 ) -> Iterator[Violation]:
     if machine and not machine.is_legacy and known.family not in (machine.family, "any"):
-        yield _not_attachable(question, group, machine, known, asked)
+        yield _not_attachable(context, group, machine, known, asked)
     elif not _comes_in(known, asked.count):
-        yield _bad_count(question, group, machine, known, asked)
+        yield _bad_count(context, group, machine, known, asked)
     elif machine and not machine.is_legacy:
-        yield from _carried(question, group, machine, known, asked)
+        yield from _carried(context, group, machine, known, asked)
 
 
 def _comes_in(known: AcceleratorType, count: int | None) -> bool:
@@ -143,13 +145,13 @@ def _comes_in(known: AcceleratorType, count: int | None) -> bool:
 
 
 def _not_attachable(
-    question: Question,
+    context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType,
     known: AcceleratorType,
     asked: Accelerator,
 ) -> Violation:
-    hosts = [m.name for m in question.catalog.machines.values() if _hosts(m, known, asked)]
+    hosts = [m.name for m in context.catalog.machines.values() if _hosts(m, known, asked)]
     return broken(
         group,
         Field.ACCELERATOR_TYPE,
@@ -168,13 +170,13 @@ def _hosts(machine: MachineType, known: AcceleratorType, asked: Accelerator) -> 
 
 
 def _bad_count(
-    question: Question,
+    context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType | None,
     known: AcceleratorType,
     asked: Accelerator,
 ) -> Violation:
-    fitting = question.catalog.fitting_counts(machine, known) if machine else ()
+    fitting = context.catalog.fitting_counts(machine, known) if machine else ()
     if asked.count is None:
         message = f"{asked.type} without a count"
     elif asked.count < 1:
@@ -182,14 +184,14 @@ def _bad_count(
     else:
         message = f"{asked.type} comes in counts of {listing(known.counts)}, not {asked.count}"
     if machine and not fitting and not machine.is_legacy:
-        accepted = _fitting_machines(question, known)
+        accepted = _fitting_machines(context, known)
     else:
         accepted = listing(fitting or known.counts) or "1 or more"
     return broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
 
 
 def _carried(
-    question: Question,
+    context: RuleContext,
     group: ReplicaGroup,
     machine: MachineType,
     known: AcceleratorType,
@@ -199,27 +201,27 @@ def _carried(
     cap = known.cap(asked.count or 0)
     if cap is None:
         return
-    counts = question.catalog.fitting_counts(machine, known)
+    counts = context.catalog.fitting_counts(machine, known)
     for rule, shortage in _shortages(machine, cap):
         if counts:
             message = f"{machine.name} needs {listing(counts)} {asked.type}; "
         else:
             message = f"no count of {asked.type} fits {machine.name}; "
         message += f"{cap.count} carry at most {shortage}"
-        accepted = listing(counts) if counts else _smaller_machines(question, known, cap.count)
+        accepted = listing(counts) if counts else _smaller_machines(context, known, cap.count)
         yield broken(group, Field.ACCELERATOR_COUNT, rule, message, accepted)
 
 
-def _shortages(machine: MachineType, cap: Cap) -> Iterator[tuple[str, str]]:
+def _shortages(machine: MachineType, cap: MachineLimit) -> Iterator[tuple[str, str]]:
     if machine.vcpus is not None and machine.vcpus > cap.vcpus_max:
         yield "not-enough-vcpus", f"{cap.vcpus_max} vCPU of its {machine.vcpus}"
     if machine.memory_gb is not None and machine.memory_gb > cap.memory_gb_max:
         yield "not-enough-memory", f"{cap.memory_gb_max:g} GB of its {machine.memory_gb:g}"
 
 
-def _fitting_machines(question: Question, known: AcceleratorType) -> str:
+def _fitting_machines(context: RuleContext, known: AcceleratorType) -> str:
     """The attaching machine types that some count fits."""
-    catalog = question.catalog
+    catalog = context.catalog
     fitting = [
         m.name
         for m in catalog.machines.values()
@@ -228,8 +230,8 @@ def _fitting_machines(question: Question, known: AcceleratorType) -> str:
     return f"they fit {listing(fitting)}"
 
 
-def _smaller_machines(question: Question, known: AcceleratorType, count: int) -> str:
-    catalog = question.catalog
+def _smaller_machines(context: RuleContext, known: AcceleratorType, count: int) -> str:
+    catalog = context.catalog
     fitting = [
         m.name
         for m in catalog.machines.values()

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question, broken
+from trainshed.admission.context import RuleContext, broken
 from trainshed.catalog.software import is_reduction_server
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
 
 
-def only_custom_takes_machines(question: Question) -> Iterator[Violation]:
+def only_custom_takes_machines(context: RuleContext) -> Iterator[Violation]:
     """Machine types, counts and accelerators go with CUSTOM only (scale_tiers.toml)."""
-    asked = question.asked
+    asked = context.asked
     if asked.dialect is not Dialect.ML_V1 or asked.scale_tier is ScaleTier.CUSTOM:
         return
     tier = asked.scale_tier.value if asked.scale_tier else "absent, which means BASIC"
@@ -35,9 +35,9 @@ def _machine_fields(group: ReplicaGroup) -> Iterator[Field]:
         yield Field.ACCELERATOR
 
 
-def has_a_primary(question: Question) -> Iterator[Violation]:
+def has_a_primary(context: RuleContext) -> Iterator[Violation]:
     """A job has exactly one primary replica (R11, R12)."""
-    asked, primary = question.asked, question.spec.group(Role.PRIMARY)
+    asked, primary = context.asked, context.spec.group(Role.PRIMARY)
     if asked.dialect is Dialect.ML_V1:
         if asked.scale_tier is ScaleTier.CUSTOM and not (primary and primary.machine_type):
             yield Violation(
@@ -63,38 +63,38 @@ def has_a_primary(question: Question) -> Iterator[Violation]:
         )
 
 
-def counts_are_positive(question: Question) -> Iterator[Violation]:
+def counts_are_positive(context: RuleContext) -> Iterator[Violation]:
     """A group that is asked for has at least one replica."""
-    for group in question.spec.groups:
+    for group in context.spec.groups:
         if group.count < 1 and group.role is not Role.PRIMARY:
             message = f"a replica count is a whole number from 1, not {group.count}"
-            yield broken(group, Field.COUNT, "replica-count", message, _nothing(question))
+            yield broken(group, Field.COUNT, "replica-count", message, _nothing(context))
 
 
-def _nothing(question: Question) -> str:
-    is_ml = question.asked.dialect is Dialect.ML_V1
+def _nothing(context: RuleContext) -> str:
+    is_ml = context.asked.dialect is Dialect.ML_V1
     return f"1 or more, or {'no such field' if is_ml else 'an empty pool'}"
 
 
-def evaluators_exist(question: Question) -> Iterator[Violation]:
+def evaluators_exist(context: RuleContext) -> Iterator[Violation]:
     """Evaluators came with AI Platform Training on 2020-04-09 (rn2020)."""
-    evaluator = question.spec.group(Role.EVALUATOR)
-    if evaluator and not question.catalog.edition.evaluators:
-        message = f"edition {question.catalog.edition.id} has no evaluators; they came 2020-04-09"
+    evaluator = context.spec.group(Role.EVALUATOR)
+    if evaluator and not context.catalog.edition.evaluators:
+        message = f"edition {context.catalog.edition.id} has no evaluators; they came 2020-04-09"
         accepted = "edition 2020-05 or later"
         yield broken(evaluator, Field.GROUP, "not-in-that-version", message, accepted)
 
 
-def categories_do_not_mix(question: Question) -> Iterator[Violation]:
+def categories_do_not_mix(context: RuleContext) -> Iterator[Violation]:
     """All Compute Engine names or all legacy names, as the master (machine_types.toml)."""
-    primary = question.spec.group(Role.PRIMARY)
-    master = question.machine(primary) if primary else None
-    if question.asked.dialect is not Dialect.ML_V1 or not master or master.tpu:
+    primary = context.spec.group(Role.PRIMARY)
+    master = context.machine(primary) if primary else None
+    if context.asked.dialect is not Dialect.ML_V1 or not master or master.tpu:
         return
-    for group in question.spec.groups:
-        machine = question.machine(group)
+    for group in context.spec.groups:
+        machine = context.machine(group)
         if machine and not machine.tpu and machine.is_legacy != master.is_legacy:
-            usable = machine.equivalent in question.catalog.machines
+            usable = machine.equivalent in context.catalog.machines
             yield broken(
                 group,
                 Field.MACHINE_TYPE,
@@ -110,20 +110,20 @@ def _category(is_legacy: bool) -> str:  # noqa: FBT001  # a two-valued word
     return "legacy" if is_legacy else "Compute Engine"
 
 
-def tpu_jobs_are_single(question: Question) -> Iterator[Violation]:
+def tpu_jobs_are_single(context: RuleContext) -> Iterator[Violation]:
     """A Vertex TPU job has one worker pool with one replica (reduction_server.toml, cc2026)."""
-    if question.asked.dialect is Dialect.ML_V1:
+    if context.asked.dialect is Dialect.ML_V1:
         return
-    groups = question.spec.groups
-    tpu = [g for g in groups if (m := question.machine(g)) and m.tpu]
+    groups = context.spec.groups
+    tpu = [g for g in groups if (m := context.machine(g)) and m.tpu]
     if tpu and (len(groups) > 1 or groups[0].count > 1):
         message = "a TPU job has one worker pool with one replica"
         yield broken(tpu[0], Field.GROUP, "tpu-single-replica", message, "workerPoolSpecs[0] alone")
 
 
-def reducers_are_in_pool_two(question: Question) -> Iterator[Violation]:
+def reducers_are_in_pool_two(context: RuleContext) -> Iterator[Violation]:
     """The Reduction Server's image belongs to the third worker pool (R16)."""
-    for group in question.spec.groups:
+    for group in context.spec.groups:
         image = group.program.image_uri if group.program else None
         if image and is_reduction_server(image) and group.role is not Role.REDUCER:
             message = "the Reduction Server runs in the third worker pool only"

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 
@@ -23,9 +23,9 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 
 
-def job_dir_is_a_path(question: Question) -> Iterator[Violation]:
+def job_dir_is_a_path(context: RuleContext) -> Iterator[Violation]:
     """The directory of either dialect is a gs:// URI or a local path (R2)."""
-    yield from violations(question.asked)
+    yield from violations(context.asked)
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question, listing
+from trainshed.admission.context import RuleContext, listing
 from trainshed.admission.rules.study import broken_study, judged_study, objective_count
 from trainshed.model.faults import Violation
 from trainshed.model.study import ConvexRule, StudySpec, parameters_of
 from trainshed.model.study_places import StudyField, StudyPlace
 
 
-def study_stopping_fits(question: Question) -> Iterator[Violation]:
+def study_stopping_fits(context: RuleContext) -> Iterator[Violation]:
     """One objective, by which trials are compared, and a convex rule that can come to apply."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None or study.stopping is None:
         return
     count = objective_count(study)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.admission.question import Question, broken
+from trainshed.admission.context import RuleContext, broken
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Program, ReplicaGroup
 
@@ -17,9 +17,9 @@ ENV_MAX: Final = 100
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def env_is_well_formed(question: Question) -> Iterator[Violation]:
+def env_is_well_formed(context: RuleContext) -> Iterator[Violation]:
     """C identifiers, at most 100 of them a pool (contracts/vertex-sdk.md 8)."""
-    for group in question.asked.groups:
+    for group in context.asked.groups:
         if group.program:
             yield from _env(group, group.program)
 

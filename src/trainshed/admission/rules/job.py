@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from trainshed.admission.question import Question, broken, listing
+from trainshed.admission.context import RuleContext, broken, listing
 from trainshed.admission.rules.tpus import SLICE_CORES
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
@@ -20,18 +20,18 @@ WAIT_S_MIN = 1800
 FLEX_START_TYPES = ("L4", "A100", "H100", "H200", "B200")
 
 
-def job_id_is_well_formed(question: Question) -> Iterator[Violation]:
+def job_id_is_well_formed(context: RuleContext) -> Iterator[Violation]:
     """An ml v1 job id: a letter, then letters, digits and underscores."""
-    job_id = question.asked.job_id
-    if question.asked.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
+    job_id = context.asked.job_id
+    if context.asked.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
         message = f"{job_id!r} is no job id"
         accepted = "a letter, then up to 127 letters, digits and underscores"
         yield _at(Field.JOB_ID, "job-id", message, accepted)
 
 
-def labels_are_well_formed(question: Question) -> Iterator[Violation]:
+def labels_are_well_formed(context: RuleContext) -> Iterator[Violation]:
     """At most 64 labels; short, lower case (job_limits.toml; contracts/vertex-sdk.md 8)."""
-    asked = question.asked
+    asked = context.asked
     return label_violations(asked.dialect, asked.labels, FieldPath(Field.LABELS))
 
 
@@ -58,17 +58,17 @@ def _is_label(text: str, length_max: int) -> bool:
     return lower and all(c.isalnum() or c in "_-" for c in text)
 
 
-def display_name_is_short(question: Question) -> Iterator[Violation]:
+def display_name_is_short(context: RuleContext) -> Iterator[Violation]:
     """At most 128 characters (contracts/vertex-sdk.md 8)."""
-    length = len(question.asked.display_name)
+    length = len(context.asked.display_name)
     if length > DISPLAY_NAME_MAX:
         message = f"a display name of {length} characters is too long"
         yield _at(Field.DISPLAY_NAME, "display-name", message, f"at most {DISPLAY_NAME_MAX}")
 
 
-def limits_are_possible(question: Question) -> Iterator[Violation]:
+def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
     """Priority and time limits are within what the dialect allows (contracts/vertex-sdk.md 7.1)."""
-    scheduling = question.asked.scheduling
+    scheduling = context.asked.scheduling
     if scheduling.priority is not None and not 0 <= scheduling.priority <= PRIORITY_MAX:
         message = f"a priority is from 0 to {PRIORITY_MAX}, not {scheduling.priority}"
         yield _at(Field.PRIORITY, "priority", message, f"0 to {PRIORITY_MAX}")
@@ -76,31 +76,31 @@ def limits_are_possible(question: Question) -> Iterator[Violation]:
         message = f"a job cannot run {scheduling.running_s_max:g} s"
         yield _at(Field.RUNNING_MAX, "running-time", message, "a duration such as 7200s")
     waiting = scheduling.waiting_s_max
-    least = WAIT_S_MIN if question.asked.dialect is Dialect.ML_V1 else 0
+    least = WAIT_S_MIN if context.asked.dialect is Dialect.ML_V1 else 0
     if waiting is not None and waiting < least:
         message = f"a job waits at least {least} s, not {waiting:g}"
         yield _at(Field.WAITING_MAX, "waiting-time", message, f"{least}s or more")
 
 
-def strategy_fits(question: Question) -> Iterator[Violation]:
+def strategy_fits(context: RuleContext) -> Iterator[Violation]:
     """FLEX_START and SPOT are not for every job (job_limits.toml)."""
-    strategy = question.asked.scheduling.strategy
-    if question.asked.dialect is not Dialect.AIPLATFORM_V1:
+    strategy = context.asked.scheduling.strategy
+    if context.asked.dialect is not Dialect.AIPLATFORM_V1:
         return
     if strategy == "FLEX_START":
-        yield from _flex_start(question)
+        yield from _flex_start(context)
     if strategy == "SPOT":
-        for group, device in question.devices():
+        for group, device in context.devices():
             if device.type.is_tpu and device.count >= SLICE_CORES:
                 message = "a slice of a TPU pod cannot be had with strategy SPOT"
                 yield broken(group, Field.ACCELERATOR_COUNT, "spot", message, "8, or STANDARD")
 
 
-def _flex_start(question: Question) -> Iterator[Violation]:
-    groups = question.spec.groups
+def _flex_start(context: RuleContext) -> Iterator[Violation]:
+    groups = context.spec.groups
     first = groups[0] if groups else None
     for group in groups:
-        device = question.device(group)
+        device = context.device(group)
         if device is None or not device.type.name.startswith(FLEX_START_TYPES):
             message = f"strategy FLEX_START is for {listing(FLEX_START_TYPES)} GPUs"
             accepted = "one of those GPUs, or strategy STANDARD"

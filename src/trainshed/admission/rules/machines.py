@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question, broken, listing
+from trainshed.admission.context import RuleContext, broken, listing
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.catalog.rows import Row, rows
@@ -12,27 +12,27 @@ from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 
 
-def machine_types_exist(question: Question) -> Iterator[Violation]:
+def machine_types_exist(context: RuleContext) -> Iterator[Violation]:
     """Every group names a machine type that the edition accepts."""
-    for group in () if question.is_tier else question.spec.groups:
+    for group in () if context.is_tier else context.spec.groups:
         name = group.machine_type
         if not name:
-            yield from _missing(question, group)
-        elif name not in question.catalog.machines:
-            yield _refused(question, group, name)
+            yield from _missing(context, group)
+        elif name not in context.catalog.machines:
+            yield _refused(context, group, name)
 
 
-def _missing(question: Question, group: ReplicaGroup) -> Iterator[Violation]:
-    if question.asked.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
+def _missing(context: RuleContext, group: ReplicaGroup) -> Iterator[Violation]:
+    if context.asked.dialect is Dialect.ML_V1 and group.role is Role.PRIMARY:
         return  # has_a_primary says it
     count = f"{group.count} replica{'s' if group.count != 1 else ''}"
     message = f"{count} asked for without a machine type"
     yield broken(group, Field.MACHINE_TYPE, "machine-type-missing", message, "n1-standard-4, say")
 
 
-def _refused(question: Question, group: ReplicaGroup, name: str) -> Violation:
+def _refused(context: RuleContext, group: ReplicaGroup, name: str) -> Violation:
     """Says why a type is refused: unknown, another product's, or younger than the edition."""
-    catalog = question.catalog
+    catalog = context.catalog
     known = catalog.known_machines.get(name)
     edition = catalog.edition.id
     if known and catalog.product.value in known.products:
@@ -44,11 +44,11 @@ def _refused(question: Question, group: ReplicaGroup, name: str) -> Violation:
     else:
         message = f"there is no machine type {name}"
         rule = "unknown-machine-type"
-    return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(question, name, known))
+    return broken(group, Field.MACHINE_TYPE, rule, message, _suggestion(context, name, known))
 
 
-def _suggestion(question: Question, name: str, known: MachineType | None) -> str:
-    catalog = question.catalog
+def _suggestion(context: RuleContext, name: str, known: MachineType | None) -> str:
+    catalog = context.catalog
     if known and known.equivalent in catalog.machines:
         return f"{known.equivalent}, its equivalent"
     same_family = [m for m in catalog.machines if m.rsplit("-", 1)[0] == name.rsplit("-", 1)[0]]
@@ -58,29 +58,29 @@ def _suggestion(question: Question, name: str, known: MachineType | None) -> str
     return listing(near) if near else "a type of `trainshed catalog machine-types list`"
 
 
-def disks_fit(question: Question) -> Iterator[Violation]:
+def disks_fit(context: RuleContext) -> Iterator[Violation]:
     """Boot disks have a size and a type that the product takes (job_limits.toml)."""
-    for group in question.spec.groups:
+    for group in context.spec.groups:
         disk = group.disk
         if disk and disk.size_gb is not None:
-            yield from _disk_size(question, group, disk.size_gb)
+            yield from _disk_size(context, group, disk.size_gb)
         if disk and disk.type:
-            yield from _disk_type(question, group, disk.type)
+            yield from _disk_type(context, group, disk.type)
 
 
-def _disk_size(question: Question, group: ReplicaGroup, size_gb: int) -> Iterator[Violation]:
+def _disk_size(context: RuleContext, group: ReplicaGroup, size_gb: int) -> Iterator[Violation]:
     limit = _limit("diskSpec.bootDiskSizeGb")
     least, most = limit["min"], limit["max"]
-    if question.catalog.product is Product.ML:
+    if context.catalog.product is Product.ML:
         least = 1  # no minimum is printed for AI Platform
     if not least <= size_gb <= most:
         message = f"a boot disk has {least} to {most} GB, not {size_gb}"
         yield broken(group, Field.DISK_SIZE, "boot-disk-size", message, f"{least} to {most}")
 
 
-def _disk_type(question: Question, group: ReplicaGroup, disk_type: str) -> Iterator[Violation]:
+def _disk_type(context: RuleContext, group: ReplicaGroup, disk_type: str) -> Iterator[Violation]:
     types = _limit("diskSpec.bootDiskType")["values"]
-    if question.catalog.product is Product.ML:
+    if context.catalog.product is Product.ML:
         types = [t for t in types if t.startswith("pd-")]
     if disk_type not in types:
         message = f"{disk_type} is no boot disk type"

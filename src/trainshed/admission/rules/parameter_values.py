@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from trainshed.admission.question import Question, listing
+from trainshed.admission.context import RuleContext, listing
 from trainshed.admission.rules.study import broken_study, judged_study
 from trainshed.model.faults import Violation
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
@@ -20,7 +20,7 @@ DISCRETE_MAX: Final = 1000
 #: Discrete values are at least so far apart, and match a condition within this.
 DISCRETE_GAP: Final = 1e-10
 
-#: Above this, whole numbers are not told apart from their neighbours.
+#: Above this, whole numbers cannot be distinguished from their neighbours.
 INTEGER_MAX: Final = 2**53
 
 RANGES: Final = (ParameterKind.DOUBLE, ParameterKind.INTEGER)
@@ -30,9 +30,9 @@ IN_ORDER: Final = "minValue and maxValue, the least first"
 At = tuple[int, ...]
 
 
-def study_values_are_possible(question: Question) -> Iterator[Violation]:
+def study_values_are_possible(context: RuleContext) -> Iterator[Violation]:
     """Ranges and lists from which a value can be drawn, on a scale that they have."""
-    study = judged_study(question)
+    study = judged_study(context)
     for at, parameter in placed(study.parameters) if study else ():
         if parameter.kind in RANGES:
             yield from _bounds(parameter, at)
@@ -131,12 +131,12 @@ def _default(parameter: ParameterSpec, at: At) -> Iterator[Violation]:
     if value is None or not (parameter.bounds or parameter.values):
         return
     if not _has(parameter, value):
-        told = value if isinstance(value, str) else f"{value:g}"
+        text = value if isinstance(value, str) else f"{value:g}"
         message, place = (
-            f"defaultValue {told} is none of its values",
+            f"defaultValue {text} is none of its values",
             StudyPlace(StudyField.DEFAULT, at),
         )
-        yield _broken(parameter, "study-default", place, message, _told(parameter))
+        yield _broken(parameter, "study-default", place, message, _values_text(parameter))
 
 
 def _has(parameter: ParameterSpec, value: str | float) -> bool:
@@ -157,7 +157,7 @@ def is_near_one(parameter: ParameterSpec, value: str | float) -> bool:
     return any(abs(float(each) - value) <= DISCRETE_GAP for each in parameter.values)
 
 
-def _told(parameter: ParameterSpec) -> str:
+def _values_text(parameter: ParameterSpec) -> str:
     if parameter.bounds:
         noun = "whole numbers" if parameter.kind is ParameterKind.INTEGER else "numbers"
         return f"{noun} from {parameter.bounds[0]:g} to {parameter.bounds[1]:g}"

@@ -8,7 +8,7 @@ parameters, at any depth, are judged like the others.  What values a parameter m
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from trainshed.admission.question import Question, listing
+from trainshed.admission.context import RuleContext, listing
 from trainshed.admission.rules.parameter_values import is_near_one
 from trainshed.admission.rules.study import broken_study, judged_study
 from trainshed.model.faults import Violation
@@ -24,9 +24,9 @@ from trainshed.model.study_places import StudyField, StudyPlace, placed
 At = tuple[int, ...]
 
 
-def study_has_parameters(question: Question) -> Iterator[Violation]:
+def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
     """At least one parameter, and a name of its own for each that can be there at one time."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None:
         return
     if not study.parameters:
@@ -64,9 +64,9 @@ def _exclude_each_other(
     return any(one[parent].isdisjoint(other[parent]) for parent in one.keys() & other.keys())
 
 
-def study_conditions_can_be_met(question: Question) -> Iterator[Violation]:
+def study_conditions_can_be_met(context: RuleContext) -> Iterator[Violation]:
     """A conditional parameter names values that its parent has."""
-    study = judged_study(question)
+    study = judged_study(context)
     for at, parameter in placed(study.parameters) if study else ():
         for index, condition in enumerate(parameter.conditions):
             place = StudyPlace(StudyField.CONDITION, (*at, index))
@@ -83,12 +83,12 @@ def _condition(
         yield broken_study("study-condition", place, f"parameter {child}: {message}", accepted)
     for value in condition.parent_values:
         if not takes(parent, value):
-            message = f"{_told(value)} is no value of its parent {parent.parameter_id}"
+            message = f"{_shown(value)} is no value of its parent {parent.parameter_id}"
             accepted = _all_values(parent)
             yield broken_study("study-condition", place, f"parameter {child}: {message}", accepted)
 
 
-def _told(value: str | float) -> str:
+def _shown(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -97,7 +97,7 @@ def _all_values(parent: ParameterSpec) -> str:
         return "a parent of type INTEGER, CATEGORICAL or DISCRETE"
     if parent.bounds:
         return f"whole numbers from {parent.bounds[0]:g} to {parent.bounds[1]:g}"
-    return listing(map(_told, parent.values)) or f"values that {parent.parameter_id} has"
+    return listing(map(_shown, parent.values)) or f"values that {parent.parameter_id} has"
 
 
 def _is_in_range(parent: ParameterSpec, value: str | float) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainshed.admission.question import Question, broken
+from trainshed.admission.context import RuleContext, broken
 from trainshed.catalog.bandwidth import reducers_needed
 from trainshed.catalog.software import PrebuiltImage, prebuilt_image, version
 from trainshed.model.faults import Field, Violation
@@ -33,10 +33,10 @@ class Sizing:
     reducers_min: int
 
 
-def worker_links(question: Question) -> WorkerLinks | None:
+def worker_links(context: RuleContext) -> WorkerLinks | None:
     """The workers' side; None where a figure is unknown, or nobody works."""
-    groups = [group for group in _workers(question) if group.count > 0]
-    found = [(group.count, question.egress_gbps(group)) for group in groups]
+    groups = [group for group in _workers(context) if group.count > 0]
+    found = [(group.count, context.egress_gbps(group)) for group in groups]
     known = [(count, gbps) for count, gbps in found if gbps]
     if not known or len(known) < len(found):
         return None
@@ -47,11 +47,11 @@ def worker_links(question: Question) -> WorkerLinks | None:
     )
 
 
-def sizing(question: Question) -> Sizing | None:
+def sizing(context: RuleContext) -> Sizing | None:
     """Reducer against worker bandwidth; None without reducers, or where a figure is unknown."""
-    reducer = question.spec.group(Role.REDUCER)
-    each = question.egress_gbps(reducer) if reducer else None
-    workers = worker_links(question)
+    reducer = context.spec.group(Role.REDUCER)
+    each = context.egress_gbps(reducer) if reducer else None
+    workers = worker_links(context)
     if not reducer or not each or not workers:
         return None
     return Sizing(
@@ -62,29 +62,29 @@ def sizing(question: Question) -> Sizing | None:
     )
 
 
-def reduction_server_fits(question: Question) -> Iterator[Violation]:
+def reduction_server_fits(context: RuleContext) -> Iterator[Violation]:
     """The third pool's reducers serve GPU workers, on supported software, with enough bandwidth."""
-    reducer = question.spec.group(Role.REDUCER)
+    reducer = context.spec.group(Role.REDUCER)
     if reducer is None:
         return
-    machine = question.machine(reducer)
+    machine = context.machine(reducer)
     asked = reducer.accelerator and reducer.accelerator.type
     if asked or (machine and machine.bundled):
         message = "reducers sum on the CPU and carry no GPUs"
         yield broken(reducer, Field.ACCELERATOR, "reducer-with-gpu", message, "no accelerator")
-    yield from _gpu_workers(question)
-    yield from _framework(question)
-    yield from _bandwidth(question, reducer)
+    yield from _gpu_workers(context)
+    yield from _framework(context)
+    yield from _bandwidth(context, reducer)
 
 
-def _workers(question: Question) -> list[ReplicaGroup]:
-    found = (question.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
+def _workers(context: RuleContext) -> list[ReplicaGroup]:
+    found = (context.spec.group(role) for role in (Role.PRIMARY, Role.WORKER))
     return [group for group in found if group]
 
 
-def _gpu_workers(question: Question) -> Iterator[Violation]:
-    for group in _workers(question):
-        device = question.device(group)
+def _gpu_workers(context: RuleContext) -> Iterator[Violation]:
+    for group in _workers(context):
+        device = context.device(group)
         asks = group.accelerator and group.accelerator.type
         if not asks and (device is None or device.type.is_tpu):
             message = "a Reduction Server needs workers with GPUs"
@@ -92,8 +92,8 @@ def _gpu_workers(question: Question) -> Iterator[Violation]:
             yield broken(group, Field.ACCELERATOR, "reduction-needs-gpu-workers", message, accepted)
 
 
-def _framework(question: Question) -> Iterator[Violation]:
-    for group in _workers(question):
+def _framework(context: RuleContext) -> Iterator[Violation]:
+    for group in _workers(context):
         uri = group.program.image_uri if group.program else None
         image = prebuilt_image(uri) if uri else None
         if image and not _supported(image):
@@ -110,8 +110,8 @@ def _supported(image: PrebuiltImage) -> bool:
     return version(image.version) >= version(oldest)
 
 
-def _bandwidth(question: Question, reducer: ReplicaGroup) -> Iterator[Violation]:
-    size = sizing(question)
+def _bandwidth(context: RuleContext, reducer: ReplicaGroup) -> Iterator[Violation]:
+    size = sizing(context)
     if size and size.reducers < size.reducers_min:
         message = (
             f"{size.reducers} {reducer.machine_type} send {size.reducer_gbps:g} Gbit/s, "

@@ -6,15 +6,15 @@ A job without a region (a config.yaml whose region comes by flag) is not judged 
 import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.question import Device, Question, listing
+from trainshed.admission.context import GroupDevices, RuleContext, listing
 from trainshed.admission.rules.tpus import REGIONAL_NAMES, SLICE_CORES
 from trainshed.catalog.regions import Region
 from trainshed.model.faults import Field, FieldPath, Violation
 
 
-def region_exists(question: Question) -> Iterator[Violation]:
+def region_exists(context: RuleContext) -> Iterator[Violation]:
     """The region is one that the product has."""
-    name, regions = question.spec.region, question.catalog.regions
+    name, regions = context.spec.region, context.catalog.regions
     if name is None or name in regions:
         return
     near = difflib.get_close_matches(name, regions, n=3, cutoff=0.4)
@@ -25,18 +25,18 @@ def region_exists(question: Question) -> Iterator[Violation]:
     )
 
 
-def one_zone_has_all(question: Question) -> Iterator[Violation]:
+def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
     """All GPU types of one job are found in one zone (zones.toml, rule)."""
-    region, snapshot = question.spec.region or "", question.catalog.snapshot
-    if region not in question.catalog.regions or not snapshot or not snapshot.judges(region):
+    region, snapshot = context.spec.region or "", context.catalog.snapshot
+    if region not in context.catalog.regions or not snapshot or not snapshot.judges(region):
         return
-    types = {d.type.name: d.enum_name for _, d in question.devices()}
+    types = {d.type.name: d.enum_name for _, d in context.devices()}
     covered = snapshot.types_covered.intersection(types)
-    place = question.catalog.regions[region]
+    place = context.catalog.regions[region]
     missing = covered - snapshot.types_in(region)
     # a type that the region is known not to have is the region's fault: region_has_all names it
-    told = not snapshot.complete or any(place.offers(name) is False for name in types)
-    if not covered or not place.has_gpus or (missing and told):
+    is_sure = not snapshot.complete or any(place.offers(name) is False for name in types)
+    if not covered or not place.has_gpus or (missing and is_sure):
         return
     if not snapshot.common_zones(region, covered):
         names = listing(types[name] for name in sorted(covered)).replace(" or ", " and ")
@@ -44,12 +44,12 @@ def one_zone_has_all(question: Question) -> Iterator[Violation]:
             field=FieldPath(Field.REGION),
             rule="no-single-zone",
             message=f"no single zone of {region} has {names} ({snapshot.id})",
-            accepted=_regions_for(question, covered),
+            accepted=_regions_for(context, covered),
         )
 
 
-def _regions_for(question: Question, types: frozenset[str]) -> str:
-    snapshot, regions = question.catalog.snapshot, question.catalog.regions
+def _regions_for(context: RuleContext, types: frozenset[str]) -> str:
+    snapshot, regions = context.catalog.snapshot, context.catalog.regions
     found = [
         name
         for name, region in regions.items()
@@ -61,22 +61,22 @@ def _regions_for(question: Question, types: frozenset[str]) -> str:
     return listing(found) if found else "fewer GPU types in one job"
 
 
-def region_has_all(question: Question) -> Iterator[Violation]:
+def region_has_all(context: RuleContext) -> Iterator[Violation]:
     """The region offers each accelerator of the job for training."""
-    region = question.catalog.regions.get(question.spec.region or "")
+    region = context.catalog.regions.get(context.spec.region or "")
     if region is None:
         return
-    told = set()
-    for enum_name, name in _wanted(question):
-        if name not in told:
-            told.add(name)
-            yield from _offered(question, region, enum_name, name)
+    seen = set()
+    for enum_name, name in _wanted(context):
+        if name not in seen:
+            seen.add(name)
+            yield from _offered(context, region, enum_name, name)
 
 
-def _wanted(question: Question) -> Iterator[tuple[str, str]]:
+def _wanted(context: RuleContext) -> Iterator[tuple[str, str]]:
     """The job's accelerators: their enum name, and what the region tables call them."""
-    for group in question.spec.groups:
-        machine, device = question.machine(group), question.device(group)
+    for group in context.spec.groups:
+        machine, device = context.machine(group), context.device(group)
         if machine and machine.tpu and machine.tpu.topologies:
             kind = machine.tpu.types[0]
             yield kind, REGIONAL_NAMES.get(kind, kind)
@@ -84,21 +84,23 @@ def _wanted(question: Question) -> Iterator[tuple[str, str]]:
             yield device.enum_name, regional_name(device)
 
 
-def regional_name(device: Device) -> str:
+def regional_name(device: GroupDevices) -> str:
     """The region tables list slices of a TPU pod by a name of their own."""
     is_slice = device.type.is_tpu and device.count >= SLICE_CORES
     return f"{device.type.name} Pod" if is_slice else device.type.name
 
 
-def _offered(question: Question, region: Region, enum_name: str, name: str) -> Iterator[Violation]:
+def _offered(
+    context: RuleContext, region: Region, enum_name: str, name: str
+) -> Iterator[Violation]:
     if not name.startswith("TPU") and not region.has_gpus:
-        message = f"{region.name} is no GPU region of edition {question.catalog.edition.id}"
-        accepted = listing(_places(question, name), limit=40) or "another accelerator type"
+        message = f"{region.name} is no GPU region of edition {context.catalog.edition.id}"
+        accepted = listing(_places(context, name), limit=40) or "another accelerator type"
         yield _at_region("region-without-gpus", message, accepted)
     elif region.offers(name) is False:
         marked = " (it is there, but not for training)" if name in region.excluded else ""
         message = f"{region.name} does not offer {enum_name} for training{marked}"
-        accepted = listing(_places(question, name), limit=40) or "another accelerator type"
+        accepted = listing(_places(context, name), limit=40) or "another accelerator type"
         yield _at_region("gpu-not-in-region", message, accepted)
 
 
@@ -107,7 +109,7 @@ def _at_region(rule: str, message: str, accepted: str) -> Violation:
     return Violation(field=path, rule=rule, message=message, accepted=accepted)
 
 
-def _places(question: Question, name: str) -> list[str]:
-    regions = question.catalog.regions.values()
+def _places(context: RuleContext, name: str) -> list[str]:
+    regions = context.catalog.regions.values()
     sure = [r.name for r in regions if r.has_gpus and r.offers(name)]
     return sure or [r.name for r in regions if r.has_gpus and r.offers(name) is None]

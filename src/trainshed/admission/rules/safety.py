@@ -3,16 +3,16 @@
 import math
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.study import broken_study, judged_study, objective_count
 from trainshed.model.faults import Violation
 from trainshed.model.study import Metric
 from trainshed.model.study_places import StudyField, StudyPlace
 
 
-def study_safety_is_possible(question: Question) -> Iterator[Violation]:
+def study_safety_is_possible(context: RuleContext) -> Iterator[Violation]:
     """A limit is a number, the share of safe trials is one, and one metric is no limit."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None:
         return
     for index, metric in enumerate(study.metrics):

@@ -3,9 +3,15 @@
 from collections.abc import Iterator
 from datetime import date
 
-from trainshed.admission.question import Question, Scope, broken, listing
+from trainshed.admission.context import RuleContext, Scope, broken, listing
 from trainshed.catalog.rows import rows
-from trainshed.catalog.software import BLOCKED_FROM, BLOCKED_UP_TO, Runtime, runtimes, version
+from trainshed.catalog.software import (
+    BLOCKED_FROM,
+    BLOCKED_UP_TO,
+    RuntimeVersion,
+    runtimes,
+    version,
+)
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
@@ -14,15 +20,15 @@ from trainshed.model.roles import Dialect, Role
 NOTES_END = date(2020, 8, 14)
 
 
-def programs_are_whole(question: Question) -> Iterator[Violation]:
+def programs_are_whole(context: RuleContext) -> Iterator[Violation]:
     """Every group has one program that can be run."""
-    if question.scope is not Scope.ALL:
+    if context.scope is not Scope.ALL:
         return
-    if question.asked.dialect is Dialect.ML_V1:
-        primary = question.spec.group(Role.PRIMARY)
-        yield from _ml(question, primary.program if primary else None)
+    if context.asked.dialect is Dialect.ML_V1:
+        primary = context.spec.group(Role.PRIMARY)
+        yield from _ml(context, primary.program if primary else None)
         return
-    for group in question.spec.groups:
+    for group in context.spec.groups:
         yield from _vertex(group)
 
 
@@ -52,7 +58,7 @@ def _python_package(group: ReplicaGroup, program: Program) -> Iterator[Violation
         yield broken(group, Field.PACKAGE_URIS, "package-uris", message, f"at most {most}")
 
 
-def _ml(question: Question, program: Program | None) -> Iterator[Violation]:
+def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
     image = program.image_uri if program else None
     runtime = program.runtime_version if program else None
     if bool(image) == bool(runtime):
@@ -61,20 +67,20 @@ def _ml(question: Question, program: Program | None) -> Iterator[Violation]:
         accepted = "exactly one of runtimeVersion and masterConfig.imageUri"
         yield _at(Field.RUNTIME_VERSION, "runtime-xor-image", message, accepted)
     if program and runtime:
-        yield from _runtime(question, program, runtime)
+        yield from _runtime(context, program, runtime)
     if program and len(program.package_uris) > _packages_max():
         message = f"{len(program.package_uris)} packages are too many"
         yield _at(Field.PACKAGE_URIS, "package-uris", message, f"at most {_packages_max()}")
 
 
-def _runtime(question: Question, program: Program, name: str) -> Iterator[Violation]:
+def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Violation]:
     known = runtimes().get(name)
     if known is None:
         message, accepted = f"there is no runtime version {name}", listing(runtimes(), limit=30)
         yield _at(Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
         return
-    edition = question.catalog.edition
-    if not _released(known, question):
+    edition = context.catalog.edition
+    if not _released(known, context):
         message = f"runtime version {name} is younger than edition {edition.id}"
         yield _at(Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version")
     elif edition.date >= BLOCKED_FROM and version(name) <= BLOCKED_UP_TO:
@@ -88,9 +94,9 @@ def _runtime(question: Question, program: Program, name: str) -> Iterator[Violat
         yield _at(Field.PYTHON_VERSION, "python-version", message, listing(known.python))
 
 
-def _released(runtime: Runtime, question: Question) -> bool:
+def _released(runtime: RuntimeVersion, context: RuleContext) -> bool:
     """Without a printed day: older than a later version that has one, else after the notes."""
-    edition = question.catalog.edition.date
+    edition = context.catalog.edition.date
     if runtime.released:
         return runtime.released <= edition
     later = (r for r in runtimes().values() if version(r.version) > version(runtime.version))

@@ -1,13 +1,13 @@
 """Rules about a tuning study as a whole: its metrics, its algorithm and its trials (R19).
 
 What one parameter must be is asked in ``parameters``.  A study of which a part could not be read
-is not judged: the caller has been told of that part, and what it left behind is not the caller's.
+is not judged: that part has a violation of its own, and what it left behind is not the caller's.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
 from trainshed.model.study import Algorithm, Metric, ParameterKind, StudySpec
@@ -24,15 +24,15 @@ TRIAL_WORDS: Final[Mapping[Dialect, tuple[str, str, str]]] = {
 }
 
 
-def judged_study(question: Question) -> StudySpec | None:
+def judged_study(context: RuleContext) -> StudySpec | None:
     """The study that the rules may judge; None where there is none, or not all of it."""
-    study = question.asked.study
+    study = context.asked.study
     return study if study and study.is_whole else None
 
 
-def study_has_metrics(question: Question) -> Iterator[Violation]:
+def study_has_metrics(context: RuleContext) -> Iterator[Violation]:
     """At least one metric, each under a name that reaches us (contracts/vertex-sdk.md 8, 10.1)."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None:
         return
     if not study.metrics:
@@ -41,7 +41,7 @@ def study_has_metrics(question: Question) -> Iterator[Violation]:
     names = [metric.metric_id for metric in study.metrics]
     for index, metric in enumerate(study.metrics):
         at = StudyPlace(StudyField.METRIC_ID, (index,))
-        yield from _metric(metric, at, question.asked.dialect)
+        yield from _metric(metric, at, context.asked.dialect)
         if names.index(metric.metric_id) < index:
             message = f"metric {metric.metric_id!r} is given before"
             yield broken_study("study-metrics", at, message, "each metric once")
@@ -61,9 +61,9 @@ def _metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violat
         yield broken_study("study-metrics", at, message, accepted)
 
 
-def study_algorithm_fits(question: Question) -> Iterator[Violation]:
+def study_algorithm_fits(context: RuleContext) -> Iterator[Violation]:
     """A grid has no DOUBLE parameters (contracts/vertex-sdk.md 7.1, 8)."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None or study.algorithm is not Algorithm.GRID_SEARCH:
         return
     for at, parameter in placed(study.parameters):
@@ -74,12 +74,12 @@ def study_algorithm_fits(question: Question) -> Iterator[Violation]:
             yield broken_study("study-algorithm", place, message, accepted)
 
 
-def study_trials_are_possible(question: Question) -> Iterator[Violation]:
+def study_trials_are_possible(context: RuleContext) -> Iterator[Violation]:
     """Counts of trials are from 1, and no more run at once than there are."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None:
         return
-    most, at_once, failed = TRIAL_WORDS[question.asked.dialect]
+    most, at_once, failed = TRIAL_WORDS[context.asked.dialect]
     total, parallel = study.trial_count_max, study.trial_count_parallel
     all_of_them, together = StudyField.TRIALS_MAX, StudyField.TRIALS_PARALLEL
     for field, name, count in ((all_of_them, most, total), (together, at_once, parallel)):

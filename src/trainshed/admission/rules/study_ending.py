@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
-from trainshed.admission.question import Question
+from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.study import broken_study, judged_study, objective_count
 from trainshed.model.faults import Violation
 from trainshed.model.study import EndingRules, TimeLimit
 from trainshed.model.study_places import StudyField, StudyPlace
 
 
-def study_ending_is_possible(question: Question) -> Iterator[Violation]:
+def study_ending_is_possible(context: RuleContext) -> Iterator[Violation]:
     """Counts and times that can be reached, the least below the most, and one objective."""
-    study = judged_study(question)
+    study = judged_study(context)
     if study is None:
         return
     rules = study.ending
     yield from _counts(rules)
     yield from _lengths(rules)
-    yield from _dates(rules, question.today)
+    yield from _dates(rules, context.today)
     yield from _order(rules)
     if objective_count(study) > 1:
         yield from _progress(rules, objective_count(study))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trainshed.admission.question import Question, broken, listing
+from trainshed.admission.context import RuleContext, broken, listing
 from trainshed.catalog.editions import Product
 from trainshed.catalog.machines import MachineType
 from trainshed.model.faults import Field, Violation
@@ -17,7 +17,7 @@ REGIONAL_NAMES = {"TPU_V5_LITEPOD": "TPU v5e", "TPU_V6E": "TPU v6e", "TPU7X": "T
 
 
 def tpu_machine(
-    question: Question, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
+    context: RuleContext, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
 ) -> Iterator[Violation]:
     """What a TPU machine type needs: its own type of TPU, and cores or a topology."""
     if machine.tpu is None:
@@ -33,7 +33,7 @@ def tpu_machine(
     elif machine.tpu.topologies:
         yield from _topology(group, machine, machine.tpu.topologies)
     else:
-        yield from _cores(question, group, machine, asked)
+        yield from _cores(context, group, machine, asked)
 
 
 def _topology(
@@ -46,18 +46,18 @@ def _topology(
 
 
 def _cores(
-    question: Question, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
+    context: RuleContext, group: ReplicaGroup, machine: MachineType, asked: Accelerator | None
 ) -> Iterator[Violation]:
     if group.tpu_topology:
         message = f"{machine.name} is sized by a count of cores and has no topology"
         yield broken(group, Field.TPU_TOPOLOGY, "tpu-topology", message, "leave it out")
     if asked is None:
-        if question.catalog.product is Product.VERTEX:
+        if context.catalog.product is Product.VERTEX:
             message = f"{machine.name} must be used with a TPU"
             accepted = "acceleratorType TPU_V2 or TPU_V3, acceleratorCount 8"
             yield broken(group, Field.ACCELERATOR, "accelerator-missing", message, accepted)
-    elif not _valid_cores(question.catalog.product, asked):
-        accepted = _accepted_cores(question.catalog.product, asked.type)
+    elif not _valid_cores(context.catalog.product, asked):
+        accepted = _accepted_cores(context.catalog.product, asked.type)
         given = "and none is given" if asked.count is None else f"not {asked.count}"
         message = f"{asked.type} comes in counts of {accepted}, {given}"
         yield broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)

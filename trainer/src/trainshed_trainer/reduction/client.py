@@ -1,7 +1,7 @@
 """A worker's side of the Reduction Server: gives a tensor's parts to reducers, gets the sums back.
 
 Every rank makes one with the same reducers and epoch, and calls the same all-reduces in the same
-order.  The sums are bitwise the same on all ranks, or every rank is told of an error.
+order.  The sums are bitwise the same on all ranks, or every rank gets an error.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Client:
                 error = self._error
             lane.start()
             if error:
-                lane.tell(error)
+                lane.notify(error)
         self.shares = [1.0 / len(addresses)] * len(addresses)
         until = time.monotonic() + group.join_timeout
         for lane in self._lanes:
@@ -184,7 +184,7 @@ class Client:
             self._lanes[index].put(Part(segment, buffer[start * size : end * size], one_is_done))
 
     def _fail(self, error: ReductionError) -> None:
-        """End the group: tell the reducers, so that they blame the right one, then the caller.
+        """End the group: notify the reducers, so that they blame the right one, then the caller.
 
         When the callers hear of it, nothing is written into their memory any more.
         """
@@ -195,7 +195,7 @@ class Client:
             pending, lanes = list(self._pending.values()), list(self._lanes)
             self._pending.clear()
         for lane in lanes:
-            lane.tell(error)
+            lane.notify(error)
         until = time.monotonic() + TELL_S
         for lane in lanes:
             lane.join_sender(max(0.0, until - time.monotonic()))
@@ -205,7 +205,7 @@ class Client:
             self._end(done, error)
 
     def _end(self, done: Done, error: ReductionError | None) -> None:
-        """Tell a caller; one that cannot take it ends the group, whose next rounds would hang."""
+        """Answer a caller; one that cannot take it ends the group, whose next rounds would hang."""
         try:
             done(error)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the lane must go on reading

@@ -2,7 +2,7 @@
 
 Every worker has a thread that receives and one that sends.  Whoever receives the piece that
 completes a range sums it; results go to all senders.  Anything wrong ends the whole epoch: each
-worker is told what it was, and none gets a sum that another does not (contracts/reduction.md 5).
+worker gets the reason, and none gets a sum that another does not (contracts/reduction.md 5).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from trainshed_trainer.reduction.errors import (
 from trainshed_trainer.reduction.frames import Frame, parse_error, parse_segment
 from trainshed_trainer.reduction.ledger import Ledger, Stretch
 from trainshed_trainer.reduction.links import Link, Silence
-from trainshed_trainer.reduction.members import TELL_S, Member, Note
+from trainshed_trainer.reduction.members import TELL_S, HeartbeatNote, WorkerChannel
 
-#: Seconds after which a round that stands still is told of, and again.
+#: Seconds after which a round that hangs is reported, and again.
 STRAGGLER_S = 10.0
 
 
@@ -46,16 +46,16 @@ class Epoch:
         self.error: ReductionError | None = None
         self._lock = threading.Lock()
         self._ledger = Ledger(world, ring)
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, WorkerChannel] = {}
         self._rings: Any = None
         self._summing = False
         self._moved = time.monotonic()
-        self._told = self._moved
+        self._reported = self._moved
         self._receiving = 0
         self._alone = threading.Event()
-        self._end_told = False
+        self._end_reported = False
 
-    def join(self, rank: int, link: Link) -> Member:
+    def join(self, rank: int, link: Link) -> WorkerChannel:
         """Take in a worker; :class:`ReductionError` if there is no place for it."""
         with self._lock:
             if self.error:
@@ -63,7 +63,9 @@ class Epoch:
             if rank in self._members:
                 raise ReductionError(f"worker {rank} is here already, in this epoch")
             ring = self._ledger.ring
-            member = self._members[rank] = Member(rank, link, self.timeout, ring, self._results)
+            member = self._members[rank] = WorkerChannel(
+                rank, link, self.timeout, ring, self._results
+            )
             self._receiving += 1
             self._alone.clear()
             complete = len(self._members) == self.world
@@ -72,7 +74,7 @@ class Epoch:
         return member
 
     def _begin(self) -> None:
-        """Take memory, and tell all that they may send."""
+        """Take memory, and let all workers send."""
         try:
             rings = _rings(self.world + 1, self._ledger.ring)
         except OSError as error:
@@ -83,7 +85,7 @@ class Epoch:
         for each in self._all():
             each.put(Frame.READY)
 
-    def receive(self, member: Member) -> None:
+    def receive(self, member: WorkerChannel) -> None:
         """Take what a worker sends until it leaves or the epoch fails; returns then."""
         try:
             while self._take(member):
@@ -108,7 +110,7 @@ class Epoch:
                 self._alone.set()
 
     def fail(self, error: ReductionError) -> None:
-        """End the epoch: tell every worker of ``error``, once."""
+        """End the epoch: send ``error`` to every worker, once."""
         with self._lock:
             if self.error:
                 return
@@ -124,10 +126,10 @@ class Epoch:
         if self._members:
             self._alone.wait(3 * TELL_S)
 
-    def told(self) -> bool:
-        """Whether its end has not been told of; true only once."""
+    def take_report(self) -> bool:
+        """Whether its end is still to be reported; true only once."""
         with self._lock:
-            first, self._end_told = not self._end_told, True
+            first, self._end_reported = not self._end_reported, True
             return first
 
     def formed(self) -> bool:
@@ -145,10 +147,10 @@ class Epoch:
         now = time.monotonic()
         with self._lock:
             waited = now - self._moved
-            if self.error or now - max(self._moved, self._told) < STRAGGLER_S:
+            if self.error or now - max(self._moved, self._reported) < STRAGGLER_S:
                 return None
             text = self._waits_for()
-            self._told = now if text else self._told
+            self._reported = now if text else self._reported
         return f"{text[0]} has waited {waited:.0f} s for {text[1]}" if text else None
 
     def _waits_for(self) -> tuple[str, str] | None:
@@ -161,17 +163,17 @@ class Epoch:
         return (what, ", ".join(f"worker {rank}" for rank in late)) if late else None
 
     def say(self, text: str) -> None:
-        """Tell rank 0's log."""
+        """Write to rank 0's log."""
         with self._lock:
             first = self._members.get(0)
         if first:
-            first.put(Note(text))
+            first.put(HeartbeatNote(text))
 
-    def _all(self) -> list[Member]:
+    def _all(self) -> list[WorkerChannel]:
         with self._lock:
             return list(self._members.values())
 
-    def _lost(self, member: Member, what: str) -> ReductionError:
+    def _lost(self, member: WorkerChannel, what: str) -> ReductionError:
         with self._lock:
             number = self._ledger.round_under_way()
         where = "" if number is None else f" in round {number}"
@@ -187,7 +189,7 @@ class Epoch:
             return f"has been silent for {self.timeout:g} s"
         return "is lost: its connection was closed"
 
-    def _take(self, member: Member) -> bool:
+    def _take(self, member: WorkerChannel) -> bool:
         """Take one frame; whether another may follow."""
         frame, nbytes = member.link.read_head()
         if frame in (Frame.DATA, Frame.SEGMENT) and self._rings is None:
@@ -212,7 +214,7 @@ class Epoch:
             raise ValueError(f"a {frame.name} frame out of place")
         return True
 
-    def _take_data(self, member: Member, nbytes: int) -> None:
+    def _take_data(self, member: WorkerChannel, nbytes: int) -> None:
         with self._lock:
             place = self._ledger.place_for(member.rank, nbytes) % self._ledger.ring
         row = memoryview(self._rings[member.rank])
@@ -252,7 +254,7 @@ class Epoch:
         return memoryview(self._rings[self.world])[low : low + end - start]
 
     def _cut_off(self) -> None:
-        """End the connections of a failed epoch when its workers were told, or had time to be.
+        """End the connections of a failed epoch, once its workers had time to get the error.
 
         The workers close first, as a rule: closed from here, with their bytes unread, a connection
         is reset, and the error on its way to them may be lost.

@@ -146,7 +146,7 @@ def error_frame(error: ReductionError) -> bytes:
 
 
 def parse_error(body: bytes) -> ReductionError:
-    """What an ERROR frame tells; ``ValueError`` if it is none."""
+    """What an ERROR frame says; ``ValueError`` if it is none."""
     kind, index, number = ERROR.unpack(body[: ERROR.size])
     blame = Culprit(Kind(kind), index) if kind else None
     return ReductionError(

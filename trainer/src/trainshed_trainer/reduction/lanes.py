@@ -25,12 +25,12 @@ from trainshed_trainer.reduction.frames import (
 )
 from trainshed_trainer.reduction.joining import Reached
 from trainshed_trainer.reduction.links import Silence
-from trainshed_trainer.reduction.pacing import Pace
+from trainshed_trainer.reduction.pacing import SendWindow
 
 #: Seconds that a reducer may take to hear of an error.
 TELL_S = 0.5
-#: Seconds for which a closed connection is no loss yet: who closed it may have been told of another
-#: fault elsewhere, and then others tell of it too.
+#: Seconds for which a closed connection is no loss yet: who closed it may have got another
+#: fault elsewhere, and then others report it too.
 HEARSAY_S = 0.2
 #: Seconds that a thread may take to end once its connection is shut.
 STOP_S = 5.0
@@ -59,8 +59,8 @@ class Lane:
         fail: Callable[[ReductionError], None],
         note: Callable[[str], None],
     ) -> None:
-        """``fail`` is told of the first error, ``note`` of what the reducer says for the log."""
-        self.pace = Pace(reached.ring)
+        """``fail`` gets the first error, ``note`` of what the reducer says for the log."""
+        self.pace = SendWindow(reached.ring)
         #: Set when every worker has come to the reducer, or when the group has ended.
         self.ready = threading.Event()
         self._link = reached.link
@@ -92,7 +92,7 @@ class Lane:
         part.end = self._planned = part.start + part.segment.nbytes
         self._inbox.put(part)
 
-    def tell(self, error: ReductionError) -> None:
+    def notify(self, error: ReductionError) -> None:
         """Let the reducer know of an error elsewhere, and send nothing else."""
         with self._moved:
             self._ending = True
@@ -111,7 +111,7 @@ class Lane:
             self._threads[0].join(seconds)
 
     def let_go(self, seconds: float) -> None:
-        """Return when nothing is written into the trainer's memory any more; after ``tell``.
+        """Return when nothing is written into the trainer's memory any more; after ``notify``.
 
         A piece that is on its way may take ``seconds``; after that the connection is ended.
         """

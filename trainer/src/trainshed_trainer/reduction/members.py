@@ -1,6 +1,6 @@
 """What a reducer says to one worker: results, signs of life, and why all has ended.
 
-Whoever cannot send leaves the verdict to the thread that receives: a worker that failed has told
+Whoever cannot send leaves the verdict to the thread that receives: a worker that failed has said
 why before it closed, and that may lie there unread.
 """
 
@@ -17,22 +17,22 @@ from trainshed_trainer.reduction.links import Link
 
 #: Longest DATA frame of results, in bytes.
 RESULT_MAX = 1 << 20
-#: Seconds that a worker may take to be told of an error.
+#: Seconds that a worker may take to receive an error.
 TELL_S = 1.0
 
 
-class Note(NamedTuple):
+class HeartbeatNote(NamedTuple):
     """A heartbeat, with a text for the log or none."""
 
     text: str
 
 
-Item = Union[Stretch, Frame, ReductionError, Note]
+Item = Union[Stretch, Frame, ReductionError, HeartbeatNote]
 #: Gives the bytes of results ``[start, end)`` of the stream, which are sent to a rank next.
 Results = Callable[[int, int, int], memoryview]
 
 
-class Member:
+class WorkerChannel:
     """One worker's connection and the thread that sends there what is put."""
 
     def __init__(self, rank: int, link: Link, timeout: float, ring: int, results: Results) -> None:
@@ -74,11 +74,11 @@ class Member:
         try:
             return self._outbox.get(timeout=self._timeout / 4)
         except Empty:
-            return Note("")
+            return HeartbeatNote("")
 
     def _send_word(self, item: Any) -> bool:
         """Send anything but results; whether another may follow."""
-        if isinstance(item, Note):
+        if isinstance(item, HeartbeatNote):
             text = cut(item.text)
             self.link.send(head(Frame.HEARTBEAT, len(text)) + text)
         elif isinstance(item, ReductionError):

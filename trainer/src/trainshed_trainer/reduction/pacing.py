@@ -24,7 +24,7 @@ TELLING: Final = 1 << 20
 STEP: Final = 0.5
 
 
-class Pace:
+class SendWindow:
     """The credit of one connection; ``ring`` is the most that its reducer can take."""
 
     def __init__(self, ring: int) -> None:
@@ -53,7 +53,7 @@ class Goodput:
         self._free = 0.0
 
     def learn(self, nbytes: int, begun: float, now: float) -> bool:
-        """A tensor given at ``begun`` has come back; whether that told anything.
+        """A tensor given at ``begun`` has come back; whether that changed the estimate.
 
         Tensors given while others are under way wait for them first, which is no time of theirs.
         """

@@ -1,4 +1,4 @@
-"""Where the reducers are and what they are told: the variables of a replica's environment."""
+"""Where the reducers are and what they need to know: the variables of a replica's environment."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from trainshed_trainer.reduction.frames import ALIGNMENT, error_frame
 from trainshed_trainer.reduction.handshake import Hello
 from trainshed_trainer.reduction.joining import greeted
 from trainshed_trainer.reduction.links import Address, Link, not_for_children
-from trainshed_trainer.reduction.members import TELL_S, Member
+from trainshed_trainer.reduction.members import TELL_S, WorkerChannel
 
 #: Most and fewest bytes of a ring.
 RING_MAX = 4 << 20
@@ -107,7 +107,7 @@ class Reducer:
         return not epoch or epoch.over()
 
     def close(self) -> None:
-        """Tell the workers that this reducer ends, and end."""
+        """Notify the workers that this reducer ends, and end."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -161,7 +161,7 @@ class Reducer:
         try:
             joined = self._admit(sock)
         except (OSError, ValueError):
-            joined = None  # a stranger; nothing is told to strangers
+            joined = None  # a stranger; strangers get no answer
         finally:
             with self._lock:
                 self._pending.discard(sock)
@@ -171,8 +171,8 @@ class Reducer:
             self._say_how_it_ended(epoch)
         sock.close()
 
-    def _admit(self, sock: socket.socket) -> tuple[Epoch, Member] | None:
-        """Prove each other; take the worker in, or tell it why not."""
+    def _admit(self, sock: socket.socket) -> tuple[Epoch, WorkerChannel] | None:
+        """Prove each other; take the worker in, or say why not."""
         hello = greeted(sock, self._token, self._ring_for)
         link = Link(sock, hello.timeout_ms / 1000)
         try:
@@ -210,8 +210,8 @@ class Reducer:
         return epoch
 
     def _say_how_it_ended(self, epoch: Epoch) -> None:
-        """Tell of a group's end, once."""
-        if not epoch.over() or not epoch.told():
+        """Report a group's end, once."""
+        if not epoch.over() or not epoch.take_report():
             return
         with self._lock:
             self._idle_since = time.monotonic()
@@ -221,7 +221,7 @@ class Reducer:
 
 
 def _the_same_group(epoch: Epoch, hello: Hello) -> Epoch:
-    """``epoch``, if the worker belongs there; who comes too late is told of the error by it.
+    """``epoch``, if the worker belongs there; who comes too late gets the error from it.
 
     Workers that do not agree on their group end it while it is formed: it would wait in vain.
     """

@@ -23,8 +23,8 @@ from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_inner import (
     ANYTHING,
-    Control,
-    Wish,
+    BackendChoice,
+    RankChannel,
     failure_of,
     inner_group,
     register,
@@ -65,7 +65,12 @@ class ReductionGroup(ProcessGroup):
     """
 
     def __init__(
-        self, store: Store, rank: int, world: int, timeout: timedelta, wish: Wish = ANYTHING
+        self,
+        store: Store,
+        rank: int,
+        world: int,
+        timeout: timedelta,
+        wish: BackendChoice = ANYTHING,
     ) -> None:
         """Connect the ranks as torch would, with no reducers yet."""
         super().__init__(rank, world)  # type: ignore[call-arg]  # its oldest overload
@@ -73,7 +78,7 @@ class ReductionGroup(ProcessGroup):
         register(self, self._inner.backends)
         self._store = store
         self._timeout = timeout
-        self._control = Control(self._inner.gloo, rank, world)
+        self._control = RankChannel(self._inner.gloo, rank, world)
         self._closed = False
         self._routing: Routing | None = None
         self.lineup: Lineup | None = None
@@ -171,8 +176,8 @@ def create(options: Any, backend_options: Any = None) -> ReductionGroup:
     Groups of a part of the ranks have no reducers, which serve one group; they are plain inside.
     """
     store, rank, world = options.store, options.group_rank, options.group_size
-    given = isinstance(backend_options, Wish)
-    wish = backend_options if given else Wish(nccl=True, options=backend_options)
+    given = isinstance(backend_options, BackendChoice)
+    wish = backend_options if given else BackendChoice(nccl=True, options=backend_options)
     group = ReductionGroup(store, rank, world, options.timeout, wish)
     if options.global_ranks_in_group:
         _say_once(f"a group of {world} ranks: no reducers, since they serve the group of all")

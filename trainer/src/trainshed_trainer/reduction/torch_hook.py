@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.futures import Future
 
 from trainshed_trainer import contract
-from trainshed_trainer.reduction.torch_inner import Control, gloo_backend
+from trainshed_trainer.reduction.torch_inner import RankChannel, gloo_backend
 from trainshed_trainer.reduction.torch_lineup import Lineup, confirm_by, formed
 from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
 
@@ -30,7 +30,7 @@ PATIENCE = timedelta(minutes=30)
 class ReductionState:
     """What the hook needs: the way to the reducers, beside a group of the trainer's own."""
 
-    def __init__(self, group: ProcessGroup, control: Control, lineup: Optional[Lineup]) -> None:
+    def __init__(self, group: ProcessGroup, control: RankChannel, lineup: Optional[Lineup]) -> None:
         """Use :meth:`from_env`."""
         self.group = group
         self.lineup = lineup
@@ -55,7 +55,7 @@ class ReductionState:
         group = process_group or c10d._get_default_group()  # noqa: SLF001 - torch has no other way
         store = PrefixStore("trainshed", c10d._get_process_group_store(group))  # noqa: SLF001
         gloo = gloo_backend(store, group.rank(), group.size(), timeout)
-        control = Control(gloo, group.rank(), group.size())
+        control = RankChannel(gloo, group.rank(), group.size())
         lineup = formed(control, store, timeout, environ)
         if lineup:
             lineup.report_to(environ.get(contract.TRAINSHED_REDUCTION_REPORT))

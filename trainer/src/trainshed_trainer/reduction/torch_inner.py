@@ -25,21 +25,21 @@ from torch.distributed import is_nccl_available
 
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 
-#: Longest document that one rank may tell the others, in bytes of JSON.
+#: Longest document that one rank may send to the others, in bytes of JSON.
 TEXT_MAX = 64 << 10
 
 BackendType = ProcessGroup.BackendType
 Registered = Tuple[torch.device, BackendType, Any]
 
 
-class Wish(NamedTuple):
+class BackendChoice(NamedTuple):
     """What a trainer asked of its group: nccl where there is CUDA, or gloo alone."""
 
     nccl: bool
     options: Any
 
 
-ANYTHING = Wish(nccl=True, options=None)
+ANYTHING = BackendChoice(nccl=True, options=None)
 
 
 class Inner(NamedTuple):
@@ -51,7 +51,7 @@ class Inner(NamedTuple):
 
 
 def inner_group(
-    store: Store, rank: int, world: int, timeout: timedelta, wish: Wish = ANYTHING
+    store: Store, rank: int, world: int, timeout: timedelta, wish: BackendChoice = ANYTHING
 ) -> Inner:
     """Connect ``world`` ranks through ``store``; nccl serves CUDA if it may and is there.
 
@@ -99,8 +99,8 @@ def register(group: ProcessGroup, backends: Sequence[Registered]) -> None:
         group._register_backend(device, kind, backend)  # noqa: SLF001 - the same
 
 
-class Control:
-    """What the ranks of a group tell each other; every call is made by all ranks."""
+class RankChannel:
+    """Messages between the ranks of a group; every call is made by all ranks."""
 
     def __init__(self, gloo: Any, rank: int, world: int) -> None:
         """Talk through ``gloo``, a backend that connects ``world`` ranks."""
@@ -116,7 +116,7 @@ class Control:
             raise ReductionError(f"a rank tells {longest} bytes; {TEXT_MAX} are the most")
         mine = torch.frombuffer(bytearray(text.ljust(longest)), dtype=torch.uint8)
         theirs = [torch.empty_like(mine) for _ in range(self.world)]
-        with told():
+        with as_reduction_error():
             self._gloo.allgather([theirs], [mine]).wait()
         return [json.loads(bytes(each.tolist())) for each in theirs]
 
@@ -125,7 +125,7 @@ class Control:
         options = AllreduceOptions()
         options.reduceOp = ReduceOp.MAX  # type: ignore[assignment]
         tensor = torch.tensor(values, dtype=torch.float64)
-        with told():
+        with as_reduction_error():
             self._gloo.allreduce([tensor], options).wait()
         return [float(value) for value in tensor.tolist()]
 
@@ -149,12 +149,12 @@ class Control:
         return [each["value"] for each in answers]
 
     def close(self) -> None:
-        """End it, when all ranks have told what they had to."""
+        """End it, when all ranks have sent what they had to."""
         self._gloo.shutdown()
 
 
 @contextmanager
-def told(culprit: Culprit | None = None) -> Iterator[None]:
+def as_reduction_error(culprit: Culprit | None = None) -> Iterator[None]:
     """Turn what the inner group raises into a :class:`ReductionError`."""
     try:
         yield

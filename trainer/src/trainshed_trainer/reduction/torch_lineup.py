@@ -19,10 +19,10 @@ from trainshed_trainer.reduction.client import Client
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.reducer import Reducer
 from trainshed_trainer.reduction.torch_exchange import Carrier, Exchange
-from trainshed_trainer.reduction.torch_inner import Control
-from trainshed_trainer.reduction.torch_plan import Plan, planned, word_of
-from trainshed_trainer.reduction.torch_report import Meter, Report, document, say
-from trainshed_trainer.reduction.torch_seat import Seat
+from trainshed_trainer.reduction.torch_inner import RankChannel
+from trainshed_trainer.reduction.torch_plan import ExchangePlan, planned, word_of
+from trainshed_trainer.reduction.torch_rank_setup import RankSetup
+from trainshed_trainer.reduction.torch_report import Meter, ReportWriter, document, say
 
 #: Longest silence of a reducer or a worker, in seconds, where the group allows more.
 TIMEOUT_S = 60.0
@@ -38,8 +38,8 @@ class Lineup:
     client: Client | None
     carrier: Carrier | None
     own: Reducer | None
-    plan: Plan
-    reports: list[Report] = field(default_factory=list)
+    plan: ExchangePlan
+    reports: list[ReportWriter] = field(default_factory=list)
 
     def report_to(self, path: str | None) -> None:
         """Count from now on, and write what was achieved to ``path``; rank 0's part."""
@@ -48,7 +48,7 @@ class Lineup:
             meter = carrier.meter = Meter()
             world, reducers = len(self.plan.layout.hosts), len(self.plan.reducers)
             self.reports.append(
-                Report(
+                ReportWriter(
                     Path(path),
                     lambda: document(meter, client.rates, world=world, reducers=reducers),
                 )
@@ -65,7 +65,7 @@ class Lineup:
 
 
 def formed(
-    control: Control,
+    control: RankChannel,
     store: Store,
     timeout: timedelta,
     environ: Mapping[str, str] = os.environ,
@@ -93,10 +93,14 @@ def formed(
 
 
 def _joined(
-    control: Control, plan: Plan, store: Store, timeout: timedelta, environ: Mapping[str, str]
+    control: RankChannel,
+    plan: ExchangePlan,
+    store: Store,
+    timeout: timedelta,
+    environ: Mapping[str, str],
 ) -> Lineup:
     """Start this rank's own reducer, connect to all, and to the ranks of this host."""
-    seat = Seat(plan, control.rank, min(TIMEOUT_S, timeout.total_seconds()), environ)
+    seat = RankSetup(plan, control.rank, min(TIMEOUT_S, timeout.total_seconds()), environ)
     with contextlib.ExitStack() as undo:
         undo.callback(seat.close)
         _compare(control.together(seat.fingerprint))
@@ -118,7 +122,7 @@ def _compare(fingerprints: Sequence[str | None]) -> None:
             )
 
 
-def confirm_by(control: Control, lineup: Lineup | None) -> None:
+def confirm_by(control: RankChannel, lineup: Lineup | None) -> None:
     """Raise on all ranks the error that any has; all ranks call it."""
 
     def checked() -> None:

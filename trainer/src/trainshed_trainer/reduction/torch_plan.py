@@ -1,4 +1,4 @@
-"""What a group looks like: rank 0's environment decides, and all ranks tell where they are."""
+"""What a group looks like: rank 0's environment decides, and all ranks say where they are."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from trainshed_trainer.reduction.torch_route import route_setting
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What rank 0 decided, and what all ranks told of themselves."""
+class ExchangePlan:
+    """What rank 0 decided, and what all ranks said of themselves."""
 
     epoch: int
     reducers: Sequence[Address]
@@ -52,7 +52,7 @@ class Plan:
 def word_of(
     rank: int, environ: Mapping[str, str], *, workers_reduce: bool = False
 ) -> dict[str, Any]:
-    """What a rank tells of itself; rank 0 also what it decides for all.
+    """What a rank says of itself; rank 0 also what it decides for all.
 
     ``workers_reduce``: they do, however many reducers there are.
     """
@@ -78,12 +78,12 @@ def word_of(
     return word
 
 
-def planned(words: Sequence[Mapping[str, Any]]) -> Plan:
+def planned(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
     """What follows from the words of all ranks, the same on each."""
     first = words[0]
     names = [word["host"] for word in words]
     cuda = all(word["cuda"] for word in words)
-    return Plan(
+    return ExchangePlan(
         epoch=first["epoch"],
         reducers=[(host, port) for host, port in first["reducers"]],
         route=first["route"],

@@ -21,7 +21,7 @@ from trainshed_trainer.reduction.client import Done
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.torch_exchange import Exchange, MemoryOf
 from trainshed_trainer.reduction.torch_hosts import Layout, LocalGroups
-from trainshed_trainer.reduction.torch_inner import told
+from trainshed_trainer.reduction.torch_inner import as_reduction_error
 from trainshed_trainer.reduction.torch_staging import Mark, memory_of
 
 #: Bytes of the news before each result: an error as JSON, or blanks.
@@ -60,14 +60,14 @@ class Relay(abc.ABC):
         self._memory = memory
         self._error: ReductionError | None = None
         self._down: queue.SimpleQueue[Turn | None] = queue.SimpleQueue()
-        self._told = False
+        self._reported = False
         self._threads = [threading.Thread(target=self._take_down, daemon=True)]
 
     def allreduce(self, tensor: torch.Tensor, *, average: bool, done: Done) -> None:
         """Begin; see :class:`trainshed_trainer.reduction.torch_exchange.Exchange`."""
         turn = Turn(tensor, done, average=average)
         try:
-            with told():
+            with as_reduction_error():
                 turn.summed = self._groups.sums.reduce([tensor], ReduceOptions())
         except ReductionError as error:
             turn.end(error)
@@ -90,9 +90,9 @@ class Relay(abc.ABC):
     def _take_down(self) -> None:
         """Bring results to this rank, in the order of rounds; after an error, the error."""
         for turn in iter(self._down.get, None):
-            error = self._error if self._told else self._delivered(turn)
+            error = self._error if self._reported else self._delivered(turn)
             if error:
-                self._error, self._told = error, True
+                self._error, self._reported = error, True
                 turn.done(error)
 
     def _delivered(self, turn: Turn) -> ReductionError | None:
@@ -113,7 +113,7 @@ class Relay(abc.ABC):
 
     def _receive(self, turn: Turn) -> None:
         """Pass the sums on, from the leader to all, when the host's own sum has read the tensor."""
-        with told():
+        with as_reduction_error():
             if turn.summed:
                 turn.summed.wait()
             if turn.mark:
@@ -134,7 +134,7 @@ class Member(Relay):
         if turn.error:
             raise turn.error
         news = torch.empty(NEWS_SIZE, dtype=torch.uint8)
-        with told(self._leader):
+        with as_reduction_error(self._leader):
             self._groups.news.broadcast(news, 0).wait()
         words = json.loads(bytes(news.tolist()))
         if words:
@@ -166,7 +166,7 @@ class Leader(Relay):
     def failed(self) -> ReductionError | None:
         """The error of a round, or of the connections to the reducers between rounds.
 
-        The host's ranks are told of the latter, since no round will tell them.
+        The host's ranks get the latter at once, since no round will bring it.
         """
         error = self._upstream.failed()
         if error and not self._error:
@@ -203,7 +203,7 @@ class Leader(Relay):
             turn.end(self._by_rank(error) if error else None, mark)
 
         try:
-            with told(), memory.inward() if memory else _no_stream():
+            with as_reduction_error(), memory.inward() if memory else _no_stream():
                 if turn.summed:
                     turn.summed.wait()
                 if turn.average:
@@ -227,7 +227,7 @@ class Leader(Relay):
         error = turn.error
         words: list[Any] = [str(error)[:TEXT_MAX], error.blame, error.round] if error else []
         text = json.dumps(words).encode().ljust(NEWS_SIZE)
-        with told():
+        with as_reduction_error():
             self._groups.news.broadcast(
                 torch.frombuffer(bytearray(text), dtype=torch.uint8), 0
             ).wait()

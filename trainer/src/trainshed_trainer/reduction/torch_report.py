@@ -88,7 +88,7 @@ def document(meter: Meter, rates: Rates, *, world: int, reducers: int) -> dict[s
     }
 
 
-class Report:
+class ReportWriter:
     """Writes the file every ten seconds in which something was reduced, and at the end."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:

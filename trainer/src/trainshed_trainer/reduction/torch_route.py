@@ -16,7 +16,7 @@ import torch
 
 from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
-from trainshed_trainer.reduction.torch_inner import Control
+from trainshed_trainer.reduction.torch_inner import RankChannel
 
 MEASURED = "measured"
 ALWAYS = "always"
@@ -34,7 +34,7 @@ PAIRS_MAX = 15
 Timed = Callable[[torch.Tensor], None]
 
 
-class Sample(NamedTuple):
+class RouteSample(NamedTuple):
     """Seconds that tensors of ``nbytes`` take, through the inner group and through reducers."""
 
     nbytes: int
@@ -66,7 +66,7 @@ class Route(NamedTuple):
         return ", ".join(f"{_limit(limit)} {_way(there)}" for limit, there in words)
 
 
-def chosen(samples: Sequence[Sample]) -> Route:
+def chosen(samples: Sequence[RouteSample]) -> Route:
     """The route by what was measured; each size stands for all up to halfway to the next.
 
     Beyond the largest that was measured its choice holds, if it was large at all.
@@ -89,7 +89,11 @@ def route_setting(environ: Mapping[str, str]) -> str:
 
 
 def measured(
-    control: Control, inner: Timed, reducers: Timed, device: torch.device, budget: float = BUDGET_S
+    control: RankChannel,
+    inner: Timed,
+    reducers: Timed,
+    device: torch.device,
+    budget: float = BUDGET_S,
 ) -> Route:
     """Time both ways on all ranks, in turn; every rank gets the same route.
 
@@ -110,8 +114,8 @@ def measured(
 
 
 def _sample(
-    control: Control, tensor: torch.Tensor, inner: Timed, reducers: Timed, pairs: int
-) -> Sample:
+    control: RankChannel, tensor: torch.Tensor, inner: Timed, reducers: Timed, pairs: int
+) -> RouteSample:
     inner_s, reducers_s = [], []
     for pair in range(pairs):
         if pair % 2:
@@ -121,10 +125,10 @@ def _sample(
         inner_s.append(first)
         reducers_s.append(second)
     size = tensor.numel() * tensor.element_size()
-    return Sample(size, median(inner_s), median(reducers_s))
+    return RouteSample(size, median(inner_s), median(reducers_s))
 
 
-def _slowest(control: Control, tensor: torch.Tensor, ways: Sequence[Timed]) -> list[float]:
+def _slowest(control: RankChannel, tensor: torch.Tensor, ways: Sequence[Timed]) -> list[float]:
     """Seconds of each of ``ways``, on the rank where it took longest."""
     seconds = []
     for way in ways:
@@ -135,13 +139,13 @@ def _slowest(control: Control, tensor: torch.Tensor, ways: Sequence[Timed]) -> l
     return control.maxima(seconds)
 
 
-def _wins(sample: Sample) -> bool:
+def _wins(sample: RouteSample) -> bool:
     if sample.nbytes >= LARGE:
         return sample.reducers <= sample.inner * TIE
     return sample.reducers * TIE < sample.inner
 
 
-def _beyond(sample: Sample) -> float:
+def _beyond(sample: RouteSample) -> float:
     return inf if sample.nbytes >= LARGE else float(LARGE - 1)
 
 

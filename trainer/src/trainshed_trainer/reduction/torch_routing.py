@@ -8,7 +8,7 @@ import torch
 from torch._C._distributed_c10d import AllreduceOptions, ProcessGroup
 
 from trainshed_trainer.reduction.torch_exchange import Exchange
-from trainshed_trainer.reduction.torch_inner import Control
+from trainshed_trainer.reduction.torch_inner import RankChannel
 from trainshed_trainer.reduction.torch_report import say
 from trainshed_trainer.reduction.torch_route import MEASURED, Route, measured
 from trainshed_trainer.reduction.torch_work import ReductionWork, size_of
@@ -20,7 +20,7 @@ class Routing:
     def __init__(
         self,
         setting: str,
-        control: Control,
+        control: RankChannel,
         inner: ProcessGroup,
         exchange: Exchange,
         patience: timedelta,
@@ -63,6 +63,6 @@ class Routing:
 
 
 def _settle(tensor: torch.Tensor) -> None:
-    """Let a device do what it was told, so that its time counts."""
+    """Wait for a device to do its work, so that its time counts."""
     if tensor.device.type == "cuda":
         torch.cuda.synchronize(tensor.device)

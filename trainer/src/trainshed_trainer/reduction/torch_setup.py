@@ -72,11 +72,11 @@ def _initialized(original: Callable[..., None]) -> Callable[..., None]:
         if not _replaceable(backend):
             original(backend, *args, **kwargs)
             return
-        from trainshed_trainer.reduction.torch_inner import Wish  # noqa: PLC0415 - as above
+        from trainshed_trainer.reduction.torch_inner import BackendChoice  # noqa: PLC0415 - as above
 
         call = inspect.signature(original).bind(NAME, *args, **kwargs)
         nccl = "nccl" in str(backend or "nccl").lower()
-        call.arguments["pg_options"] = Wish(nccl, call.arguments.get("pg_options"))
+        call.arguments["pg_options"] = BackendChoice(nccl, call.arguments.get("pg_options"))
         original(*call.args, **call.kwargs)
         _call_it(backend)
 

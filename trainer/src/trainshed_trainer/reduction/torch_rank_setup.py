@@ -16,15 +16,17 @@ from trainshed_trainer.reduction.reducer import Reducer
 from trainshed_trainer.reduction.torch_addresses import listener_on, reachable
 from trainshed_trainer.reduction.torch_exchange import Carrier, Exchange
 from trainshed_trainer.reduction.torch_hosts import LocalGroups, local_groups
-from trainshed_trainer.reduction.torch_plan import Plan
+from trainshed_trainer.reduction.torch_plan import ExchangePlan
 from trainshed_trainer.reduction.torch_relay import Leader, Member
 from trainshed_trainer.reduction.torch_report import say
 
 
-class Seat:
+class RankSetup:
     """One rank's place in a plan, as far as it has been taken."""
 
-    def __init__(self, plan: Plan, rank: int, silence: float, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, plan: ExchangePlan, rank: int, silence: float, environ: Mapping[str, str]
+    ) -> None:
         """Take nothing yet; ``silence`` is how long, in seconds, a reducer may say nothing."""
         self._plan = plan
         self._rank = rank

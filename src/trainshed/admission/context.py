@@ -1,4 +1,4 @@
-"""What every rule is given: the job, the catalog it is judged by, the day, and how far to look."""
+"""What every rule is given: the job, the catalog, the day, and how far to look."""
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ class Scope(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class GroupDevices:
     """The accelerators that each replica of a group would have, its machine's own included."""
 
     enum_name: str
@@ -30,7 +30,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RuleContext:
     """One job before the rules.  ``asked`` is as the caller wrote it, ``spec`` is expanded."""
 
     asked: JobSpec
@@ -50,7 +50,7 @@ class Question:
         is_ml = self.asked.dialect is Dialect.ML_V1
         return is_ml and self.asked.scale_tier is not ScaleTier.CUSTOM
 
-    def device(self, group: ReplicaGroup) -> Device | None:
+    def device(self, group: ReplicaGroup) -> GroupDevices | None:
         """What the group's machines carry; None for none, or for a name nobody knows."""
         asked, machine = group.accelerator, self.machine(group)
         name, count = None, None
@@ -61,7 +61,7 @@ class Question:
         found = self.catalog.accelerator(name) if name else None
         if not found or not name or not count or count < 1:
             return None
-        return Device(enum_name=name, count=count, type=found)
+        return GroupDevices(enum_name=name, count=count, type=found)
 
     def egress_gbps(self, group: ReplicaGroup) -> float | None:
         """What each of the group's machines can send, Gbit/s; None where nobody knows."""
@@ -71,7 +71,7 @@ class Question:
         name, count = (device.enum_name, device.count) if device else (None, 0)
         return self.catalog.egress_gbps(machine, name, count)
 
-    def devices(self) -> Iterator[tuple[ReplicaGroup, Device]]:
+    def devices(self) -> Iterator[tuple[ReplicaGroup, GroupDevices]]:
         """Every group that has accelerators, with them."""
         for group in self.spec.groups:
             device = self.device(group)
@@ -79,7 +79,7 @@ class Question:
                 yield group, device
 
 
-Rule = Callable[[Question], Iterator[Violation]]
+Rule = Callable[[RuleContext], Iterator[Violation]]
 
 
 def broken(

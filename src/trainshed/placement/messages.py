@@ -1,11 +1,11 @@
-"""The words in which placement speaks of demands, quotas, nodes and times."""
+"""Sentences about demands, quotas, nodes and times."""
 
 import math
 from collections.abc import Sequence
 
 from trainshed.model.resources import Demand, Node, NodeState
 from trainshed.model.roles import Role
-from trainshed.placement.quota import Claim, Over
+from trainshed.placement.quota import Claim, ExceededQuota
 
 WOULD_START = "would start now"
 COULD_RUN = "could run"
@@ -60,20 +60,20 @@ def gpus(each: Demand) -> str:
     return f"{each.gpu_count} {each.gpu_type or 'GPUs'}"
 
 
-def over(one: Over) -> str:
+def exceeded(one: ExceededQuota) -> str:
     """The quota that is in use, with its numbers."""
-    claim = one.claim
+    claim, bucket = one.claim, one.claim.bucket
     return (
-        f"needs {claim.amount} {claim.pot.accelerator}; {one.in_use} of {claim.limit} of project "
-        f"{claim.pot.project}'s quota{within(claim.pot.region)} are in use"
+        f"needs {claim.amount} {bucket.accelerator}; {one.in_use} of {claim.limit} of project "
+        f"{bucket.project}'s quota{within(bucket.region)} are in use"
     )
 
 
-def beyond(claim: Claim) -> str:
+def too_large(claim: Claim) -> str:
     """The quota that the job exceeds by itself."""
     return (
-        f"needs {claim.amount} {claim.pot.accelerator}; project {claim.pot.project}'s quota"
-        f"{within(claim.pot.region)} is {claim.limit}"
+        f"needs {claim.amount} {claim.bucket.accelerator}; project {claim.bucket.project}'s quota"
+        f"{within(claim.bucket.region)} is {claim.limit}"
     )
 
 

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from placement.support import T4, demand, demands, fleets, node, queued, rule_sets
 from trainshed.model.explanation import Reason
 from trainshed.model.resources import NodeState
+from trainshed.placement.feasibility import Feasibility
+from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.placement.possible import Possible, can_ever
-from trainshed.placement.request import QuotaRule
 
 
 def test_a_job_that_no_node_holds_is_told_what_the_largest_has():
-    found = can_ever("p", demand(8), [node("a", 4)], ())
+    found = Feasibility([node("a", 4)]).judge("p", demand(8))
     assert found.reason is Reason.NO_SUCH_NODE
     assert found.message == (
         "needs 8 NVIDIA_TESLA_T4 on one machine; 4 are free on a, and no node has more, "
@@ -21,8 +21,8 @@ def test_a_job_that_no_node_holds_is_told_what_the_largest_has():
 
 
 def test_a_job_beyond_its_quota_is_told_the_limit():
-    found = can_ever(
-        "p", demand(1, workers=7), [node("a", 8)], [QuotaRule(accelerator=T4, limit=4)]
+    found = Feasibility([node("a", 8)], [QuotaRule(accelerator=T4, limit=4)]).judge(
+        "p", demand(1, workers=7)
     )
     assert found.reason is Reason.QUOTA
     assert found.message == "needs 8 NVIDIA_TESLA_T4; project p's quota in us-central1 is 4"
@@ -30,27 +30,27 @@ def test_a_job_beyond_its_quota_is_told_the_limit():
 
 
 def test_a_type_that_nobody_offers():
-    found = can_ever("p", demand(1), [node("a")], ())
+    found = Feasibility([node("a")]).judge("p", demand(1))
     assert found.message.startswith("needs 1 NVIDIA_TESLA_T4 on one machine; no node offers that")
 
 
 def test_a_drained_node_comes_back():
-    assert can_ever("p", demand(4), [node("a", 4, state=NodeState.DRAINED)], ()) is None
+    assert Feasibility([node("a", 4, state=NodeState.DRAINED)]).judge("p", demand(4)) is None
 
 
 def test_gpus_that_somebody_else_holds_come_back():
     """A job is not refused for ever because a stranger computes on a GPU when it is submitted."""
     taken = node("a", 4, gpus_held={T4: 4})
-    assert can_ever("p", demand(4), [taken], ()) is None
+    assert Feasibility([taken]).judge("p", demand(4)) is None
     drained = replace(taken, state=NodeState.DRAINED)
-    assert Possible([drained]).hindrance(demand(4)) is Reason.DRAINED
-    assert can_ever("p", demand(5), [taken], ()).reason is Reason.NO_SUCH_NODE
+    assert Feasibility([drained]).blocking_reason(demand(4)) is Reason.DRAINED
+    assert Feasibility([taken]).judge("p", demand(5)).reason is Reason.NO_SUCH_NODE
 
 
 @settings(deadline=None)
 @given(nodes=fleets(), rules=rule_sets, asked=demands())
 def test_a_job_that_can_ever_run_starts_on_an_empty_fleet_and_no_other(nodes, rules, asked):
-    found = Possible(nodes, rules).judge("p", asked)
+    found = Feasibility(nodes, rules).judge("p", asked)
     planner = Planner(rules)
     planner.set_nodes([replace(node, state=NodeState.READY) for node in nodes])
     assert (1 in planner.plan([queued(1, asked)], 0.0).placed) == (found is None)

@@ -29,8 +29,8 @@ _REMEMBERED_MAX = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What one replica takes of a node of one kind.
+class ReplicaRequest:
+    """What one replica requests of a node of one kind.
 
     ``common`` are (place in the room, amount).  ``pools`` are the places of the GPU types that may
     serve; where they are several, each replica takes ``per_replica`` of one of them, so that
@@ -61,8 +61,8 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """All replicas of a job that ask the same of a node, whatever their groups."""
+class ReplicaBatch:
+    """All replicas of a job that request the same of a node, whatever their groups."""
 
     each: Demand
     count: int
@@ -77,7 +77,7 @@ class Shape:
     """
 
     region: str | None
-    runs: tuple[Run, ...]
+    batches: tuple[ReplicaBatch, ...]
     key: tuple[object, ...]
 
 
@@ -89,7 +89,7 @@ class _Kind:
     alias: tuple[tuple[str, str], ...]
 
 
-class Ground:
+class Topology:
     """The nodes in the order of their names; never changed, so that copies of a fleet share it."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -107,7 +107,7 @@ class Ground:
         self.regions = {kind.region for kind in kinds if kind.region is not None}
         self.gpu_names = {name for kind in kinds for name in (*kind.types, *dict(kind.alias))}
         self._has_exact = any(n.policy is FleetPolicy.EXACT for n in self.nodes)
-        self._asks: dict[tuple[str | None, Demand], tuple[Ask | None, ...]] = {}
+        self._requests: dict[tuple[str | None, Demand], tuple[ReplicaRequest | None, ...]] = {}
         self._shapes: dict[JobDemand, Shape] = {}
 
     def rooms(self) -> list[list[int]]:
@@ -118,24 +118,24 @@ class Ground:
             for node in self.nodes
         ]
 
-    def ask(self, node: int, region: str | None, each: Demand) -> Ask | None:
+    def request(self, node: int, region: str | None, each: Demand) -> ReplicaRequest | None:
         """What a replica takes of a node; None where no such node can serve it, even empty."""
-        return self.asks(region, each)[self._kind_of[node]]
+        return self.requests(region, each)[self._kind_of[node]]
 
-    def asks(self, region: str | None, each: Demand) -> tuple[Ask | None, ...]:
+    def requests(self, region: str | None, each: Demand) -> tuple[ReplicaRequest | None, ...]:
         """What a replica takes of each kind of node."""
-        found = self._asks.get((region, each))
+        found = self._requests.get((region, each))
         if found is None:
-            if len(self._asks) >= _REMEMBERED_MAX:
-                self._asks.clear()
-            found = tuple(_ask(kind, region, each) for kind in self._kinds)
-            self._asks[region, each] = found
+            if len(self._requests) >= _REMEMBERED_MAX:
+                self._requests.clear()
+            found = tuple(_request(kind, region, each) for kind in self._kinds)
+            self._requests[region, each] = found
         return found
 
-    def eligible(self, region: str | None, each: Demand) -> list[tuple[int, Ask]]:
+    def eligible(self, region: str | None, each: Demand) -> list[tuple[int, ReplicaRequest]]:
         """The nodes that serve such replicas when there is room, drained ones too."""
-        asks = zip(self.asks(region, each), self._of_kind, strict=True)
-        return [(i, ask) for ask, nodes in asks if ask is not None for i in nodes]
+        requests = zip(self.requests(region, each), self._of_kind, strict=True)
+        return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
     def shape(self, demand: JobDemand) -> Shape:
         """The demand as this fleet sees it: what no node looks at is left out."""
@@ -151,12 +151,12 @@ class Ground:
         for group in demand.groups:
             if group.count > 0:
                 members.setdefault(self._seen(group.each), []).append(group)
-        runs = tuple(
-            Run(each, sum(g.count for g in members[each]), tuple(members[each]))
+        batches = tuple(
+            ReplicaBatch(each, sum(g.count for g in members[each]), tuple(members[each]))
             for each in sorted(members, key=_size, reverse=True)
         )
         region = demand.region if self.regions else None
-        return Shape(region, runs, (region, *((run.each, run.count) for run in runs)))
+        return Shape(region, batches, (region, *((batch.each, batch.count) for batch in batches)))
 
     def _seen(self, each: Demand) -> Demand:
         if not each.gpu_count:
@@ -175,17 +175,17 @@ def _kind(node: Node) -> _Kind:
     return _Kind(node.region, node.policy, tuple(sorted(node.gpus)), alias)
 
 
-def _ask(kind: _Kind, region: str | None, each: Demand) -> Ask | None:
+def _request(kind: _Kind, region: str | None, each: Demand) -> ReplicaRequest | None:
     if kind.region is not None and region is not None and kind.region != region:
         return None
     common = [(SLOTS, 1)]
     if kind.policy is FleetPolicy.EMULATE:
-        return Ask(tuple(common), (), 0, EMULATED if each.gpu_count else OWN_TYPE)
+        return ReplicaRequest(tuple(common), (), 0, EMULATED if each.gpu_count else OWN_TYPE)
     if kind.policy is FleetPolicy.EXACT:
         amounts = ((VCPUS, each.vcpus), (MEMORY, math.ceil(each.memory_gb * 1024)))
         common += [(place, amount) for place, amount in amounts if amount]
     if not each.gpu_count:
-        return Ask(tuple(common), (), 0, OWN_TYPE)
+        return ReplicaRequest(tuple(common), (), 0, OWN_TYPE)
     types = _serving(kind, each.gpu_type)
     if not types:
         return None
@@ -193,7 +193,7 @@ def _ask(kind: _Kind, region: str | None, each: Demand) -> Ask | None:
     if len(pools) == 1:
         common.append((pools[0], each.gpu_count))
     tier = OWN_TYPE if types[0] == each.gpu_type else STAND_IN
-    return Ask(tuple(common), pools, each.gpu_count, tier)
+    return ReplicaRequest(tuple(common), pools, each.gpu_count, tier)
 
 
 def _serving(kind: _Kind, asked: str | None) -> list[str]:

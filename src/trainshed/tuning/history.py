@@ -11,7 +11,7 @@ from trainshed.tuning.space import Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TriedPoint:
     """A point and what came of it.
 
     ``losses`` are its objectives, less is better; None: the trial was infeasible.  ``excesses``
@@ -26,11 +26,11 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class History:
     """All that a suggestion is made from.  ``finished`` and ``pending`` are in order of trials."""
 
-    finished: tuple[Tried, ...]
-    pending: tuple[Tried, ...]
+    finished: tuple[TriedPoint, ...]
+    pending: tuple[TriedPoint, ...]
     number: int
     """The number of the next trial."""
     is_first: bool
@@ -42,14 +42,14 @@ class Known:
         return frozenset(tried.values for tried in (*self.finished, *self.pending))
 
     @property
-    def succeeded(self) -> tuple[Tried, ...]:
+    def succeeded(self) -> tuple[TriedPoint, ...]:
         """The finished ones that have a result."""
         return tuple(tried for tried in self.finished if tried.losses is not None)
 
 
-def known_of(
+def history_of(
     study: StudySpec, space: Space, trials: Sequence[TrialRecord], prior: Sequence[TrialRecord]
-) -> Known:
+) -> History:
     """What is known now.
 
     Of an earlier study only results count: its other trials may have ended with it, and what made
@@ -58,7 +58,7 @@ def known_of(
     own = sorted((t for t in trials if t.state is not TrialState.REQUESTED), key=_number)
     earlier = sorted((t for t in prior if t.state is TrialState.SUCCEEDED), key=_order)
     over = (*earlier, *(trial for trial in own if trial.state.is_final))
-    return Known(
+    return History(
         finished=tuple(_finished(study, space, over)),
         pending=tuple(_pending(space, (t for t in own if not t.state.is_final))),
         number=max(map(_number, (*prior, *own)), default=0) + 1,
@@ -66,12 +66,12 @@ def known_of(
     )
 
 
-def pending_at(space: Space, values: Values) -> Tried:
+def pending_at(space: Space, values: Values) -> TriedPoint:
     """A point that has just been chosen.  Raises ValueError for one outside of the space."""
     chosen = space.chosen(values)
     if chosen is None:
         raise ValueError(f"{values} is no point of the space")
-    return Tried(chosen=chosen, values=space.point(chosen))
+    return TriedPoint(chosen=chosen, values=space.point(chosen))
 
 
 def _number(trial: TrialRecord) -> int:
@@ -83,20 +83,22 @@ def _order(trial: TrialRecord) -> tuple[int, str]:
     return trial.number, repr(trial.values)
 
 
-def _pending(space: Space, trials: Iterator[TrialRecord]) -> Iterator[Tried]:
+def _pending(space: Space, trials: Iterator[TrialRecord]) -> Iterator[TriedPoint]:
     for trial in trials:
         chosen = space.chosen(trial.values)
         if chosen is not None:
-            yield Tried(chosen=chosen, values=space.point(chosen))
+            yield TriedPoint(chosen=chosen, values=space.point(chosen))
 
 
-def _finished(study: StudySpec, space: Space, trials: Sequence[TrialRecord]) -> Iterator[Tried]:
+def _finished(
+    study: StudySpec, space: Space, trials: Sequence[TrialRecord]
+) -> Iterator[TriedPoint]:
     goals = objectives(study)
     limits = [metric for metric in study.metrics if metric.safety]
     for trial in trials:
         chosen = space.chosen(trial.values)
         if chosen is not None:
-            yield Tried(
+            yield TriedPoint(
                 chosen=chosen,
                 values=space.point(chosen),
                 losses=_losses(goals, trial),

@@ -19,7 +19,7 @@ from trainshed.storage.object_names import digest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What tells two contents of one path apart."""
+    """What distinguishes two contents of one path."""
 
     mtime_ns: int
     size: int
@@ -37,7 +37,7 @@ def fingerprint(stat: os.stat_result) -> Fingerprint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ObjectMetadata:
     """What was said and found out about one generation of an object."""
 
     name: str
@@ -50,30 +50,30 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
+class MetadataStore:
     """The notes of one bucket."""
 
     folder: Path
 
-    def of_file(self, name: str, now: Fingerprint) -> Note:
+    def of_file(self, name: str, now: Fingerprint) -> ObjectMetadata:
         """The note of a file as it is now; made up where there is none of this generation."""
         found = self.read(name)
         if found is None or found.fingerprint.generation != now.generation:
-            return Note(
+            return ObjectMetadata(
                 name=name, fingerprint=now, created_ns=now.mtime_ns, updated_ns=now.mtime_ns
             )
         if found.fingerprint != now:
             return dataclasses.replace(found, fingerprint=now, checksums=Checksums())
         return found
 
-    def read(self, name: str) -> Note | None:
+    def read(self, name: str) -> ObjectMetadata | None:
         """The note that was written last, whatever has become of the file."""
         try:
-            return decode(Note, json.loads(self._path(name).read_bytes()))
+            return decode(ObjectMetadata, json.loads(self._path(name).read_bytes()))
         except (OSError, ValueError):
             return None  # none, or one that a crash of the machine has left half written
 
-    def write(self, note: Note) -> None:
+    def write(self, note: ObjectMetadata) -> None:
         """Replace the note of a name."""
         path = self._path(note.name)
         path.parent.mkdir(parents=True, exist_ok=True)

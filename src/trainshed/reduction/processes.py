@@ -1,9 +1,10 @@
-"""A reducer of several processes (``--procs``): they start together and end together.
+"""The processes of a reducer: a ``Reducer`` each, on its own socket, until a reason to end.
 
-Nothing is restarted: a group of workers that has lost one reducer has lost its sums, and its job
-decides what happens next.
+Several of them (``--procs``) start together and end together.  Nothing is restarted: a group of
+workers that has lost one reducer has lost its sums, and its job decides what happens next.
 """
 
+import math
 import os
 import signal
 import socket
@@ -11,12 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NoReturn
 
-from trainshed.reduction.endings import ENDING, Ending, Endings, ending_of
-from trainshed.reduction.process import say, serve
-from trainshed.reduction.settings import Settings
+from trainshed.reduction.endings import ENDING, Endings, ExitReason, ending_of
+from trainshed.reduction.settings import ReducerSettings
 
+#: A BLAS would start a thread for each core, each with its memory; nothing here needs one.
+_BLAS_THREADS: Final = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 #: What a process gets from SIGTERM to SIGKILL, in seconds.
 _GRACE_S: Final = 10.0
 _LOOK_S: Final = 0.1
@@ -24,9 +27,60 @@ _SIGNAL_BASE: Final = 128
 _FAULT: Final = 70
 
 
+def serve(  # noqa: PLR0913 - what one process is made of
+    listener: socket.socket,
+    settings: ReducerSettings,
+    token: bytes,
+    *,
+    endings: Endings,
+    index: int,
+    starter: int | None = None,
+) -> int:
+    """Sum for the workers that come, and say so; the exit status of the process.
+
+    ``starter`` is the reading end of a pipe that the starting process holds open.
+    """
+    for name in _BLAS_THREADS:
+        os.environ.setdefault(name, "1")
+    # numpy, which the command line does without, and which reads the variables set just now
+    from trainshed_trainer.reduction.reducer import Reducer  # noqa: PLC0415  # see above
+
+    def report(text: str) -> None:
+        say(f"reducer {index}: {text}")
+
+    reducer = Reducer(
+        listener,
+        token,
+        index=index,
+        timeout=settings.timeout_s,
+        max_memory=settings.max_memory,
+        report=report,
+    )
+    reducer.start()
+    host, port = reducer.address
+    report(f"listening on {host}:{port}")
+    if settings.idle_timeout_s:
+        endings.when(partial(reducer.wait_idle, settings.idle_timeout_s))
+    ending = endings.wait(starter, "nobody has reduced for the time of --idle-timeout")
+    if ending.is_patient and not reducer.wait_over(0.0):
+        report(f"{ending.words}; serves its workers until they leave")
+        endings.when(partial(reducer.wait_over, math.inf))
+        endings.wait(starter, "its workers have left", patience=False)
+    reducer.close()
+    report(f"ends: {ending.words}")
+    return ending.status
+
+
+def say(line: str) -> None:
+    """Write a line at once, whole; nobody may be left to read it."""
+    with suppress(OSError, ValueError):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
 def run_all(
     listeners: Sequence[socket.socket],
-    settings: Settings,
+    settings: ReducerSettings,
     token: bytes,
     *,
     endings: Endings,
@@ -55,7 +109,7 @@ def run_all(
 def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
     listeners: Sequence[socket.socket],
     own: socket.socket,
-    settings: Settings,
+    settings: ReducerSettings,
     token: bytes,
     index: int,
     starter: int,
@@ -75,15 +129,15 @@ def _be_one(  # noqa: PLR0913, PLR0917 - what is different in each process
 
 def _wait(endings: Endings, pids: set[int], index: int) -> int:
     """Until one of them ends; a signal is passed on, and its status is that of all."""
-    told: Ending | None = None
+    reason: ExitReason | None = None
     while True:
         for number in endings.heard(_LOOK_S):
             if ending := ending_of(number):
-                told = told or ending
+                reason = reason or ending
                 _tell(pids, signal.Signals(number))
         for pid, status in _ended(pids):
-            if told:
-                return told.status
+            if reason:
+                return reason.status
             if status:
                 say(f"reducer {index}: process {pid} has ended with {status}; so do the others")
             return status

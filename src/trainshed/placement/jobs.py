@@ -1,10 +1,10 @@
 """What the planner is asked, and what it answers: values only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainshed.model.explanation import Explanation
-from trainshed.model.resources import JobDemand, Node, Seat
+from trainshed.model.resources import JobDemand, Seat
 
 #: How long a job may run that does not say (contracts/vertex-sdk.md 7.1 and 8: seven days).
 RUNNING_S_DEFAULT = 604_800.0
@@ -47,11 +47,8 @@ class QuotaRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PlacementPlan:
     """Which jobs start now, with all their seats, and why each other one waits."""
 
     placed: Mapping[int, tuple[Seat, ...]] = field(default_factory=dict)
     waiting: Mapping[int, Explanation] = field(default_factory=dict)
-
-
-__all__ = ["HeldJob", "Node", "Plan", "QueuedJob", "QuotaRule", "Sequence"]
