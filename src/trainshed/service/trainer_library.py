@@ -10,10 +10,10 @@ import importlib.util
 import os
 import secrets
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from trainshed import __version__
 from trainshed.service.installed import TRAINER, installed
 from trainshed.service.private_files import write_file
 
@@ -71,11 +71,7 @@ class TrainerLibrary:
 
 
 def _metadata() -> str:
-    try:
-        version = metadata.version(_DISTRIBUTION)
-    except metadata.PackageNotFoundError:  # it lies on our path and was not installed
-        version = "0"
-    return f"Metadata-Version: 2.1\nName: {_DISTRIBUTION}\nVersion: {version}\n"
+    return f"Metadata-Version: 2.1\nName: {_DISTRIBUTION}\nVersion: {__version__}\n"
 
 
 def _own() -> str | None:
