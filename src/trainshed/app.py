@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -117,9 +118,11 @@ def build(
     """
     folder = settings.data_dir
     folder.mkdir(parents=True, exist_ok=True)
-    containers = detect.find(settings.container_runtime, user=settings.container_user)
+    with ThreadPoolExecutor(1) as beside:  # docker takes its time, and so does the database
+        found = beside.submit(detect.find, settings.container_runtime, user=settings.container_user)
+        store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
+        containers = found.result()
     images = Images(settings.environments, settings.images, sys.executable, containers)
-    store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
     jobs_dir = _closed(folder / "jobs")
     launching = Launching(store, images=images, buckets=buckets_of(folder), jobs_dir=jobs_dir)
     controller = Controller(
