@@ -60,6 +60,7 @@ check: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 
