@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-local demo-service demo-tuning test postgres docker check chaos bench bench-tuning clean golden
+.PHONY: demo demo-local demo-service demo-tuning test postgres docker check chaos bench bench-tuning clean golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -60,6 +60,7 @@ check: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 
@@ -73,6 +74,13 @@ bench-tuning: $(VENV)/.test
 golden: $(VENV)/.test
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -m "not slow"
 
+# both distributions, each wheel from its source distribution: dist/ has all that is published
+dist: $(VENV)/.demo
+	rm -rf dist
+	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist .
+	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist trainer
+	@ls dist
+
 clean:
 	rm -rf $(VENV) .venv-google .venv-google-old build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
@@ -80,7 +88,7 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml trainer/pyproject.toml constraints.txt
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__.py trainer/pyproject.toml constraints.txt
 	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; a minute or more)"
 	$(PIP) -e trainer -e '.[server,torch,report]' cloudml-hypertune
 	@touch $@

@@ -80,7 +80,7 @@ def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Ite
 @contextlib.contextmanager
 def local(folder: Path) -> Iterator[Server]:
     """The real thing, on this machine."""
-    with _running([TRAINSHED, "serve", "--port", "0"], folder) as server:
+    with _running([TRAINSHED, "serve", "--port", "0", "--grpc-port", "0"], folder) as server:
         yield server
 
 

@@ -5,6 +5,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -112,10 +113,12 @@ def build(
     """
     folder = settings.data_dir
     folder.mkdir(parents=True, exist_ok=True)
-    engine = engine or engine_of(settings)
+    with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
+        made = beside.submit(lambda: engine or engine_of(settings))
+        store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
+        engine = made.result()
     traits = engine.traits
     images = Images(settings.environments, settings.images, traits.python, traits.containers)
-    store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
     jobs_dir = _closed(settings.jobs_dir)
     launching = Launching(
         store, engine, images=images, buckets=buckets_of(folder), library=folder / LIBRARY

@@ -16,6 +16,7 @@ from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding
 from trainshed.app import Application, build
 from trainshed.cli.flags import Request
+from trainshed.cli.serve_options import GC_THRESHOLDS
 from trainshed.cli.terminal import out, out_json
 from trainshed.config import Settings, load_settings
 from trainshed.model.faults import EngineFault, UsageFault
@@ -35,9 +36,6 @@ KEEP_ALIVE_S = 95
 #: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
 #: costs, and at 1 ms they were a tenth of the server's time.
 SWITCH_S = 0.003
-#: A call makes some thousand objects and hardly a cycle among them; the usual 700 new objects
-#: between two looks for cycles cost a tenth of the server's time.
-GC_THRESHOLDS = (20_000, 20, 20)
 
 
 def run(request: Request) -> int:
@@ -103,9 +101,12 @@ def _say_goodbye(application: Application) -> None:
 
 
 def tune_interpreter() -> None:
-    """For many short calls beside threads that think, after the server was built."""
+    """For many short calls beside threads that think, after the server was built.
+
+    What lives by now lives on.  It is not searched for cycles first: that would be a tenth of the
+    start, and few are found.
+    """
     sys.setswitchinterval(SWITCH_S)
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 

@@ -5,6 +5,7 @@ so nothing is lost in what is kept as JSON; ``plain`` is for columns that are co
 """
 
 import enum
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -43,9 +44,14 @@ class Codec(Generic[T]):
     """One type's way to JSON text and back."""
 
     def __init__(self, kind: Any) -> None:
-        """Prepare for a type: a dataclass of the model, or a tuple or mapping of such."""
-        self._adapter: TypeAdapter[T] = TypeAdapter(kind)
+        """For a type: a dataclass of the model, or a tuple or mapping of such."""
+        self._kind = kind
         self._name = getattr(kind, "__name__", str(kind))
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[T]:
+        """Made on use: all of them together would be a twentieth of the server's start."""
+        return TypeAdapter(self._kind)
 
     def encode(self, value: T) -> str:
         """The value as JSON text in ASCII."""

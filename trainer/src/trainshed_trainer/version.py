@@ -1,0 +1,1 @@
+../../../src/trainshed/__init__.py
