@@ -63,6 +63,7 @@ def test_torch_on_two_replicas(server):
     check(server, TORCH_STOPS, torch_job)
 
 
+@pytest.mark.full
 @needs("tensorflow")
 def test_keras(server, tmp_path):
     check(server, KERAS_STOPS, lambda *job: keras_job(*job, tmp_path))

@@ -1,0 +1,175 @@
+"""A test that leaves something behind fails by its name: a process, thread, descriptor or file.
+
+What a fixture of a module or session starts is the fixture's own: it must be gone when the fixture
+ends.  In this process no socket reaches further than this machine.
+"""
+
+import gc
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+#: What ends by itself, as a program that was told to, has so long.
+WAIT_S_MAX = 10.0
+POLL_S = 0.02
+#: Users of a machine share it: the locks of its devices (src/trainshed/engines/local/devices).
+KEPT = frozenset({"trainshed-gpus"})
+OWNER = "PYTEST_CURRENT_TEST"
+
+_known = set()
+"""Of fixtures that outlive a test."""
+_seen_pids = set()
+_of_fixtures = {}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_temporary_folder(tmp_path_factory):
+    """Tests beside this one must not see each other's; every user may reach what is in it."""
+    tmp_path_factory.getbasetemp()  # it outlives the session
+    folder = tempfile.mkdtemp(prefix="t-")  # short: a socket's path has 107 bytes at most
+    Path(folder).chmod(0o711)
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = folder
+    yield
+    tempfile.tempdir = before[0]
+    os.environ.pop("TMPDIR")
+    if before[1]:
+        os.environ["TMPDIR"] = before[1]
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(request, _own_temporary_folder):
+    before = _held(request.node.nodeid)
+    yield
+    _check(before, request.node.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    """What is there after a long-lived fixture and was not before is its own."""
+    if fixturedef.scope == "function":
+        return (yield)
+    owner = f"{fixturedef.scope} {fixturedef.baseid}::{fixturedef.argname}"
+    before, test = _held(owner), os.environ.get(OWNER)
+    os.environ[OWNER] = owner
+    try:
+        return (yield)
+    finally:
+        if test is not None:
+            os.environ[OWNER] = test
+        added = _held(owner) - before - _known
+        _known.update(added)
+        _of_fixtures[fixturedef] = owner, before, added
+
+
+def pytest_fixture_post_finalizer(fixturedef):
+    """It has ended, and so has what it started."""
+    owner, _before, added = _of_fixtures.pop(fixturedef, (None, None, set()))
+    left = _wait(lambda: added & _held(owner)) if added else set()
+    _known.difference_update(added)
+    if left:
+        pytest.fail(f"{owner} leaves behind: {_words(left)}", pytrace=False)
+
+
+def _check(before, owner):
+    left = _held(owner) - before - _known
+    if left:
+        gc.collect()  # what nobody refers to any more is as good as closed
+        left = _wait(lambda: _held(owner) - before - _known)
+    if left:
+        pytest.fail(f"the test leaves behind: {_words(left)}", pytrace=False)
+
+
+def _wait(look):
+    deadline = time.monotonic() + WAIT_S_MAX
+    while (left := look()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return left
+
+
+def _words(left):
+    return "; ".join(sorted(f"{kind} {rest[0]} {_more(kind, rest[0])}" for kind, *rest in left))
+
+
+def _more(kind, name):
+    with suppress(OSError):
+        if kind == "descriptor":
+            return str(Path(f"/proc/self/fd/{name}").readlink())
+        if kind == "process":
+            return Path(f"/proc/{name}/cmdline").read_text()[:300].replace("\0", " ")
+    return ""
+
+
+def _held(owner):
+    """All that this process and programs of ``owner`` hold now."""
+    return {*_descriptors(), *_threads(), *_processes(owner), *_files()}
+
+
+def _descriptors():
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - it runs before and after each test
+        try:
+            found = os.fstat(int(name))
+        except OSError:  # the listing's own
+            continue
+        yield "descriptor", int(name), found.st_dev, found.st_ino
+
+
+def _threads():
+    return (("thread", each.name, each.ident) for each in threading.enumerate())
+
+
+def _files():
+    for name in os.listdir(tempfile.gettempdir()):  # noqa: PTH208 - the same
+        if name not in KEPT:
+            yield "file", name
+
+
+def _processes(owner):
+    """Children of this process, and what carries the owner's name in its variables."""
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - the same
+        for pid in _read(f"/proc/self/task/{thread}/children").split():
+            yield "process", int(pid)
+    pids = {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - the same
+    mark = f"\0{OWNER}={owner}".encode()
+    new = {pid for pid in pids - _seen_pids if mark not in b"\0" + _read(f"/proc/{pid}/environ")}
+    _seen_pids.intersection_update(pids)
+    _seen_pids.update(new)
+    yield from (("process", int(pid)) for pid in pids - _seen_pids)
+
+
+def _read(path):
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - the same
+            return file.read()
+    except OSError:
+        return b""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_loopback():
+    """A test that reaches for another machine fails."""
+    patched = pytest.MonkeyPatch()
+    for name in ("connect", "connect_ex", "sendto"):
+        patched.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
+    yield
+    patched.undo()
+
+
+def _guarded(call):
+    def guarded(self, *args):
+        if self.family in {socket.AF_INET, socket.AF_INET6}:
+            host = args[-1][0]
+            assert host in {"localhost", "::1", ""} or host.startswith("127."), (
+                f"a test reaches for {host}: only this machine is allowed"
+            )
+        return call(self, *args)
+
+    return guarded
