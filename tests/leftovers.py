@@ -6,6 +6,7 @@ ends.  In this process no socket reaches further than this machine.
 
 import gc
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -19,8 +20,8 @@ import pytest
 #: What ends by itself, as a program that was told to, has so long.
 WAIT_S_MAX = 10.0
 POLL_S = 0.02
-#: Users of a machine share it: the locks of its devices (src/trainshed/engines/local/devices).
-KEPT = frozenset({"trainshed-gpus"})
+#: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's.
+KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock")
 OWNER = "PYTEST_CURRENT_TEST"
 
 _known = set()
@@ -128,7 +129,7 @@ def _threads():
 
 def _files():
     for name in os.listdir(tempfile.gettempdir()):  # noqa: PTH208 - the same
-        if name not in KEPT:
+        if not KEPT.fullmatch(name):
             yield "file", name
 
 

@@ -176,7 +176,12 @@ def left(cache):
                 yield process.cmdline()
 
 
-SERVICE = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600), needs("sklearn", "hypertune", "plotly")]
+SERVICE = [
+    pytest.mark.full,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    needs("sklearn", "hypertune", "plotly"),
+]
 
 
 class TestDemo:
