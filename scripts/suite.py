@@ -9,7 +9,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 ROOT: Final = Path(__file__).parent.parent
 BUILD: Final = ROOT / "build"
@@ -79,9 +79,11 @@ def _quietly(name: str, argv: tuple[str | Path, ...], env: dict[str, str]) -> Pa
     return part
 
 
-def _run(name: str, argv: tuple[str | Path, ...], env: dict[str, str], output: object) -> Part:
+def _run(
+    name: str, argv: tuple[str | Path, ...], env: dict[str, str], output: IO[bytes] | None
+) -> Part:
     started = time.monotonic()
-    done = subprocess.run(argv, cwd=ROOT, env=env, stdout=output, stderr=output, check=False)  # type: ignore[call-overload]
+    done = subprocess.run(argv, cwd=ROOT, env=env, stdout=output, stderr=output, check=False)
     return Part(name, time.monotonic() - started, done.returncode)
 
 

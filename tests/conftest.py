@@ -1,6 +1,7 @@
 """For all tests: how much is tried, what may be left behind, who runs beside whom."""
 
 import os
+import signal
 from collections import Counter
 
 import pytest
@@ -11,6 +12,10 @@ pytest_plugins = ["leftovers"]
 # gRPC would take part in every fork of this process, and end the local engine's supervisor, which
 # is one.  No process of ours forks beside a gRPC server but this one: a runner has none.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+# What a shell has started with `&` ignores SIGINT; the programs that tests start must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: ``make test-full``: every test, at full length.
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
@@ -26,6 +31,8 @@ EXAMPLES_PERCENT = 1000 if FULL else 25
 
 def pytest_collection_modifyitems(config, items):
     """Leave out what is marked ``full``, unless it is asked for by its own name."""
+    if hasattr(config, "workerinput"):
+        take_turns(items)
     for item in items:
         if hasattr(item.obj, "hypothesis"):
             scale_examples(item.function)
@@ -34,6 +41,15 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if item.get_closest_marker("full")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def take_turns(items):
+    """A file of each folder, then the second of each: some wait while others compute."""
+    files = {}
+    for item in items:
+        files.setdefault(item.path.parent, {}).setdefault(item.path)
+    turns = {path: turn for each in files.values() for turn, path in enumerate(each)}
+    items.sort(key=lambda item: (turns[item.path], item.path))
 
 
 def scale_examples(function):
