@@ -1,4 +1,4 @@
-"""A test that leaves something behind fails by its name: a process, thread, descriptor or file.
+"""A test that leaves something behind is named: a process, a thread, a descriptor or a file.
 
 What a fixture of a module or session starts is the fixture's own: it must be gone when the fixture
 ends.  In this process no socket reaches further than this machine.
@@ -16,18 +16,27 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import uvloop
 
 #: What ends by itself, as a program that was told to, has so long.
-WAIT_S_MAX = 10.0
+WAIT_S_MAX = 1.0 if os.environ.get("TRAINSHED_LEFTOVERS") else 10.0
 POLL_S = 0.02
 #: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's.
 KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock")
+#: Threads that end with their process: those of a server's calls, and of a command's input.
+KEPT_THREADS = frozenset({"api", "tail", "reading"})
 OWNER = "PYTEST_CURRENT_TEST"
 
+_added = {}
+"""By the fixtures that outlive a test, by their names."""
 _known = set()
-"""Of fixtures that outlive a test."""
+"""All of it together."""
 _seen_pids = set()
-_of_fixtures = {}
+
+
+def pytest_sessionstart():
+    """The first loop of uvloop opens a pipe for good."""
+    uvloop.new_event_loop().close()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,9 +57,22 @@ def _own_temporary_folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(request, _own_temporary_folder):
-    before = _held(request.node.nodeid)
+    owner = request.node.nodeid
+    before = _held(owner)
     yield
-    _check(before, request.node.nodeid)
+    _keep_for_servers(request.fixturenames, _held(owner) - before)
+    if left := _wait(lambda: _held(owner) - before - _known):
+        _say(f"the test leaves behind: {_words(left)}")
+
+
+def _keep_for_servers(fixtures, left):
+    """A server of this process opens connections and starts threads when it is first asked."""
+    theirs = {each for each in left if each[0] in {"descriptor", "thread"}}
+    servers = [_added[name] for name in fixtures if name in _added]
+    for added in servers:
+        if any(each[0] == "thread" for each in added):
+            added.update(theirs)
+            _known.update(theirs)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,41 +81,44 @@ def pytest_fixture_setup(fixturedef):
     if fixturedef.scope == "function":
         return (yield)
     owner = f"{fixturedef.scope} {fixturedef.baseid}::{fixturedef.argname}"
-    before, test = _held(owner), os.environ.get(OWNER)
+    added, before, test = set(), _held(owner), os.environ.get(OWNER, "")
+    _added[fixturedef.argname] = added
+    # the first in is the last out
+    fixturedef.addfinalizer(lambda: _check_fixture(fixturedef.argname, added, owner))
     os.environ[OWNER] = owner
     try:
         return (yield)
     finally:
-        if test is not None:
-            os.environ[OWNER] = test
-        added = _held(owner) - before - _known
+        os.environ[OWNER] = test
+        added.update(_held(owner) - before - _known)
         _known.update(added)
-        _of_fixtures[fixturedef] = owner, before, added
 
 
-def pytest_fixture_post_finalizer(fixturedef):
+def _check_fixture(name, added, owner):
     """It has ended, and so has what it started."""
-    owner, _before, added = _of_fixtures.pop(fixturedef, (None, None, set()))
     left = _wait(lambda: added & _held(owner)) if added else set()
     _known.difference_update(added)
+    _added.pop(name, None)
     if left:
-        pytest.fail(f"{owner} leaves behind: {_words(left)}", pytrace=False)
-
-
-def _check(before, owner):
-    left = _held(owner) - before - _known
-    if left:
-        gc.collect()  # what nobody refers to any more is as good as closed
-        left = _wait(lambda: _held(owner) - before - _known)
-    if left:
-        pytest.fail(f"the test leaves behind: {_words(left)}", pytrace=False)
+        _say(f"{owner} leaves behind: {_words(left)}")
 
 
 def _wait(look):
+    if look():
+        gc.collect()  # what nobody refers to any more is as good as closed
     deadline = time.monotonic() + WAIT_S_MAX
     while (left := look()) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return left
+
+
+def _say(text):
+    """Fail, or be one line of the file that the variable names."""
+    path = os.environ.get("TRAINSHED_LEFTOVERS")
+    if not path:
+        pytest.fail(text, pytrace=False)
+    with Path(path).open("a") as file:
+        file.write(f"{os.environ.get(OWNER)}: {text}\n")
 
 
 def _words(left):
@@ -124,7 +149,8 @@ def _descriptors():
 
 
 def _threads():
-    return (("thread", each.name, each.ident) for each in threading.enumerate())
+    alive = threading.enumerate()
+    return (("thread", each.name, each.ident) for each in alive if each.name not in KEPT_THREADS)
 
 
 def _files():
