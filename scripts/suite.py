@@ -24,6 +24,8 @@ CORE: Final = (
     *(f"tests/{name}" for name in ("planning", "tuning", "wire")),
     *(f"tests/test_{name}.py" for name in ("durations", "faults", "trial_values")),
     "tests/controller/test_studies.py",
+    "tests/controller/test_studies_trouble.py",
+    "tests/engines/test_local_engine_severity.py",
 )
 CHECKS: Final = {
     "lint": (BIN / "ruff", "check", "."),
