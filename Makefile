@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-local demo-service demo-tuning test postgres docker check chaos bench bench-tuning clean golden dist
+.PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker check bench bench-tuning clean golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -24,12 +24,14 @@ demo-tuning: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tuning/demo.sh $(CURDIR)/runs/tuning
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
 
+# lint, format, types, import contracts, and at least one test of everything that is promised
 test: $(VENV)/.test postgres docker
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	@$(BIN)/python scripts/suite.py
+
+# and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
+# a database, a thousand random examples of each property
+test-full: $(VENV)/.test postgres docker
+	@$(BIN)/python scripts/suite.py --full
 
 # the tests start a server of their own from Debian's package; without it they skip and say so
 postgres:
@@ -40,15 +42,6 @@ postgres:
 docker:
 	@command -v dockerd > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io > /dev/null; } \
 	    || echo "dockerd is not installed (apt install docker.io): the tests of containers will skip"
-
-# the long versions of what make test does in short: hundreds of cancels, twenty kill points, minutes without a database,
-# a thousand random examples of each property
-chaos: $(VENV)/.test postgres docker
-	TRAINSHED_CHAOS=full $(BIN)/python -m pytest -rP tests/e2e/test_failpoints.py tests/e2e/test_kill_hygiene.py \
-	    tests/e2e/test_partition.py tests/e2e/test_faults.py tests/e2e/test_damage.py tests/e2e/test_clock_steps.py \
-	    tests/e2e/test_killed_supervisors.py tests/e2e/test_resume_is_exact.py \
-	    tests/reduction/test_failures.py tests/reduction/test_fuzz.py --timeout 3600
-	TRAINSHED_CHAOS=full $(BIN)/python -m pytest $$(grep -rl "@given" tests) --timeout 3600
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
 check: $(VENV)/.test

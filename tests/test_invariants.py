@@ -1,5 +1,6 @@
 """docs/invariants.md is current: its tests exist, and the doctor's checks are those it names."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -28,6 +29,25 @@ def test_the_test_of_a_promise_exists(number, name):
     assert (ROOT / path).is_file(), f"promise {number}: there is no {path}"
     found = rf"^\s*(?:async )?def {re.escape(function)}\("
     assert re.search(found, (ROOT / path).read_text("utf-8"), re.MULTILINE), name
+
+
+@pytest.mark.parametrize("number", sorted({number for number, _ in NAMED}, key=int))
+def test_a_test_of_every_promise_is_in_the_short_suite(number):
+    names = [name.split("::") for each, name in NAMED if each == number]
+    assert not all(is_left_to_full(path, function) for path, function in names)
+
+
+def is_left_to_full(path, function):
+    """Whether ``make test`` leaves out all of a test: its own mark says so, or its file's."""
+    nodes = list(ast.walk(ast.parse((ROOT / path).read_text("utf-8"))))
+    marks = [node.value for node in nodes if isinstance(node, ast.Assign) and is_marks(node)]
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    marks += next(node.decorator_list for node in functions if node.name == function)
+    return any("pytest.mark.full" in ast.unparse(mark).split("parametrize")[0] for mark in marks)
+
+
+def is_marks(node):
+    return any(isinstance(name, ast.Name) and name.id == "pytestmark" for name in node.targets)
 
 
 def test_the_checks_of_the_doctor_are_those_of_the_page():

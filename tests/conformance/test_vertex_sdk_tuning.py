@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(scope="module", params=WAYS, ids="-".join)
+@pytest.fixture(scope="module", params=WAYS)
 def results(request, server):
     """What every scenario came to, by its name."""
     sdk, transport = request.param

@@ -68,7 +68,7 @@ class TuningWorld(World):
     def tune(
         self, spec: StudySpec, *, dialect=Dialect.AIPLATFORM_V1, job_id="", uid=None, **limits
     ) -> int:
-        """A study's uid, which may be given."""
+        """A study's uid: its random values follow from it, and must be the same in every run."""
         self.submitted += 1
         group = ReplicaGroup(role=Role.PRIMARY, count=1, machine_type="n1-standard-4")
         asked = JobSpec(
@@ -95,9 +95,7 @@ class TuningWorld(World):
             creator="tester",
             **limits,
         )
-        with patch.object(
-            self.store._db, "new_uid", (lambda: uid) if uid else self.store._db.new_uid
-        ):
+        with patch.object(self.store._db, "new_uid", lambda: uid or self.submitted):
             return self.store.add_job(new)[0].uid
 
     def trials(self, uid):

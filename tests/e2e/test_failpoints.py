@@ -96,6 +96,7 @@ def kill_everywhere(server, drive_it, *, at=lambda _place: True):
     return places, missed
 
 
+@pytest.mark.full
 def test_a_thousand_simulated_jobs(tmp_path, engine):
     with EngineHost(tmp_path / "engine", engine):
         server = FailingServer(tmp_path, engine=tmp_path / "engine")

@@ -122,7 +122,7 @@ def check_that_all_are_there_once(server, submits):
         assert f"print({number})" in json.dumps(found)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["postgresql", pytest.param("sqlite", marks=pytest.mark.full)])
 def server(request, tmp_path):
     flags = ()
     if request.param == "postgresql":

@@ -157,6 +157,7 @@ def test_who_cancels_during_a_notice_does_not_wait_for_its_end(server):
     assert native(server, name)["attempt"] == 1, "it does not come back with the node"
 
 
+@pytest.mark.full
 def test_a_server_that_is_killed_during_the_notice_goes_on_with_it(server):
     honours = fleet.begun(server, custom_job("honours", LISTENER), "env ")
     deaf = fleet.begun(server, custom_job("deaf", DEAF))

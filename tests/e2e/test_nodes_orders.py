@@ -99,6 +99,7 @@ def test_a_node_in_maintenance_breaks_no_promise(server):
     assert fleet.ended(server, name)["attempt"] == 2
 
 
+@pytest.mark.full
 @needs_gcloud
 @pytest.mark.skipif(not SDK.exists(), reason="no Vertex SDK is installed; make test installs it")
 def test_googles_clients_ride_through_and_print_every_line_once(server, gcloud_at, tmp_path):

@@ -127,6 +127,7 @@ def two_servers(url, folder):
     return started(*(prepared(folder, "--database", url) for _ in range(2)))
 
 
+@pytest.mark.full
 def test_another_server_takes_over_meanwhile(postgres, tmp_path):
     url = postgres.new_database()
     with two_servers(url, tmp_path / "data") as (first, second):

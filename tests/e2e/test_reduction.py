@@ -73,6 +73,7 @@ def test_the_service_runs_reducers_beside_a_job_and_ends_them_with_it(server):
     assert "(4 replicas)" in server.log_of(name)
 
 
+@pytest.mark.full
 def test_a_reducer_of_several_processes_is_as_good(server):
     document = job("processes", LEAVES, reducers=1)
     container = document["jobSpec"]["workerPoolSpecs"][2]["containerSpec"]
@@ -110,7 +111,7 @@ def test_reducers_serve_a_job_that_saves_before_maintenance(server):
         assert words[task] == ["SUM 3.0", "SAVED", "SUM 3.0"], server.log_of(name)
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_a_job_whose_reducer_dies_fails_and_names_it(server, victim):
     name = submit(server, job("dies", GOES_ON))
     wait_until(
@@ -187,6 +188,7 @@ def test_a_local_run_has_reducers_too_and_leaves_nothing(local_run, tmp_path):
     assert not list(tmp_path.glob("trainshed-*")), "the secret is gone"
 
 
+@pytest.mark.full
 @needs("torch")
 def test_a_local_run_with_torch_chooses_them_by_its_environment(local_run):
     found = local_run(pools(TORCH, env=CHOICE))
@@ -196,6 +198,7 @@ def test_a_local_run_with_torch_chooses_them_by_its_environment(local_run):
     assert DONE in words["workerpool0-0"]
 
 
+@pytest.mark.full
 def test_a_local_run_whose_reducer_dies_ends_with_its_code(local_run):
     """The trainer kills it: there is one with its address in its command's environment."""
     kills = f"""{SUMS}

@@ -88,7 +88,10 @@ def test_a_program_that_a_signal_ends_is_tried_again_within_its_budget(server):
     assert "error" not in good(server.call("GET", f"/v1/{lucky}")), "of its early attempts"
 
 
-@pytest.mark.parametrize("status", [1, 2, 128])
+@pytest.mark.parametrize(
+    "status",
+    [1, pytest.param(2, marks=pytest.mark.full), pytest.param(128, marks=pytest.mark.full)],
+)
 def test_a_program_that_says_that_it_failed_is_not_tried_again(server, status):
     name = submit(server, custom_job(f"exit-{status}", f"raise SystemExit({status})"))
     end, error = failed(server, name)
@@ -136,6 +139,7 @@ def test_want_of_memory_is_named_with_the_most_that_was_used(tmp_path):
         assert 60 << 20 <= ended["data"]["peak_memory_bytes"] <= 64 << 20
 
 
+@pytest.mark.full
 @needs("torch")
 def test_torchrun_inside_a_job_saves_at_a_notice_and_goes_on(server):
     document = custom_job("elastic")

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if FULL else 900)]
 #: More supervisors are killed here than anybody loses.
 CONFIG = "[restarts]\ninfra = 20\n"
 
-TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (4, 1)
+TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (2, 1)
 
 
 #: Keeps one checkpoint; the next attempt looks at it or does not.
@@ -63,6 +63,7 @@ def test_torch_on_two_replicas(server):
     check(server, TORCH_STOPS, torch_job)
 
 
+@pytest.mark.full
 @needs("tensorflow")
 def test_keras(server, tmp_path):
     check(server, KERAS_STOPS, lambda *job: keras_job(*job, tmp_path))

@@ -85,6 +85,7 @@ def pass_time_of(server, uid, seconds_s):
         assert database.execute(query, values).rowcount == 1
 
 
+@pytest.mark.full
 def test_a_job_of_vertex_runs_no_longer_than_its_timeout(server):
     name = fleet.begun(server, limited("vertex", timeout=HOUR_S))
     pass_time(server, name, HOUR_S - SHORT_S)
@@ -129,6 +130,7 @@ def test_a_job_of_ai_platform_runs_no_longer_than_its_max_running_time(
     assert printed[-1] == "told timeout"
 
 
+@pytest.mark.full
 def test_time_in_the_queue_is_no_running_time(server):
     holders = [fleet.begun(server, custom_job(f"holder-{i}", LISTENS)) for i in (1, 2)]
     name = submit(server, limited("patient", "print('trained')", timeout=PATIENCE_S))

@@ -40,6 +40,7 @@ def running_daemon(folder: Path):
     env = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
     env["DOCKER_HOST"] = f"unix://{folder}/socket"
     env["DOCKER_CONFIG"] = str(folder / "client")
+    env["TMPDIR"] = str(folder)  # containerd writes its stacks there
     with (folder / "log").open("wb") as log:
         daemon = subprocess.Popen(
             [

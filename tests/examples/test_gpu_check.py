@@ -17,6 +17,7 @@ def steps(*argv):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
 
 
+@pytest.mark.full
 def test_one_line_of_json_is_all_it_prints():
     done = steps("--device", "cpu", "--steps", "3")
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from examples.cluster import needs, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), needs("jax", "sklearn")]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600), needs("jax", "sklearn")]
 
 
 def trained(job_dir, **how):

@@ -6,7 +6,12 @@ import pytest
 
 from examples.cluster import needs, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), needs("torch", "sklearn")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    needs("torch", "sklearn"),
+]
 
 
 def result_of(job_dir):

@@ -11,7 +11,7 @@ import pytest
 from examples.cluster import needs
 from examples.interrupting import World, interrupted, undisturbed
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
 
 #: Many more than any stop waits for: a slow training has seconds left then.
 LAST = 240

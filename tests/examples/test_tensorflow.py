@@ -7,6 +7,7 @@ import pytest
 from examples.cluster import needs, run
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(600),
     needs("tensorflow", "tf_keras", "sklearn"),

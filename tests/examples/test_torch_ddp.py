@@ -8,6 +8,7 @@ import pytest
 from examples.cluster import needs, run, run_vertex
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(900),
     needs("torch", "sklearn", "matplotlib"),

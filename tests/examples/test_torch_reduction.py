@@ -10,6 +10,7 @@ import pytest
 from examples.cluster import EXAMPLES, call, needs
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(900),
     needs("torch", "sklearn", "numpy"),

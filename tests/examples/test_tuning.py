@@ -77,6 +77,7 @@ def test_without_it_the_same_is_reported_by_our_library(tmp_path, without_hypert
     assert set(told[0]) == {"accuracy", "global_step", "checkpoint_path", "timestamp", "trial"}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @needs("sklearn")
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
@@ -119,6 +120,7 @@ def test_every_tuned_parameter_is_an_argument_of_the_trainer():
         assert f"--{name} " in told
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @needs("sklearn")
 def test_the_configuration_runs_once_without_a_service(tmp_path):
@@ -174,7 +176,12 @@ def left(cache):
                 yield process.cmdline()
 
 
-SERVICE = [pytest.mark.slow, pytest.mark.timeout(600), needs("sklearn", "hypertune", "plotly")]
+SERVICE = [
+    pytest.mark.full,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    needs("sklearn", "hypertune", "plotly"),
+]
 
 
 class TestDemo:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -166,90 +167,6 @@ class TrainerLibrary:
 
 def _metadata() -> str:
     return f"Metadata-Version: 2.1\nName: {_DISTRIBUTION}\nVersion: {__version__}\n"
-
-
-def _own_versions() -> dict[str, str]:
-    found = {}
-    for name in _names():
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _names() -> list[str]:
-    return [name for names in DISTRIBUTIONS.values() for name in names]
-
-
-def _frameworks(versions: Mapping[str, str]) -> dict[str, str]:
-    """The first distribution of each framework; ``2.13.0+cpu`` is version 2.13.0."""
-    here = {
-        framework: next((versions[name] for name in names if name in versions), "")
-        for framework, names in DISTRIBUTIONS.items()
-    }
-    return {framework: text.partition("+")[0] for framework, text in here.items() if text}
-
-
-#: The folder of the data directory in which the library is shown.
-LIBRARY: Final = "trainer-library"
-#: What an installation would have written beside the package; trainer/pyproject.toml says the same.
-ENTRY_POINTS: Final = """\
-[torch.backends]
-trainshed_reduction = trainshed_trainer.reduction.torch_setup:register
-"""
-
-_DISTRIBUTION: Final = "trainshed-trainer"
-_INFO: Final = f"{TRAINER}.dist-info"
-_PYTHONPATH: Final = "PYTHONPATH"
-
-
-class TrainerLibrary:
-    """The server's own copy, shown as if installed in a folder that has nothing else in it."""
-
-    def __init__(self, folder: Path) -> None:
-        """``folder`` is made when it is needed."""
-        self._folder = folder
-
-    def variables(self, python: str, env: Mapping[str, str]) -> dict[str, str]:
-        """PYTHONPATH for an interpreter that lacks the library: that of ``env``, and ours last.
-
-        Nothing for one that has it, nor where the server has none to give.  Raises OSError.
-        """
-        package = None if installed(python).has_trainer else _own()
-        if package is None:
-            return {}
-        self._show(package)
-        paths = filter(None, [env.get(_PYTHONPATH), str(self._folder)])
-        return {_PYTHONPATH: os.pathsep.join(paths)}
-
-    def _show(self, package: str) -> None:
-        """A link and no copy, so that it is renewed with the server."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._describe()
-        link = self._folder / TRAINER
-        if link.is_symlink() and str(link.readlink()) == package:
-            return
-        new = self._folder / f".{secrets.token_hex(4)}"
-        new.symlink_to(package)
-        new.replace(link)  # never absent: replicas are importing from it
-
-    def _describe(self) -> None:
-        """What makes a distribution of a package: its name, and what it adds to others."""
-        info = self._folder / _INFO
-        info.mkdir(mode=0o700, exist_ok=True)
-        for name, text in (("METADATA", _metadata()), ("entry_points.txt", ENTRY_POINTS)):
-            path = info / name
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                write_file(path, text.encode())
-
-
-def _metadata() -> str:
-    try:
-        version = metadata.version(_DISTRIBUTION)
-    except metadata.PackageNotFoundError:  # it lies on our path and was not installed
-        version = "0"
-    return f"Metadata-Version: 2.1\nName: {_DISTRIBUTION}\nVersion: {version}\n"
 
 
 def _own() -> str | None:

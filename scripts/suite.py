@@ -1,0 +1,110 @@
+"""`make test` and `make test-full`: what needs a whole core runs beside what mostly waits."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+ROOT: Final = Path(__file__).parent.parent
+BUILD: Final = ROOT / "build"
+BIN: Final = Path(sys.executable).parent
+PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
+
+#: What the core's tests reach of each of its packages.
+BRANCHES_PERCENT_MIN: Final = 95.0
+#: The tests of the core: they compute, and start nothing.
+CORE: Final = (
+    *(f"tests/{name}" for name in ("admission", "catalog", "launch", "lifecycle", "placement")),
+    *(f"tests/{name}" for name in ("planning", "tuning", "wire")),
+    *(f"tests/test_{name}.py" for name in ("durations", "faults", "trial_values")),
+    "tests/controller/test_studies.py",
+    "tests/controller/test_studies_trouble.py",
+    "tests/engines/test_local_engine_severity.py",
+)
+CHECKS: Final = {
+    "lint": (BIN / "ruff", "check", "."),
+    "format": (BIN / "ruff", "format", "--check", "."),
+    "contracts": (BIN / "lint-imports",),
+    "core": (sys.executable, "-m", "coverage", "run", *PYTEST[1:], *CORE),
+    "types": (BIN / "mypy",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How a part went."""
+
+    name: str
+    seconds: float
+    code: int
+
+
+def main() -> int:
+    """Run all parts, whatever becomes of the others; 0 if all are well."""
+    started = time.monotonic()
+    BUILD.mkdir(exist_ok=True)
+    env = _environ(full="--full" in sys.argv)
+    with ThreadPoolExecutor(1) as beside:
+        checks = beside.submit(lambda: [_quietly(*each, env) for each in CHECKS.items()])
+        rest = [word for path in CORE for word in ("--ignore", path)]
+        many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
+        tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
+        parts = [*checks.result(), _coverage(env), tests]
+    for part in parts:
+        print(f"{part.seconds:7.1f} s  {part.name:10}  {'failed' if part.code else 'well'}")
+    print(f"{time.monotonic() - started:7.1f} s  in all, some beside each other")
+    return int(any(part.code for part in parts))
+
+
+def _environ(*, full: bool) -> dict[str, str]:
+    env = {**os.environ, "COVERAGE_FILE": str(BUILD / "coverage")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes start: each would compile all
+    if full:
+        env["TRAINSHED_CHAOS"] = "full"
+        env["PYTEST_ADDOPTS"] = "--timeout 3600"
+    return env
+
+
+def _quietly(name: str, argv: tuple[str | Path, ...], env: dict[str, str]) -> Part:
+    """Show what it printed only if it failed."""
+    output = BUILD / f"{name}.txt"
+    with output.open("wb") as file:
+        part = _run(name, argv, env, file)
+    if part.code:
+        print(f"\n{name} failed:\n{output.read_text()}", flush=True)
+    return part
+
+
+def _run(
+    name: str, argv: tuple[str | Path, ...], env: dict[str, str], output: IO[bytes] | None
+) -> Part:
+    started = time.monotonic()
+    done = subprocess.run(argv, cwd=ROOT, env=env, stdout=output, stderr=output, check=False)
+    return Part(name, time.monotonic() - started, done.returncode)
+
+
+def _coverage(env: dict[str, str]) -> Part:
+    """Print the branches of each package of the core that its tests reach."""
+    report = BUILD / "coverage.json"
+    part = _quietly("coverage", (sys.executable, "-m", "coverage", "json", "-q", "-o", report), env)
+    if part.code:
+        return part
+    covered, count = Counter[str](), Counter[str]()
+    for path, file in json.loads(report.read_text())["files"].items():
+        package = Path(path).relative_to("src/trainshed").parts[0]
+        covered[package] += file["summary"]["covered_branches"]
+        count[package] += file["summary"]["num_branches"]
+    percent = {package: 100.0 * covered[package] / count[package] for package in sorted(count)}
+    for package, found in percent.items():
+        print(f"{found:7.1f} % of the branches of {package}")
+    return Part("coverage", part.seconds, int(min(percent.values()) < BRANCHES_PERCENT_MIN))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""A test that leaves something behind is named: a process, a thread, a descriptor or a file.
+
+What a fixture of a module or session starts is the fixture's own: it must be gone when the fixture
+ends.  In this process no socket reaches further than this machine.
+"""
+
+import gc
+import os
+import re
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import uvloop
+
+#: What ends by itself, as a program that was told to, has so long.
+WAIT_S_MAX = 1.0 if os.environ.get("TRAINSHED_LEFTOVERS") else 10.0
+POLL_S = 0.02
+#: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's.
+KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock")
+#: Threads that end with their process: those of a server's calls, and of a command's input.
+KEPT_THREADS = frozenset({"api", "tail", "reading"})
+OWNER = "PYTEST_CURRENT_TEST"
+
+_added = {}
+"""By the fixtures that outlive a test, by their names."""
+_known = set()
+"""All of it together."""
+_seen_pids = set()
+
+
+def pytest_sessionstart():
+    """The first loop of uvloop opens a pipe for good."""
+    uvloop.new_event_loop().close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_temporary_folder(tmp_path_factory):
+    """Tests beside this one must not see each other's; every user may reach what is in it."""
+    tmp_path_factory.getbasetemp()  # it outlives the session
+    folder = tempfile.mkdtemp(prefix="t-")  # short: a socket's path has 107 bytes at most
+    Path(folder).chmod(0o711)
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = folder
+    yield
+    tempfile.tempdir = before[0]
+    os.environ.pop("TMPDIR")
+    if before[1]:
+        os.environ["TMPDIR"] = before[1]
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(request, _own_temporary_folder):
+    owner = request.node.nodeid
+    before = _held(owner)
+    yield
+    _keep_for_servers(request.fixturenames, _held(owner) - before)
+    if left := _wait(lambda: _held(owner) - before - _known):
+        _say(f"the test leaves behind: {_words(left)}")
+
+
+def _keep_for_servers(fixtures, left):
+    """A server of this process opens connections and starts threads when it is first asked."""
+    theirs = {each for each in left if each[0] in {"descriptor", "thread"}}
+    servers = [_added[name] for name in fixtures if name in _added]
+    for added in servers:
+        if any(each[0] == "thread" for each in added):
+            added.update(theirs)
+            _known.update(theirs)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    """What is there after a long-lived fixture and was not before is its own."""
+    if fixturedef.scope == "function":
+        return (yield)
+    owner = f"{fixturedef.scope} {fixturedef.baseid}::{fixturedef.argname}"
+    added, before, test = set(), _held(owner), os.environ.get(OWNER, "")
+    _added[fixturedef.argname] = added
+    # the first in is the last out
+    fixturedef.addfinalizer(lambda: _check_fixture(fixturedef.argname, added, owner))
+    os.environ[OWNER] = owner
+    try:
+        return (yield)
+    finally:
+        os.environ[OWNER] = test
+        added.update(_held(owner) - before - _known)
+        _known.update(added)
+
+
+def _check_fixture(name, added, owner):
+    """It has ended, and so has what it started."""
+    left = _wait(lambda: added & _held(owner)) if added else set()
+    _known.difference_update(added)
+    _added.pop(name, None)
+    if left:
+        _say(f"{owner} leaves behind: {_words(left)}")
+
+
+def _wait(look):
+    if look():
+        gc.collect()  # what nobody refers to any more is as good as closed
+    deadline = time.monotonic() + WAIT_S_MAX
+    while (left := look()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return left
+
+
+def _say(text):
+    """Fail, or be one line of the file that the variable names."""
+    path = os.environ.get("TRAINSHED_LEFTOVERS")
+    if not path:
+        pytest.fail(text, pytrace=False)
+    with Path(path).open("a") as file:
+        file.write(f"{os.environ.get(OWNER)}: {text}\n")
+
+
+def _words(left):
+    return "; ".join(sorted(f"{kind} {rest[0]} {_more(kind, rest[0])}" for kind, *rest in left))
+
+
+def _more(kind, name):
+    with suppress(OSError):
+        if kind == "descriptor":
+            return str(Path(f"/proc/self/fd/{name}").readlink())
+        if kind == "process":
+            return Path(f"/proc/{name}/cmdline").read_text()[:300].replace("\0", " ")
+    return ""
+
+
+def _held(owner):
+    """All that this process and programs of ``owner`` hold now."""
+    return {*_descriptors(), *_threads(), *_processes(owner), *_files()}
+
+
+def _descriptors():
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - it runs before and after each test
+        try:
+            found = os.fstat(int(name))
+        except OSError:  # the listing's own
+            continue
+        yield "descriptor", int(name), found.st_dev, found.st_ino
+
+
+def _threads():
+    alive = threading.enumerate()
+    return (("thread", each.name, each.ident) for each in alive if each.name not in KEPT_THREADS)
+
+
+def _files():
+    for name in os.listdir(tempfile.gettempdir()):  # noqa: PTH208 - the same
+        if not KEPT.fullmatch(name):
+            yield "file", name
+
+
+def _processes(owner):
+    """Children of this process, and what carries the owner's name in its variables."""
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - the same
+        for pid in _read(f"/proc/self/task/{thread}/children").split():
+            yield "process", int(pid)
+    pids = {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - the same
+    mark = f"\0{OWNER}={owner}".encode()
+    new = {pid for pid in pids - _seen_pids if mark not in b"\0" + _read(f"/proc/{pid}/environ")}
+    _seen_pids.intersection_update(pids)
+    _seen_pids.update(new)
+    yield from (("process", int(pid)) for pid in pids - _seen_pids)
+
+
+def _read(path):
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - the same
+            return file.read()
+    except OSError:
+        return b""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_loopback():
+    """A test that reaches for another machine fails."""
+    patched = pytest.MonkeyPatch()
+    for name in ("connect", "connect_ex", "sendto"):
+        patched.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
+    yield
+    patched.undo()
+
+
+def _guarded(call):
+    def guarded(self, *args):
+        if self.family in {socket.AF_INET, socket.AF_INET6}:
+            host = args[-1][0]
+            assert host in {"localhost", "::1", ""} or host.startswith("127."), (
+                f"a test reaches for {host}: only this machine is allowed"
+            )
+        return call(self, *args)
+
+    return guarded
