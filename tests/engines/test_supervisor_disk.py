@@ -143,7 +143,7 @@ def test_a_launch_on_a_full_disk_is_to_be_tried_again(root, mark, monkeypatch):
 
     engine = engine_at(root)
     with monkeypatch.context() as full:
-        full.setattr(beginning, "write_json", no_room)
+        full.setattr(beginning.plan_file, "write_json", no_room)
         with pytest.raises(OSError, match="No space left"):
             engine.launch(KEY, marked(mark, "print('x')"), ())
     engine.launch(KEY, marked(mark, "print('x')"), ())

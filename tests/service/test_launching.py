@@ -7,10 +7,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from trainshed.engines.local.run import run
-from trainshed.service.trainer_library import LIBRARY
 
-from engines.support import Recorder
+from engines.support import Recorder, run
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config.settings import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
@@ -18,6 +16,7 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
+from trainshed.service.interpreters import LIBRARY
 from trainshed.service.launching import Launching
 from trainshed.storage.buckets import Buckets
 
@@ -282,7 +281,7 @@ def test_an_uploaded_package_runs_to_its_end_in_its_own_folder(desk, launch, tmp
     record = desk.ml(document)
     plan = launch(record, 1, [])
     seen = Recorder()
-    outcome = run(plan, sink=seen, cache_dir=tmp_path / "cache")
+    outcome = run(plan, seen, cache_dir=str(tmp_path / "cache"))
     assert outcome.exit_code == 0, outcome.message
     assert seen.of("master-replica-0") == ["trained"]
     assert (tmp_path / "buckets/out/j/done").read_text() == plan.cwd
@@ -294,7 +293,7 @@ def test_a_shell_command_finds_the_environment_s_programs_and_the_buckets(desk, 
     script = "cat /gcs/stage/text && echo && python -c 'import sys; print(sys.executable)'"
     plan = launch(desk.custom(custom_job(pool(["sh", "-c", script]))), 1, [])
     seen = Recorder()
-    assert run(plan, sink=seen).exit_code == 0
+    assert run(plan, seen).exit_code == 0
     text, python = seen.of("workerpool0-0")
     assert text == "from the bucket"
     assert Path(python).parent == Path(sys.executable).parent
