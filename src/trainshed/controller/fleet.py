@@ -10,23 +10,23 @@ from trainshed.store.base import Work
 SEEN_AGAIN_S = 30.0
 
 
-class FleetReporter:
-    """Reports the engine's nodes to the store: when they have changed, and now and then."""
+class Fleet:
+    """Tells the store what the engine has, when it has changed or was told long ago."""
 
     def __init__(self, store: Work, engine: Engine, monotonic: Callable[[], float]) -> None:
-        """Nothing has been reported yet."""
+        """Nothing has been told yet."""
         self._store = store
         self._engine = engine
         self._monotonic = monotonic
-        self._reported: Sequence[Node] | None = None
-        self._reported_at = float("-inf")
+        self._told: Sequence[Node] | None = None
+        self._told_at = float("-inf")
 
     def once(self) -> bool:
         """Ask the engine; whether the fleet is another one than before."""
         nodes = tuple(self._engine.nodes())
-        changed = nodes != self._reported
+        changed = nodes != self._told
         now = self._monotonic()
-        if changed or now - self._reported_at >= SEEN_AGAIN_S:
+        if changed or now - self._told_at >= SEEN_AGAIN_S:
             self._store.see_nodes(self._engine.name, nodes)
-            self._reported, self._reported_at = nodes, now
+            self._told, self._told_at = nodes, now
         return changed

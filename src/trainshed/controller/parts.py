@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainshed.controller.deadlines import Deadlines
-from trainshed.controller.fleet import FleetReporter
+from trainshed.controller.fleet import Fleet
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
@@ -36,7 +36,7 @@ class CommonParts:
 class Parts:
     """One object for each kind of step."""
 
-    fleet: FleetReporter
+    fleet: Fleet
     scheduler: Scheduler
     observer: Observer
     performer: Performer
@@ -77,7 +77,7 @@ def make_parts(  # noqa: PLR0913 - what differs between servers and tests, passe
         batch=pace.batch,
     )
     return Parts(
-        fleet=FleetReporter(store, engine, common.monotonic),
+        fleet=Fleet(store, engine, common.monotonic),
         scheduler=scheduler,
         observer=observer,
         performer=Performer(
