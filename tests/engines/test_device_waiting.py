@@ -86,3 +86,12 @@ def test_without_a_driver_and_without_devices_nothing_is_waited_for():
     assert command(sys.executable, []) is None
     with looking_at(["GPU-1234"]) as look:
         assert not busy_after(look, 0.0)
+
+
+def test_a_supervisor_of_the_release_before_finds_it_by_its_old_name(tmp_path, monkeypatch):
+    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    new = command(sys.executable, UUIDS)
+    old = [word.replace("devices.wait", "device_waiting") for word in new]
+    assert old != list(new)
+    found = subprocess.run(old, capture_output=True, check=True)
+    assert found.stdout == found.stderr == b""

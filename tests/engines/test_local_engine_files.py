@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.supervise import records, spec
 from trainshed.engines.local.supervise.limits import Limits
@@ -150,7 +150,7 @@ def test_records_are_read_on_from_anywhere_and_torn_ones_do_not_count(
     tmp_path_factory, written, data
 ):
     path = tmp_path_factory.mktemp("records") / "records.jsonl"
-    known, expected = Known(), Known()
+    known, expected = AttemptRecords(), AttemptRecords()
     for record in written:
         if data.draw(st.booleans()):
             with path.open("ab") as file:
@@ -242,7 +242,7 @@ def test_a_plan_file_of_the_release_before_is_read(tmp_path):
 def test_records_of_the_release_before_are_read(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_bytes(OLD_RECORDS)
-    known = Known()
+    known = AttemptRecords()
     known.read(str(path))
     assert known.began.places == {"cgroup": ["/x"]}
     assert known.hung == {"workerpool0-0": Hang("workerpool0-0", 7.5)}

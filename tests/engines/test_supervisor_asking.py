@@ -9,7 +9,7 @@ from engines.attempts import KEY, ended, marked, order, started, texts
 from engines.support import FOREVER, wait_until
 from trainshed.engines.local.attempts import start as beginning
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.supervise.ending import Ending
+from trainshed.engines.local.supervise.ending import Teardown
 from trainshed.engines.local.supervise.loop import Loop
 
 #: Ends of SIGTERM like a shell that waits, and leaves a child that wants to hear of it too.
@@ -101,7 +101,7 @@ def test_the_last_fifth_of_a_grace_and_five_seconds_at_most_are_everybody_s(
 ):
     clock = Clock()
     told = Told(clock)
-    ending = Ending(clock, AttemptFolder(tmp_path), told, lambda *_: None)
+    ending = Teardown(clock, AttemptFolder(tmp_path), told, lambda *_: None)
     ending.begin(Order(grace_s))
     clock.run_until(100.0 + grace_s)
     clock.close()
