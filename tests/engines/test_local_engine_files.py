@@ -1,5 +1,6 @@
 """What the engine and its supervisors write for each other: nothing is lost on the way."""
 
+import json
 import math
 import os
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.supervise import records, spec
 from trainshed.engines.local.supervise.limits import Limits
@@ -149,7 +150,7 @@ def test_records_are_read_on_from_anywhere_and_torn_ones_do_not_count(
     tmp_path_factory, written, data
 ):
     path = tmp_path_factory.mktemp("records") / "records.jsonl"
-    known, expected = Known(), Known()
+    known, expected = AttemptRecords(), AttemptRecords()
     for record in written:
         if data.draw(st.booleans()):
             with path.open("ab") as file:
@@ -179,3 +180,72 @@ def test_looking_at_the_lock_takes_it_from_nobody(tmp_path):
     assert folder.hold() is None
     os.close(descriptor)
     assert not folder.is_held()
+
+
+#: As the release before wrote them; its supervisors still run.
+OLD_PLAN = {
+    "plan": {
+        "job_id": "j",
+        "attempt": 1,
+        "replicas": [
+            {
+                "role": "primary",
+                "index": 0,
+                "task_name": "workerpool0-0",
+                "argv": ["python"],
+                "env": {"A": "1"},
+                "gpu_count": 0,
+                "gpu_type": None,
+                "memory_bytes_max": None,
+                "cpus_max": None,
+                "container": {"image": "i", "command": None, "args": ["x"]},
+            }
+        ],
+        "environment": {"python": "/p", "packages": [], "requirements": [], "ignored": []},
+        "cwd": None,
+        "unset_env": [],
+        "notes": [],
+        "hosts": [["127.0.0.1", "a"]],
+        "binds": [],
+        "checkpoints": [],
+        "metrics": {"files": ["f"], "tags": ["loss"], "summaries": []},
+    },
+    "cache_dir": None,
+    "uses_gpus": True,
+    "runtime": {"name": "docker", "program": "/d", "version": "1", "user": None},
+    "gpu_alias": {},
+    "gpu_wait_s": 60.0,
+    "fake_gpus": 0,
+}
+OLD_RECORDS = b"""
+{"is": "Began", "pid": 5, "start_ticks": 6, "boot_id": "b", "places": {"cgroup": ["/x"]}}
+{"is": "Ready", "task_names": ["workerpool0-0"]}
+{"is": "Hung", "task_name": "workerpool0-0", "seconds": 7.5, "stacks": ""}
+{"is": "Decided", "exit_code": 3, "message": "m", "last_words": "w", "interrupted": false}
+{"is": "Ended", "outcome": {"exit_code": 3, "message": "m", "replicas": [{"role": "primary",\
+ "index": 0, "task_name": "workerpool0-0", "exit_code": 3, "signal": null, "seconds": 1.5,\
+ "stopped_by_us": false, "killed": false, "notice_s": null, "oom": false,\
+ "peak_memory_bytes": 1}], "last_words": "w", "interrupted": false}, "fault": null, "lost": false}
+"""
+
+
+def test_a_plan_file_of_the_release_before_is_read(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(OLD_PLAN))
+    found = plan_file.read(str(path))
+    assert found.plan.primary.container == ContainerPlan(image="i", args=("x",))
+    assert found.plan.hosts == (("127.0.0.1", "a"),)
+    assert found.plan.metrics == MetricsPlan(files=("f",), tags=("loss",))
+    assert found.runtime.name == "docker"
+
+
+def test_records_of_the_release_before_are_read(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(OLD_RECORDS)
+    known = AttemptRecords()
+    known.read(str(path))
+    assert known.began.places == {"cgroup": ["/x"]}
+    assert known.hung == {"workerpool0-0": Hang("workerpool0-0", 7.5)}
+    (ended,) = known.ended.outcome.replicas
+    assert (ended.role, ended.status) == (Role.PRIMARY, 3)
+    assert known.decided.last_words == "w"

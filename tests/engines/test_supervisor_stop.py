@@ -24,7 +24,7 @@ from engines.attempts import (
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.local.attempts.folder import Order
-from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.processes import identity
 from trainshed.model.attempt import Phase
 from trainshed.model.stopping import StopReason
@@ -96,7 +96,7 @@ def test_a_machine_that_goes_down_interrupts_its_jobs(root, mark, tmp_path):
     go = tmp_path / "go"
     engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
     supervisor(root)
-    known = Known()
+    known = AttemptRecords()
     known.read(engine._attempt(KEY).folder.records)
     identity.send(identity_of(known.began), signal.SIGTERM)
     wait_until(lambda: len(texts(root)) > 1, "the replica was told")

@@ -13,8 +13,7 @@ from trainshed.lifecycle.deadlines import (
     overdue,
 )
 from trainshed.lifecycle.events import GaveUp, RestartGranted
-from trainshed.lifecycle.exit_codes import ExitClass, class_of
-from trainshed.lifecycle.restart import after_failure, after_loss, may_restart
+from trainshed.lifecycle.restart import ExitClass, after_failure, after_loss, class_of, may_restart
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.roles import Dialect

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from trainshed.controller.leases import Leases
 from trainshed.controller.pace import Pace
-from trainshed.controller.parts import Surroundings, make_parts
+from trainshed.controller.parts import CommonParts, make_parts
 from trainshed.controller.perform import COMMANDS_MAX, Compose
 from trainshed.controller.studies import MakeJob
 from trainshed.controller.worker import Worker
@@ -69,7 +69,7 @@ class Controller:
         self._observed_at = float("-inf")
         self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
         parts = make_parts(
-            Surroundings(store, engine, self._leases, pace, monotonic),
+            CommonParts(store, engine, self._leases, pace, monotonic),
             compose=compose,
             make_trial_job=make_trial_job,
             quotas=quotas,

@@ -22,7 +22,7 @@ from trainshed.store.base import StoreBase
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CommonParts:
     """What every part works with."""
 
     store: StoreBase
@@ -46,7 +46,7 @@ class Parts:
 
 
 def make_parts(  # noqa: PLR0913 - what differs between servers and tests, passed by name
-    around: Surroundings,
+    common: CommonParts,
     *,
     compose: Compose,
     make_trial_job: MakeJob | None,
@@ -56,7 +56,7 @@ def make_parts(  # noqa: PLR0913 - what differs between servers and tests, passe
     clock: Callable[[], datetime],
 ) -> Parts:
     """Nothing is read or started."""
-    store, engine, leases, pace = around.store, around.engine, around.leases, around.pace
+    store, engine, leases, pace = common.store, common.engine, common.leases, common.pace
     holdings = Holdings(store)
     scheduler = Scheduler(
         store,
@@ -64,7 +64,7 @@ def make_parts(  # noqa: PLR0913 - what differs between servers and tests, passe
         holdings,
         quotas=quotas,
         clock=clock,
-        monotonic=around.monotonic,
+        monotonic=common.monotonic,
         pace=pace,
     )
     observer = Observer(
@@ -77,7 +77,7 @@ def make_parts(  # noqa: PLR0913 - what differs between servers and tests, passe
         batch=pace.batch,
     )
     return Parts(
-        fleet=Fleet(store, engine, around.monotonic),
+        fleet=Fleet(store, engine, common.monotonic),
         scheduler=scheduler,
         observer=observer,
         performer=Performer(
@@ -88,7 +88,7 @@ def make_parts(  # noqa: PLR0913 - what differs between servers and tests, passe
             compose=compose,
             performed=observer.look_at,
             grace_s=pace.grace_s,
-            monotonic=around.monotonic,
+            monotonic=common.monotonic,
         ),
         deadlines=Deadlines(store, engine, leases, grace_s=pace.grace_s, batch=pace.batch),
         maintenance=Maintenance(

@@ -75,7 +75,7 @@ class Performer:
     ) -> None:
         """Nothing is read before the first ``once``.
 
-        ``performed`` is told of attempts whose commands have been confirmed.
+        ``performed`` gets the attempts whose commands have been confirmed.
         """
         self._store = store
         self._engine = engine
@@ -130,7 +130,7 @@ class Performer:
         if done:
             try:
                 self._store.confirm([command.seq for command in done])
-            finally:  # also of a commit that the database has not told of
+            finally:  # also if nobody knows whether it was committed
                 self._performed({AttemptKey(command.uid, command.attempt) for command in done})
             done.clear()
         return count
@@ -149,7 +149,7 @@ class Performer:
             return self._launch(key, record, server)
         except StoreFault:
             raise
-        except Exception as error:  # noqa: BLE001 - told in the story; the other jobs go on
+        except Exception as error:  # noqa: BLE001 - it goes into the story; the other jobs go on
             return self._later(key, error)
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:

@@ -1,8 +1,8 @@
-"""Waiting jobs get their places, and each of the others is told why it waits.
+"""Schedules waiting jobs, and explains to each of the others why it waits.
 
 One server leads.  It thinks with no transaction open, over the front of the queue; a job's new
-state, all its places and its LAUNCH are one write.  Whoever waits behind the front is told so in a
-few words, which cost the same however long the queue is.
+state, all its places and its LAUNCH are one write.  A job behind the front gets a
+short explanation, which costs the same however long the queue is.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -56,17 +56,17 @@ class Scheduler:
         self._monotonic = monotonic
         self._pace = pace
         self._front: Sequence[Waiting] = ()
-        self._told: dict[int, Explanation] = {}
+        self._shown: dict[int, Explanation] = {}
         self._departures = 0
         self._forget()
 
     def due(self) -> bool:
-        """Whether a pass could find anything new; tells who waits behind the front on the way."""
+        """Whether a pass could find anything new; explains jobs behind the front on the way."""
         if not self._leases.leading:
             self._forget()
             return False
         changed = self._sync()
-        new = self._tell_behind(self._store.unexplained(limit=NEW_MAX))
+        new = self._explain_behind(self._store.unexplained(limit=NEW_MAX))
         slow = self._front and self._monotonic() - self._passed_at >= self._pace.slow_s
         return bool(changed or new or slow or self._again)
 
@@ -88,8 +88,10 @@ class Scheduler:
         plan = self._planner.plan(queue, self._clock().timestamp(), explain_uids=new)
         placed = self._place(plan.placed, server)
         self._again = len(placed) < len(plan.placed) or (bool(placed) and self._front_is_full)
-        self._tell({uid: why for uid, why in plan.waiting.items() if self._told.get(uid) != why})
-        self._told = {w.uid: self._told[w.uid] for w in self._front if w.uid in self._told}
+        self._explain(
+            {uid: why for uid, why in plan.waiting.items() if self._shown.get(uid) != why}
+        )
+        self._shown = {w.uid: self._shown[w.uid] for w in self._front if w.uid in self._shown}
         return len(placed)
 
     # what the planner knows
@@ -103,7 +105,7 @@ class Scheduler:
         self._nodes_at = float("-inf")
         self._passed_at = float("-inf")
         self._again = True
-        self._told.clear()
+        self._shown.clear()
 
     def _sync(self) -> bool:
         """Bring the planner up to date; whether anything was new to it."""
@@ -168,7 +170,7 @@ class Scheduler:
         applied = apply_all(self._store, steps, self._pace.batch)
         done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
         for job in done:
-            self._told.pop(job.uid, None)
+            self._shown.pop(job.uid, None)
             # the mirror of the holdings would bring it too, as news that make another pass due
             self._hold(_holding(job, placed[job.uid], self._clock()))
         return {job.uid for job in done}
@@ -180,13 +182,13 @@ class Scheduler:
             self.look_at_nodes()
         return closed
 
-    def _tell(self, found: Mapping[int, Explanation]) -> None:
+    def _explain(self, found: Mapping[int, Explanation]) -> None:
         rest = iter(found.items())
         while part := dict(islice(rest, self._pace.batch)):
             self._store.explain(part)
-        self._told |= found
+        self._shown |= found
 
-    def _tell_behind(self, new: Sequence[tuple[int, int, int]]) -> int:
+    def _explain_behind(self, new: Sequence[tuple[int, int, int]]) -> int:
         """Tell new jobs behind a full front where they are; how many others there are."""
         if not new or not self._front_is_full:
             return len(new)

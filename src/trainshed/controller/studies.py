@@ -23,7 +23,7 @@ from trainshed.tuning.standing import Advance, Moment, Standing
 
 #: google.rpc.Code: what a study failed of is in its trials.
 _ABORTED: Final = 10
-#: So much of an exception is told in the study's story.
+#: So much of an exception goes into the study's story.
 _TROUBLE_CHARS_MAX: Final = 500
 
 #: Makes the job of a trial: (the study's job, the trial).
@@ -70,25 +70,25 @@ class Studies:
             return self._pass(study)
         except StoreFault:
             raise
-        except Exception as error:  # noqa: BLE001 - told; the next pass tries again
-            self._tell(study, f"{type(error).__name__}: {error}"[:_TROUBLE_CHARS_MAX])
+        except Exception as error:  # noqa: BLE001 - reported; the next pass tries again
+            self._report(study, f"{type(error).__name__}: {error}"[:_TROUBLE_CHARS_MAX])
             return False
 
-    def _tell(self, study: OpenStudy, trouble: str) -> None:
-        """A trouble is told once: thinking again comes to the same, a second later."""
+    def _report(self, study: OpenStudy, trouble: str) -> None:
+        """A trouble is reported once: thinking again comes to the same, a second later."""
         if self._troubles.get(study.uid) == trouble:
             return
         self._troubles[study.uid] = trouble
         log_with_story(self._store, study.uid, "cannot take further the study of")
         message = f"The study cannot be taken further, which is tried again and again; {trouble}"
-        told = NewEvent(kind="STUDY_HELD_UP", message=message, data={"severity": "ERROR"})
+        event = NewEvent(kind="STUDY_HELD_UP", message=message, data={"severity": "ERROR"})
         self._store.apply_study(
             StudyStep(
                 uid=study.uid,
                 version=study.version,
                 state=study.state,
                 server=self._leases.name,
-                events=(told,),
+                events=(event,),
             )
         )
 
@@ -153,7 +153,7 @@ class Studies:
         """What there is to write; None where nothing has changed."""
         record, before = looked.record, looked.record.job.status
         reports = tuple(each.news for each in looked.collected if each.news is not None)
-        ignored = [event for each in looked.collected for event in each.told]
+        ignored = [event for each in looked.collected for event in each.events]
         if not (reports or thought.changed or thought.new or thought.state is not before.state):
             return None
         return StudyStep(

@@ -27,7 +27,7 @@ class Collected:
     reports: tuple[Report, ...] = ()
     news: TrialReports | None = None
     """What is not stored yet."""
-    told: tuple[NewEvent, ...] = ()
+    events: tuple[NewEvent, ...] = ()
     found: str = ""
     was_read: bool = True
     """False while the engine cannot say what was reported: nothing is concluded from that."""
@@ -71,7 +71,7 @@ class Reports:
             trial=self._measuring(uid, study, stored.trial, reports),
             reports=reports,
             news=TrialReports(number=number, mark=mark, reports=new) if new else None,
-            told=_not_counted(study, stored, new),
+            events=_not_counted(study, stored, new),
             found=found,
         )
 
@@ -91,9 +91,9 @@ class Reports:
         new: list[Report] = []
         found = ""
         for each in range(max(1, attempt), stored.job_attempt + 1):
-            told = self._measured(stored.job_uid, each, mark if each == attempt else 0)
-            new += told.reports
-            attempt, mark, found = each, told.mark, told.found
+            measured = self._measured(stored.job_uid, each, mark if each == attempt else 0)
+            new += measured.reports
+            attempt, mark, found = each, measured.mark, measured.found
         return tuple(new), (attempt, mark), found
 
     def _measured(self, uid: int, attempt: int, after: int) -> Measured:

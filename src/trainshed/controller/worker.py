@@ -10,12 +10,12 @@ from trainshed.store.base import StoreFault
 
 _LOG = logging.getLogger(__name__)
 
-#: After a failure a worker waits this many ticks: what is broken is not mended by asking faster.
+#: After a failure a worker waits this many ticks: asking faster does not fix what is broken.
 TICKS_AFTER_FAILURE: Final = 4
 #: But never longer than this: a lease that cannot be renewed once must not end because of it.
 AFTER_FAILURE_S_MAX: Final = 1.0
-#: How often it is told that the store cannot be used, while that lasts.
-TELL_EVERY_S: Final = 10.0
+#: How often it is logged that the store cannot be used, while that lasts.
+LOG_EVERY_S: Final = 10.0
 REST_S_MAX: Final = 0.5
 #: Woken at every submit, a thread takes fewer and larger steps; the first one is taken at once.
 REST_S_MIN: Final = 0.05
@@ -38,7 +38,7 @@ class Worker:
         self._rest = rest
         self._woken = threading.Event()
         self._ending = threading.Event()
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name=f"controller-{name}", daemon=True)
 
     def start(self) -> None:
@@ -78,9 +78,9 @@ class Worker:
     def _attempt(self) -> bool:
         try:
             self._step()
-        except StoreFault as fault:  # it comes and goes, and is told again while it lasts
-            if time.monotonic() - self._told_at >= TELL_EVERY_S:
-                self._told_at = time.monotonic()
+        except StoreFault as fault:  # it comes and goes, and is logged again while it lasts
+            if time.monotonic() - self._logged_at >= LOG_EVERY_S:
+                self._logged_at = time.monotonic()
                 _LOG.warning("the controller's step %r waits: %s", self._name, fault)
             return False
         except Exception:  # noqa: BLE001 - logged; the thread outlives it

@@ -9,7 +9,7 @@ def commands_of(before: JobState, decision: Decision) -> tuple[Command, ...]:
     """The commands of a decision that was taken in the state ``before``.
 
     A job that waits has no attempt to stop: it never had one, or its last one was proven gone and
-    was told to stop when the job came back.
+    got its STOP when the job came back.
     """
     if before is JobState.QUEUED:
         return tuple(each for each in decision.commands if each is not Command.STOP)

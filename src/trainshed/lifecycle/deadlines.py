@@ -28,8 +28,8 @@ _WAITING_FIELD: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Seconds; None is no limit."""
+class TimeLimits:
+    """Seconds; no limit if None."""
 
     running_s_max: float | None
     waiting_s_max: float | None
@@ -37,7 +37,7 @@ class Limits:
 
 def limits_of(
     scheduling: Scheduling, running_s_default: float | None = RUNNING_S_DEFAULT
-) -> Limits:
+) -> TimeLimits:
     """The limits of a job.  Zero is "no limit" for waiting, and "not said" for running.
 
     ``running_s_default`` is the server's own; zero or None lets jobs run that say nothing.
@@ -45,7 +45,7 @@ def limits_of(
     waiting_s = scheduling.waiting_s_max
     if waiting_s is None and scheduling.strategy == FLEX_START:
         waiting_s = FLEX_START_WAITING_S
-    return Limits(
+    return TimeLimits(
         running_s_max=scheduling.running_s_max or running_s_default or None,
         waiting_s_max=waiting_s or None,
     )
@@ -54,7 +54,7 @@ def limits_of(
 def overdue(dialect: Dialect, scheduling: Scheduling, *, has_run: bool, ran_s: float) -> str:
     """Why a job is ended whose time is over, in the caller's own word for the limit.
 
-    ``ran_s`` is told where the limit was the server's: it may have had another one then.
+    ``ran_s`` is named if the limit was the server's: it may have had another one then.
     """
     if not has_run:
         limit_s = limits_of(scheduling).waiting_s_max or 0.0

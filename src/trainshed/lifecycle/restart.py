@@ -1,9 +1,32 @@
-"""Whether a job whose attempt has not done its work may try once more (R11, R20, DESIGN 5.11)."""
+"""Whether a job whose attempt has not done its work may try once more (R11, R20, DESIGN 5.11).
+
+A status up to 128 says that the program cannot go on; above it a signal has ended it, which may not
+happen again.  AI Platform told them apart, and Kubernetes' training operators still do.
+"""
+
+import enum
 
 from trainshed.lifecycle.events import GaveUp, RestartGranted
-from trainshed.lifecycle.exit_codes import ExitClass, class_of
+from trainshed.model.attempt import SIGNAL_BASE
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
+
+
+class ExitClass(enum.Enum):
+    """What may be tried after an end."""
+
+    SUCCESS = "success"
+    PERMANENT = "permanent"
+    """The same would happen again."""
+    RECOVERABLE = "recoverable"
+    """It may be restarted, within the budget of the program."""
+
+
+def class_of(status: int) -> ExitClass:
+    """The class of an exit as a shell counts it: the code, or 128 + the signal."""
+    if status == 0:
+        return ExitClass.SUCCESS
+    return ExitClass.RECOVERABLE if status > SIGNAL_BASE else ExitClass.PERMANENT
 
 
 def budget_of(cause: Cause, scheduling: Scheduling, budgets: Budgets) -> int | None:

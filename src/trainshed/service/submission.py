@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainshed.admission import Scope
-from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
@@ -61,7 +61,7 @@ class Admitted:
     demand: JobDemand
     notes: tuple[str, ...]
     told: tuple[NewEvent, ...]
-    limits: Limits
+    limits: TimeLimits
 
 
 def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trainshed.launch.directories import under
-from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, Limits, limits_of
+from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.roles import Dialect
@@ -29,10 +29,10 @@ _LABELS_MAX = 64
 _HEAD: Final = 10
 
 _KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
-_NO_LIMITS: Final = Limits(running_s_max=None, waiting_s_max=None)
+_NO_LIMITS: Final = TimeLimits(running_s_max=None, waiting_s_max=None)
 
 
-def limits_of_study(spec: JobSpec, limits: Limits) -> Limits:
+def limits_of_study(spec: JobSpec, limits: TimeLimits) -> TimeLimits:
     """The limits of a tuning job itself: ml v1 limits the whole job, Vertex each trial's."""
     return limits if spec.dialect is Dialect.ML_V1 else _NO_LIMITS
 

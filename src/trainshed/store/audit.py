@@ -26,8 +26,7 @@ from trainshed.store.records import (
 )
 from trainshed.store.rows import HOLDING, JOB, command, holding, job_record
 from trainshed.store.story import replica_row, stored_event
-from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, LEASES, REPLICAS
-from trainshed.store.tables_studies import TRIALS
+from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, LEASES, REPLICAS, TRIALS
 
 _JOBS: Final = JOB.order_by(JOBS.c.uid)
 _REPLICAS: Final = select(REPLICAS).order_by(

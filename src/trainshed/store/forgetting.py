@@ -24,10 +24,11 @@ from trainshed.store.tables import (
     LABELS,
     PIPELINES,
     REPLICAS,
+    REPORTS,
     RETRY_KEYS,
     SPECS,
+    TRIALS,
 )
-from trainshed.store.tables_studies import REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
 _IS_OVER = JOBS.c.end_ns.is_not(None) & ~exists().where(COMMANDS.c.uid == JOBS.c.uid)

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.store.database import Database
-from trainshed.store.shared_time import note
+from trainshed.store.steady_clock import note
 from trainshed.store.tables import LEASES
 from trainshed.store.writer import Transaction
 

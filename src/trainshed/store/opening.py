@@ -3,22 +3,33 @@
 import contextlib
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import URL, delete
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
+from trainshed.store import codec
 from trainshed.store.base import StoreBase, StoreFault
 from trainshed.store.database import Database, write_engine
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.file_lock import FileLock
+from trainshed.store.fleet import Fleet
+from trainshed.store.forgetting import Forgetting
+from trainshed.store.grants import Grants
+from trainshed.store.jobs import Jobs
+from trainshed.store.leases import Leases
 from trainshed.store.migrate import migrate
-from trainshed.store.shared_time import resume
-from trainshed.store.sql import SqlStore
-from trainshed.store.steady_clock import SteadyClock
+from trainshed.store.pipelines import Pipelines
+from trainshed.store.places import Places
+from trainshed.store.steady_clock import SteadyClock, resume
+from trainshed.store.steps import Steps
+from trainshed.store.story import Story
+from trainshed.store.studies import Studies
 from trainshed.store.tables import LEASES, MARKS
 from trainshed.store.urls import check_ours, file_of, parsed
+from trainshed.store.work import Work
 from trainshed.store.writer import HOLDING_MARK
 
 
@@ -63,3 +74,29 @@ def _claim(path: Path, held: contextlib.ExitStack) -> None:
         path.chmod(0o600)
     except OSError as error:
         raise StoreFault(f"{error.filename or path} cannot be used: {error.strerror}") from error
+
+
+class SqlStore(
+    Jobs, Steps, Story, Studies, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants
+):
+    """All of ``store.base.StoreBase``."""
+
+    def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
+        """Serve a database whose tables are there; ``held`` is let go of at the end."""
+        self._db = db
+        self._held = held
+        self._known_buckets = {}
+
+    def now(self) -> datetime:
+        """The store's time."""
+        return codec.to_time(self._db.clock())
+
+    def clock_skew_s(self) -> float:
+        """How far the wall clock is ahead of the store's time, in seconds."""
+        clock = self._db.clock
+        return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
+
+    def close(self) -> None:
+        """Finish what was begun, then let go of the database."""
+        self._db.close()
+        self._held.close()

@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from trainshed.lifecycle.events import Command
+from trainshed.model.access import AccessRole
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
-from trainshed.model.resources import JobDemand, Seat
+from trainshed.model.resources import JobDemand, Node, NodeState, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobError, JobState
 from trainshed.model.stopping import StopOrder
-from trainshed.store.records_fleet import NodeOrder, NodeRow
-from trainshed.store.records_rest import Operation, Pipeline, SigningKey, Token
 
 
 class Kind(enum.Enum):
@@ -225,25 +224,81 @@ class Due:
     has_run: bool
 
 
-__all__ = [
-    "ML_KINDS",
-    "Active",
-    "Due",
-    "Holding",
-    "JobQuery",
-    "JobRecord",
-    "Kind",
-    "NewEvent",
-    "NewJob",
-    "NodeOrder",
-    "NodeRow",
-    "Operation",
-    "Pipeline",
-    "ReplicaRow",
-    "SigningKey",
-    "Step",
-    "StoredCommand",
-    "StoredEvent",
-    "Token",
-    "Waiting",
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """A node as an engine last reported it."""
+
+    engine: str
+    node: Node
+    seen: datetime
+    replicas: int = 0
+    """Replicas that hold a place on it."""
+    notice_s: float | None = None
+    """In MAINTENANCE: the seconds of notice that replicas get."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOrder:
+    """What an administrator has said of a node that is not READY."""
+
+    name: str
+    state: NodeState
+    notice_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A training pipeline: the caller's document around a real job (contracts/vertex-sdk.md 4.4).
+
+    Its state is its child's; nothing of it is kept twice.
+    """
+
+    uid: int
+    project: str
+    location: str
+    display_name: str
+    document: str
+    """The caller's TrainingPipeline as JSON text."""
+    labels: Mapping[str, str]
+    task_definition: str
+    child_uid: int
+    create_time: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A long-running operation; deletes are over before they are answered."""
+
+    name: str
+    project: str
+    done: bool
+    create_time: datetime
+    metadata: str = "{}"
+    response: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A bearer token; the text itself is known to its holder only."""
+
+    token_id: str
+    digest: str
+    """SHA-256 of the token, in hexadecimal."""
+    name: str
+    project: str
+    role: AccessRole
+    create_time: datetime
+    revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKey:
+    """A registered public key of a service account that signs its own tokens."""
+
+    key_id: str
+    email: str
+    public_key: str
+    """PEM."""
+    project: str
+    role: AccessRole
+    create_time: datetime

@@ -4,12 +4,21 @@ Leases and deadlines are moments that lie ahead.  Were they compared with the wa
 forward by an hour would end them all at once, and setting it back would let the dead live on.  This
 clock begins with the wall's time, counts what really passes, and draws near to the wall so slowly
 that it is never more than a tenth too fast or too slow: a lease of 30 seconds lasts 27 at least.
+
+The servers of a machine share one such time through the database, also one that starts after the
+machine's clock was set.
 """
 
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
+
+from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
+
+from trainshed.store.tables import MARKS
 
 _NS_PER_S: Final = 1_000_000_000
 #: The part of the time that passes by which it may be too fast or too slow.
@@ -65,3 +74,44 @@ class SteadyClock:
         gap_ns = self._wall() - self._now_ns
         self._now_ns += min(drift_ns_max, max(-drift_ns_max, gap_ns))
         return self._now_ns
+
+
+#: A clock that was wrong by more than this was never right: it is not worth going on with.
+GAP_S_MAX: Final = 86_400.0
+
+#: Differs from start to start of the machine; what has passed since cannot be compared then.
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_PREFIX: Final = "clock "
+
+_KNOWN = select(MARKS.c.value).where(MARKS.c.name == bindparam("of_name"))
+_OTHERS = delete(MARKS).where(
+    MARKS.c.name.startswith(_PREFIX), MARKS.c.name != bindparam("of_name")
+)
+_new = insert(MARKS)
+_PUT = _new.on_conflict_do_update(index_elements=["name"], set_={"value": _new.excluded.value})
+
+
+def resume(connection: Connection, clock: Callable[[], int]) -> None:
+    """Let a steady clock go on from the time that was noted since the machine was started."""
+    name = _name()
+    if not isinstance(clock, SteadyClock) or name is None:
+        return
+    connection.execute(_OTHERS, {"of_name": name})
+    known = connection.execute(_KNOWN, {"of_name": name}).scalar_one_or_none()
+    if known is not None and abs(clock.offset_ns - known) < GAP_S_MAX * 1_000_000_000:
+        clock.go_on_from(known)
+    note(connection, clock)
+
+
+def note(connection: Connection, clock: Callable[[], int]) -> None:
+    """Note how a steady clock stands."""
+    name = _name()
+    if isinstance(clock, SteadyClock) and name is not None:
+        connection.execute(_PUT, {"name": name, "value": clock.offset_ns})
+
+
+def _name() -> str | None:
+    try:
+        return _PREFIX + _BOOT.read_text().strip()
+    except OSError:
+        return None

@@ -18,8 +18,7 @@ from trainshed.store.database import Database
 from trainshed.store.records import Step
 from trainshed.store.records_studies import OpenStudy, StoredTrial, StudyStep, TrialJob
 from trainshed.store.steps import apply_in
-from trainshed.store.tables import JOBS
-from trainshed.store.tables_studies import REPORTS, TRIALS
+from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
 #: Written out, not bound: a partial index is used only where its condition stands in the query.

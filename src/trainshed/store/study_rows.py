@@ -15,8 +15,7 @@ from trainshed.store import codec
 from trainshed.store.bulk import given
 from trainshed.store.records import Kind
 from trainshed.store.records_studies import StoredTrial, TrialReports
-from trainshed.store.tables import JOBS
-from trainshed.store.tables_studies import REPORTS, TRIALS
+from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 
 #: Every pass of the study loop reads again what never changes: a thousand trials with 20 rows each.

@@ -4,6 +4,8 @@ Texts that only we read are JSON.  Times are nanoseconds since 1970.  Partial in
 looked for in every pass: their size is that of the queue, not that of history.
 """
 
+from typing import Final
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -158,7 +160,7 @@ COMMANDS = Table(
 LEASES = Table("leases", METADATA, _key("name"), _text("holder"), _number("until_ns"))
 
 #: Marks that ascend in the order of commits: whoever takes one holds its row until it commits.
-#: Beside them, how the clock of this machine's servers stands (``store.shared_time``).
+#: Beside them, how the clock of this machine's servers stands (``store.steady_clock``).
 MARKS = Table("marks", METADATA, _key("name"), _number("value"))
 
 RETRY_KEYS = Table(
@@ -247,4 +249,36 @@ NODES = Table(
 #: States that an administrator gave; they outlive what engines report.
 NODE_STATES = Table(
     "node_states", METADATA, _key("name"), _text("state"), Column("notice_s", Float)
+)
+
+
+TRIALS: Final = Table(
+    "trials",
+    METADATA,
+    Column("uid", NUMBER, ForeignKey("jobs.uid"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("job_uid", BigInteger, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("parameters", Text, nullable=False),
+    Column("final", Text),
+    Column("reason", Text),
+    Column("stopped_early", Integer, nullable=False),
+    Column("start_ns", BigInteger),
+    Column("end_ns", BigInteger),
+    Column("mark_attempt", Integer, nullable=False),  # up to where reports are stored
+    Column("mark", BigInteger, nullable=False),
+    Index("trials_by_job", "job_uid", unique=True),
+)
+
+#: A row for what one step brought of one trial.  Its reports are one JSON text: a column of floats
+#: keeps NaN in one database and not in the other, and rows of single values are slow to read.
+REPORTS: Final = Table(
+    "reports",
+    METADATA,
+    Column("seq", NUMBER, primary_key=True),
+    Column("uid", BigInteger, ForeignKey("jobs.uid"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("content", Text, nullable=False),
+    Index("reports_of_study", "uid", "number", "seq"),
 )

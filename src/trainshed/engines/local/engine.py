@@ -20,7 +20,7 @@ from typing import Final
 from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.local import machine
-from trainshed.engines.local.attempts.attempt import Attempt
+from trainshed.engines.local.attempts.attempt import TrackedAttempt
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
@@ -97,7 +97,7 @@ class LocalEngine:
         self._grace_s = grace_s
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
-        self._attempts: dict[AttemptKey, Attempt] = {}
+        self._attempts: dict[AttemptKey, TrackedAttempt] = {}
         self._swept_at = 0.0
         self._sweeper = Sweeper(containers.runtime, replica_base_env())
         self._fence = Fence(self._sweeper)
@@ -216,16 +216,16 @@ class LocalEngine:
                 held=stock.held,
             )
 
-    def _attempt(self, key: AttemptKey) -> Attempt:
+    def _attempt(self, key: AttemptKey) -> TrackedAttempt:
         if key not in self._attempts:
-            self._attempts[key] = Attempt(key, self._folder(key))
+            self._attempts[key] = TrackedAttempt(key, self._folder(key))
         return self._attempts[key]
 
     def _folder(self, key: AttemptKey) -> AttemptFolder:
         return AttemptFolder(self._root / str(key.uid) / str(key.attempt))
 
     def _begin(
-        self, key: AttemptKey, attempt: Attempt, plan: LaunchPlan, *, emulates: bool
+        self, key: AttemptKey, attempt: TrackedAttempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
         preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,

@@ -12,7 +12,7 @@ from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts import observe as telling
 from trainshed.engines.local.attempts import reduction as reduced
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known, decided_outcome
+from trainshed.engines.local.attempts.known import AttemptRecords, decided_outcome
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
@@ -23,12 +23,12 @@ BEGIN_S_MAX: Final = 60.0
 
 
 @dataclass(slots=True)
-class Attempt:
+class TrackedAttempt:
     """One attempt, to be read on from where the last look ended."""
 
     key: AttemptKey
     folder: AttemptFolder
-    known: Known = field(default_factory=Known)
+    known: AttemptRecords = field(default_factory=AttemptRecords)
     child: int | None = None
     """The pid of a supervisor that this process has started and not yet collected."""
     was_ours: bool = False

@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.engines.base import NotYet
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.processes.identity import Identity
@@ -42,7 +42,7 @@ class Fence:
             self._end(older, other)
 
     def _end(self, key: AttemptKey, folder: AttemptFolder) -> None:
-        known = Known()
+        known = AttemptRecords()
         known.read(folder.records)
         if known.ended is None:
             folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
@@ -78,7 +78,7 @@ def _older(key: AttemptKey, folder: AttemptFolder) -> Iterator[tuple[AttemptKey,
             yield AttemptKey(key.uid, int(name)), AttemptFolder(f"{folder.job}/{name}")
 
 
-def _kill(key: AttemptKey, folder: AttemptFolder, known: Known) -> None:
+def _kill(key: AttemptKey, folder: AttemptFolder, known: AttemptRecords) -> None:
     """Who holds the lock has written its name into it, also before it begins."""
     deadline = time.monotonic() + _GONE_S_MAX
     while lives(folder, known.began):

@@ -17,7 +17,7 @@ from trainshed.model.attempt import Hang, Outcome
 
 
 @dataclass(slots=True)
-class Known:
+class AttemptRecords:
     """All that has been read of one attempt's records."""
 
     began: Began | None = None

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import Known, decided_outcome
+from trainshed.engines.local.attempts.known import AttemptRecords, decided_outcome
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 
 _LAST_WORDS_LENGTH: Final = 2000
 
 
-def told(key: AttemptKey, known: Known) -> Observation:
+def told(key: AttemptKey, known: AttemptRecords) -> Observation:
     """What the records say of an attempt whose supervisor lives, or has told its end."""
     if known.ended is not None:
         if known.ended.lost:
@@ -22,19 +22,23 @@ def told(key: AttemptKey, known: Known) -> Observation:
     return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hung)
 
 
-def ended(key: AttemptKey, known: Known, outcome: Outcome, fault: str | None = None) -> Observation:
+def ended(
+    key: AttemptKey, known: AttemptRecords, outcome: Outcome, fault: str | None = None
+) -> Observation:
     """That no process of the attempt lives, and how it ended."""
     names = _task_names(known)
     return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
 
 
-def lost(key: AttemptKey, known: Known, fault: str, ran_s: float | None = None) -> Observation:
+def lost(
+    key: AttemptKey, known: AttemptRecords, fault: str, ran_s: float | None = None
+) -> Observation:
     """That no process of the attempt lives, and nobody can say how it ended."""
     names = _task_names(known)
     return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
 
 
-def _given_up(key: AttemptKey, known: Known, fault: str) -> Observation:
+def _given_up(key: AttemptKey, known: AttemptRecords, fault: str) -> Observation:
     """A fault of ours or of the machine; what had been decided before it stands."""
     if known.decided is not None:
         return ended(key, known, decided_outcome(known.decided))
@@ -55,7 +59,7 @@ def ran_s(folder: AttemptFolder) -> float | None:
         return None
 
 
-def _task_names(known: Known) -> tuple[str, ...]:
+def _task_names(known: AttemptRecords) -> tuple[str, ...]:
     return () if known.ready is None else known.ready.task_names
 
 

@@ -26,7 +26,7 @@ from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DevicesHeld, Lease, Lessor
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.prepared import prepared
-from trainshed.engines.local.supervise.spec import Prepared
+from trainshed.engines.local.supervise.spec import PreparerAnswer
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
@@ -62,7 +62,7 @@ def _prepare(folder: AttemptFolder) -> None:
     site = Site(key=key, folder=folder, runtime=preparation.runtime)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
-    _send(Prepared(replicas, after, lease.uuids), lease)
+    _send(PreparerAnswer(replicas, after, lease.uuids), lease)
 
 
 def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
@@ -81,7 +81,7 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
         return lessor.lease(replicas, preparation.gpu_wait_s)
 
 
-def _send(answer: Prepared, lease: Lease) -> None:
+def _send(answer: PreparerAnswer, lease: Lease) -> None:
     """A message of any length; the descriptors come with its first byte."""
     data = json.dumps(encode(answer)).encode()
     with socket.socket(fileno=CHANNEL) as channel:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.closing import Closing
-from trainshed.engines.local.supervise.ending import Ending
+from trainshed.engines.local.supervise.ending import Teardown
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.judging import (
     STOPPED_EARLY,
@@ -76,7 +76,7 @@ class Attempt:
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None
         self._closing = Closing(loop, self.children, folder.path, self.output.note, descriptors)
-        self._ending = Ending(loop, folder, self.replicas, self.output.note)
+        self._ending = Teardown(loop, folder, self.replicas, self.output.note)
         self.ended: Ended | None = None
         """How it ended, once nothing of it lives and its log is on disk."""
 

@@ -29,7 +29,7 @@ _PAUSE_S_MAX: Final = 1.0
 _UNKILLABLE_S: Final = 10.0
 
 
-class Ending:
+class Teardown:
     """The way from the first order to the last process."""
 
     def __init__(

@@ -14,7 +14,7 @@ from trainshed.engines.local.supervise.limits import Limits, Usage
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.output import Output, Source
 from trainshed.engines.local.supervise.spawn import (
-    Command,
+    Program,
     Wiring,
     descriptors_left,
     fork_exec,
@@ -137,7 +137,7 @@ class Replicas:
 
         source = Source(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
-        command = Command(replica.argv, replica.env, replica.cwd)
+        command = Program(replica.argv, replica.env, replica.cwd)
         try:
             pid = fork_exec(
                 command,

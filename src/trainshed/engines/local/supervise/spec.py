@@ -72,11 +72,11 @@ class AttemptSpec(NamedTuple):
 
     def completed(self, found: Mapping[str, Any]) -> "AttemptSpec":
         """The spec after its preparer has said what to run.  Raises ValueError."""
-        prepared = decode(Prepared, found)
+        prepared = decode(PreparerAnswer, found)
         return self._replace(replicas=prepared.replicas, after=prepared.after or None)
 
 
-class Prepared(NamedTuple):
+class PreparerAnswer(NamedTuple):
     """What a preparer answers."""
 
     replicas: tuple[ReplicaSpec, ...]

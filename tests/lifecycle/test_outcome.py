@@ -1,0 +1,140 @@
+"""What is seen of an attempt, and what it means: every state with every phase."""
+
+from dataclasses import replace
+
+import pytest
+
+from trainshed.lifecycle import decide
+from trainshed.lifecycle.commands import commands_of
+from trainshed.lifecycle.events import (
+    AllReady,
+    Command,
+    Drained,
+    GaveUp,
+    Placed,
+    PrimarySucceeded,
+    RestartGranted,
+    RestartOrdered,
+)
+from trainshed.lifecycle.outcome import (
+    DEADLINE_EXCEEDED,
+    FAILED_PRECONDITION,
+    INVALID_ARGUMENT,
+    UNAVAILABLE,
+    AttemptFacts,
+    judge,
+    last_stop,
+    matters,
+    needs_facts,
+    restart_ordered,
+)
+from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
+from trainshed.model.job import Scheduling
+from trainshed.model.restarts import Budgets, Cause
+from trainshed.model.status import JobError, JobState
+from trainshed.model.stopping import StopOrder, StopReason
+
+FACTS = AttemptFacts(attempt=2, budgets=Budgets(maintenance=1, infra=1, user=1))
+SPENT = replace(FACTS, budgets=Budgets(maintenance=0, infra=0, user=0))
+ORDER = StopOrder(grace_s=1.0, reason=StopReason.MAINTENANCE, message="The node goes away.")
+
+
+def seen(phase, code=None, *, names=("a",), **fields):
+    interrupted = fields.pop("interrupted", False)
+    outcome = code if code is None else Outcome(code, "it ended", interrupted=interrupted)
+    return Observation(AttemptKey(7, 2), phase, outcome, task_names=names, **fields)
+
+
+READY = seen(Phase.READY)
+OVER = seen(Phase.ENDED, 0)
+FAILED = seen(Phase.ENDED, 3)
+KILLED = seen(Phase.ENDED, 137)
+ORDERED = seen(Phase.ENDED, 143, interrupted=True)
+NEVER_RAN = seen(Phase.ENDED, 1, names=(), fault="no such program")
+LOST = seen(Phase.LOST, fault="no power")
+EVICTED = seen(Phase.LOST, fault="no power", loss=Loss.MAINTENANCE)
+TOO_LONG = seen(Phase.LOST, fault="its queue allows an hour", loss=Loss.LIMIT)
+
+#: (state, what is seen, what is known): the event, the code of the error, whose budget pays.
+TABLE = [
+    (JobState.PREPARING, READY, FACTS, AllReady, None, None),
+    (JobState.PREPARING, OVER, FACTS, AllReady, None, None),
+    (JobState.PREPARING, FAILED, FACTS, AllReady, None, None),
+    (JobState.PREPARING, NEVER_RAN, FACTS, GaveUp, FAILED_PRECONDITION, None),
+    (JobState.PREPARING, LOST, FACTS, RestartGranted, None, Cause.INFRA),
+    (JobState.RUNNING, OVER, FACTS, PrimarySucceeded, None, None),
+    (JobState.RUNNING, FAILED, FACTS, GaveUp, INVALID_ARGUMENT, None),
+    (JobState.RUNNING, KILLED, FACTS, RestartGranted, None, Cause.USER),
+    (JobState.RUNNING, KILLED, SPENT, GaveUp, INVALID_ARGUMENT, None),
+    (JobState.RUNNING, ORDERED, FACTS, RestartGranted, None, Cause.INFRA),
+    (JobState.RUNNING, ORDERED, SPENT, GaveUp, UNAVAILABLE, None),
+    (JobState.RUNNING, LOST, FACTS, RestartGranted, None, Cause.INFRA),
+    (JobState.RUNNING, LOST, SPENT, GaveUp, UNAVAILABLE, None),
+    (JobState.RUNNING, EVICTED, FACTS, RestartGranted, None, Cause.MAINTENANCE),
+    (JobState.RUNNING, TOO_LONG, FACTS, GaveUp, DEADLINE_EXCEEDED, None),
+    (JobState.RESTARTING, OVER, FACTS, PrimarySucceeded, None, None),
+    (JobState.RESTARTING, FAILED, FACTS, GaveUp, INVALID_ARGUMENT, None),
+    (JobState.RESTARTING, KILLED, FACTS, Drained, None, None),
+    (JobState.RESTARTING, ORDERED, FACTS, Drained, None, None),
+    (JobState.RESTARTING, LOST, FACTS, Drained, None, None),
+    (JobState.CANCELLING, OVER, FACTS, Drained, None, None),
+    (JobState.CANCELLING, LOST, FACTS, Drained, None, None),
+]
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_what_is_seen_means_one_thing(row):
+    state, observation, facts, event, code, charged = row
+    assert matters(state, observation)
+    found = judge(state, observation, facts)
+    assert (type(found.event), found.error and found.error.code) == (event, code)
+    assert found.charged is charged
+    assert decide(state, found.event).state is not state
+    if not needs_facts(state, observation):
+        assert judge(state, observation, AttemptFacts()) == found
+
+
+@pytest.mark.parametrize("state", JobState)
+@pytest.mark.parametrize("phase", Phase)
+def test_only_what_the_table_names_means_anything(state, phase):
+    named = {(row[0], row[1].phase) for row in TABLE}
+    assert matters(state, seen(phase, 0)) is ((state, phase) in named)
+
+
+def test_an_engine_that_cannot_say_is_never_a_reason():
+    assert not any(matters(state, seen(Phase.UNKNOWN)) for state in JobState)
+
+
+@pytest.mark.parametrize("observation", [ORDERED, LOST])
+def test_a_job_with_a_pending_error_fails_of_it_when_its_attempt_is_gone(observation):
+    pending = JobError(code=UNAVAILABLE, message="The node goes away, and there is no restart.")
+    facts = replace(FACTS, pending_error=pending)
+    assert judge(JobState.RESTARTING, observation, facts).error == pending
+
+
+def test_an_order_is_counted_once_and_the_last_one_leaves_an_error():
+    found = restart_ordered(ORDER, Cause.MAINTENANCE, FACTS)
+    assert (type(found.event), found.charged, found.stop, found.error) == (
+        RestartOrdered, Cause.MAINTENANCE, ORDER, None,
+    )  # fmt: skip
+    facts = replace(FACTS, scheduling=Scheduling(disable_retries=True))
+    assert restart_ordered(ORDER, Cause.MAINTENANCE, facts) is None
+    last = last_stop(ORDER, Cause.MAINTENANCE, facts)
+    assert (last.charged, last.error.code) == (None, UNAVAILABLE)
+    assert last.error.message == "The node goes away, and disableRetries forbids another."
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "commands"),
+    [
+        (JobState.QUEUED, Placed(), (Command.LAUNCH,)),
+        (JobState.RUNNING, RestartGranted(), (Command.STOP,)),
+        (JobState.PREPARING, AllReady(), ()),
+    ],
+)
+def test_a_decision_s_commands(before, event, commands):
+    assert commands_of(before, decide(before, event)) == commands
+
+
+def test_a_job_that_waits_has_nothing_to_stop():
+    assert commands_of(JobState.QUEUED, decide(JobState.RUNNING, RestartGranted())) == ()
