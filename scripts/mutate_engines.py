@@ -93,7 +93,7 @@ FAKE: Final = tuple(
             "if attempt.ended is not None:\n            return attempt.ended",
             "if False:\n            return attempt.ended",
         ),
-        (_ATTEMPT, "if self.ended is not None:", "if False:"),
+        (_ATTEMPT, "now >= min(self._own_end, self._ordered_end):", "now >= self._ordered_end:"),
         (_ATTEMPT, "code = SIGNAL_BASE + number if number else", "code = number if number else"),
         (_ATTEMPT, "signal=number)", "signal=None)"),
         (
@@ -124,7 +124,7 @@ FAKE: Final = tuple(
             "SIGNAL_BASE + _SIGTERM, exits",
         ),
         (_ATTEMPT, "SIGNAL_BASE + _SIGTERM, exits", "SIGNAL_BASE + signum, exits"),
-        (_ATTEMPT, "mark = after\n", "mark = 0\n"),
+        (_ATTEMPT, "all_of_it[after:mark]", "all_of_it[:mark]"),
         (_ATTEMPT, "<= until:", "< until - 1:"),
         (_ATTEMPT, 'message="stopped early", interrupted=True', 'message="stopped early"'),
         (_ATTEMPT, "task_names=names, hung=self._hung", "hung=self._hung"),

@@ -12,15 +12,14 @@ import pytest
 from engines.attempts import lines, supervisor
 from engines.support import DEADLINE_S, MARK
 from trainshed.engines.local.attempts import fence
-from trainshed.engines.local.attempts.known import Known
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.testing.engine_contract import ProgramContract, ShellWorld
 
 
 class LocalWorld(ShellWorld):
-    def __init__(self, root, mark, monkeypatch):
+    def __init__(self, root, mark):
         super().__init__(root.parent)
-        self._root, self._mark, self._monkeypatch = root, mark, monkeypatch
+        self._root, self._mark = root, mark
         self._open = partial(LocalEngine, find_gpus=tuple)
 
     def engine(self):
@@ -48,12 +47,14 @@ class LocalWorld(ShellWorld):
 
     @contextmanager
     def away(self):
-        def unreadable(*_):
-            raise OSError(5, "Input/output error")
-
-        with self._monkeypatch.context() as disk:
-            disk.setattr(Known, "read", unreadable)
-            yield
+        """What attempts have recorded cannot be opened: a link that leads to itself."""
+        paths = list(self._root.glob("*/*/records.jsonl"))
+        for path in paths:
+            path.rename(path.with_suffix(".aside"))
+            path.symlink_to(path)
+        yield
+        for path in paths:
+            path.with_suffix(".aside").rename(path)
 
     def lines(self, key):
         return lines(self._root, key)
@@ -63,4 +64,4 @@ class TestLocalEngine(ProgramContract):
     @pytest.fixture
     def world(self, root, mark, monkeypatch):
         monkeypatch.setattr(fence, "_GONE_S_MAX", DEADLINE_S)
-        return LocalWorld(root, mark, monkeypatch)
+        return LocalWorld(root, mark)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from engines.attempts import (
     KEY,
-    OTHER,
     ended,
     engine_at,
     folder,
@@ -18,7 +16,6 @@ from engines.attempts import (
     marked,
     order,
     record,
-    seen,
     texts,
     until,
 )
@@ -48,30 +45,6 @@ def test_an_attempt_is_starting_then_ready_then_ended(root, mark, tmp_path):
     assert texts(root) == ["one"]
 
 
-def test_an_attempt_that_nobody_launched_is_unknown(root):
-    assert seen(engine_at(root)).phase is Phase.UNKNOWN
-
-
-def test_however_often_and_from_wherever_it_is_launched_it_runs_once(root, mark, tmp_path):
-    count, go = tmp_path / "count", tmp_path / "go"
-    code = f"open({str(count)!r}, 'a').write('x')\n" + awaiting(go)
-    plan = marked(mark, code)
-    engines = [engine_at(root) for _ in range(4)]
-    threads = [threading.Thread(target=e.launch, args=(KEY, plan, ())) for e in engines]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for engine in engines:
-        until(engine, Phase.READY)
-        engine.launch(KEY, plan, ())
-    go.touch()
-    assert {ended(engine).outcome.exit_code for engine in engines} == {0}
-    engine_at(root).launch(KEY, plan, ())
-    assert ended(engine_at(root)).outcome.exit_code == 0
-    assert count.read_text() == "x"
-
-
 def test_one_that_was_stopped_before_never_starts(root, mark, tmp_path):
     engine, ran = engine_at(root), tmp_path / "ran"
     engine.stop(KEY, order(5.0))
@@ -83,37 +56,7 @@ def test_one_that_was_stopped_before_never_starts(root, mark, tmp_path):
     assert not ran.exists()
 
 
-def test_a_stop_right_after_the_launch_ends_it_wherever_it_is(root, mark):
-    engine = engine_at(root)
-    engine.launch(KEY, marked(mark, FOREVER), ())
-    engine.stop(KEY, order(5.0))
-    assert ended(engine).outcome.exit_code == STOPPED
-
-
-def test_stop_leaves_no_process_however_it_was_forked(root, mark, tmp_path):
-    daemon = tmp_path / "daemon"
-    code = (
-        "import os, signal, time\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid()\n"
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "    if os.fork() == 0:\n"
-        "        os.setsid()\n"
-        f"        {touching(daemon)}"
-        "        time.sleep(600)\n"
-        "    os._exit(0)\n"
-        "time.sleep(600)\n"
-    )
-    engine = engine_at(root)
-    engine.launch(KEY, marked(mark, code), ())
-    wait_until(daemon.exists, "the daemon runs")
-    engine.stop(KEY, order(0.3))
-    assert ended(engine).outcome.exit_code == STOPPED
-
-
-def test_a_repeated_stop_does_not_shorten_the_grace_and_one_without_grace_kills(
-    root, mark, tmp_path
-):
+def test_a_repeated_stop_does_not_shorten_the_grace(root, mark, tmp_path):
     ready, told, go = tmp_path / "ready", tmp_path / "told", tmp_path / "go"
     code = (
         "import signal, sys\n"
@@ -131,14 +74,6 @@ def test_a_repeated_stop_does_not_shorten_the_grace_and_one_without_grace_kills(
     found = ended(engine)
     assert texts(root) == ["saved"]
     assert [(e.exit_code, e.stopped_by_us) for e in found.outcome.replicas] == [(0, True)]
-
-    other = OTHER
-    deaf = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('deaf')\ntime.sleep(600)"
-    engine.launch(other, marked(mark, deaf), ())
-    wait_until(lambda: texts(root, key=other) == ["deaf"], "it is deaf")
-    engine.stop(other, order(60.0))
-    engine.stop(other, order(0.0))
-    assert ended(engine, other).outcome.replicas[0].signal == signal.SIGKILL
 
 
 def test_what_cannot_be_started_has_ended_with_a_fault(root, mark):

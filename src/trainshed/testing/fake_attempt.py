@@ -64,9 +64,7 @@ class FakeAttempt:
     _over_at: float = field(default=_NEVER)
 
     def look(self, now: float) -> Observation:
-        """What is known of it."""
-        if self.ended is not None:
-            return self.ended
+        """What is known of one that has not ended yet."""
         if self._ready is not None and self.script.runs_s is None and self._noticed_at is None:
             return self._ready
         if now >= min(self._own_end, self._ordered_end):

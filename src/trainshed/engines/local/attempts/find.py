@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import Known, Living
-from trainshed.engines.local.attempts import known as records
 from trainshed.engines.local.attempts.fence import lives
 from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.observe import told
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.trainer_contract import JOB
@@ -42,7 +42,7 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
 
 def _phase(key: AttemptKey, folder: AttemptFolder) -> Phase:
     """What folder and lock say; unlike an observation it changes nothing."""
-    found = records.Known()
+    found = AttemptRecords()
     found.read(folder.records)
     is_attended = lives(folder, found.began)
     found.read(folder.records)  # it may have ended between the two looks
