@@ -39,6 +39,7 @@ from trainshed.model.success import JobEnd
 
 GRACE_S: Final = 10.0
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_PRIVATE_FOLDER: Final = 0o700
 _UID_BYTES: Final = 7
 _READ_BYTES: Final = 1 << 12
 _PAUSE_S: Final = 0.01
@@ -113,6 +114,7 @@ class _Run:
 
     def _started(self, start: Beginning, preparation: Preparation) -> int:
         try:
+            os.mkdir(os.path.dirname(self._folder.job), _PRIVATE_FOLDER)  # noqa: PTH102, PTH120 - folders of attempts are strings
             return start.begin(self._key, self._folder, preparation, self._theirs.fileno())
         except OSError as error:
             raise EngineFault(f"the job cannot be started: {error}") from error
