@@ -229,7 +229,7 @@ LOCAL: Final = tuple(
             "self._job_end = None",
         ),
         (_RUN, "if self.children.any_left or self._cage.living():", "if False:"),
-        (_RUN, "if new is None:\n            return\n", ""),
+        (_RUN, "if new is None:", "if False:"),
         (
             _RUN,
             "return self.output.finish() and self._go(self._waiting)",
@@ -294,7 +294,9 @@ def _tried(kind: str, mutation: Mutation, source: Path) -> str:
     before = path.read_text()
     if mutation.old not in before:
         return "GONE"
-    path.write_text(before.replace(mutation.old, mutation.new, 1))
+    mutant = before.replace(mutation.old, mutation.new, 1)
+    compile(mutant, str(path), "exec")  # or the contract would catch bad grammar
+    path.write_text(mutant)
     try:
         return _word(kind, source)
     finally:

@@ -5,6 +5,7 @@ import fcntl
 import gc
 import os
 import signal
+import stat
 import subprocess
 import sys
 from contextlib import contextmanager, nullcontext
@@ -105,6 +106,19 @@ def test_a_kill_of_the_command_ends_every_process(trainer, means, mark):
         assert_no_survivor(mark)
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
+def test_the_folder_of_a_run_is_removed_also_if_the_command_was_killed(
+    signum, mark, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with launched(mark, SLEEPER) as launcher:
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        launcher.send_signal(signum)
+        wait_until(lambda: not any(tmp_path.iterdir()), "its folder is gone")
+        assert_no_survivor(mark)
+
+
 @every_means
 @every_trainer
 def test_a_kill_of_the_supervisor_ends_every_process_and_fails_the_job(trainer, means, mark):
@@ -195,7 +209,10 @@ def has_leaves():
 
 
 @pytest.mark.skipif(not has_leaves(), reason="no writable cgroup2 directory here")
-def test_what_a_launcher_killed_with_its_supervisor_has_left_is_ended_by_the_next_one(mark):
+def test_what_a_launcher_killed_with_its_supervisor_has_left_is_ended_by_the_next_one(
+    mark, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # nobody is left who could remove the folder
     with launched(mark, DAEMON_AND_STAYS) as launcher:
         (supervisor,) = tree.children(launcher.pid)
         os.kill(launcher.pid, signal.SIGSTOP)  # so that it cannot sweep

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import Known
+from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.log_tail import LogTail
 from trainshed.engines.local.attempts.observe import told
 from trainshed.engines.local.attempts.plan_file import Preparation
@@ -39,6 +39,7 @@ from trainshed.model.success import JobEnd
 
 GRACE_S: Final = 10.0
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_PRIVATE_FOLDER: Final = 0o700
 _UID_BYTES: Final = 7
 _READ_BYTES: Final = 1 << 12
 _PAUSE_S: Final = 0.01
@@ -92,7 +93,7 @@ class _Run:
         self._grace_s = grace_s
         self._tail = LogTail(self._folder.log)
         self._tether, self._theirs = socket.socketpair()
-        self._known = Known()
+        self._known = AttemptRecords()
         self._pid: int | None = None
         self._stop: JobEnd | None = None
         self._broken: OSError | None = None
@@ -113,6 +114,7 @@ class _Run:
 
     def _started(self, start: Beginning, preparation: Preparation) -> int:
         try:
+            os.mkdir(os.path.dirname(self._folder.job), _PRIVATE_FOLDER)  # noqa: PTH102, PTH120 - folders of attempts are strings
             return start.begin(self._key, self._folder, preparation, self._theirs.fileno())
         except OSError as error:
             raise EngineFault(f"the job cannot be started: {error}") from error
@@ -195,10 +197,10 @@ class _Run:
         if self._known.ended is not None:
             return with_report(told(self._key, self._known), self._folder)
         # rarely needed, and slow to import
-        from trainshed.engines.local.attempts.attempt import Attempt  # noqa: PLC0415 - see above
+        from trainshed.engines.local.attempts.attempt import TrackedAttempt  # noqa: PLC0415 - see above
         from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - see above
 
-        attempt = Attempt(self._key, self._folder, self._known, was_ours=True)
+        attempt = TrackedAttempt(self._key, self._folder, self._known, was_ours=True)
         sweeper = Sweeper(preparation.runtime, os.environ)
         while (seen := attempt.observation(sweeper)).phase not in {Phase.ENDED, Phase.LOST}:
             time.sleep(_PAUSE_S)

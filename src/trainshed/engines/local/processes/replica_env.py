@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
-from trainshed.engines.local.supervise.spawn import Command
+from trainshed.engines.local.supervise.spawn import Program
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -22,11 +22,11 @@ def commands(
     prepared: Prepared,
     shares: Sequence[Share],
     launcher_env: Mapping[str, str] = os.environ,
-) -> tuple[Command, ...]:
+) -> tuple[Program, ...]:
     """One command a replica, in the order of the plan."""
     base = {name: text for name, text in launcher_env.items() if name not in plan.unset_env}
     return tuple(
-        Command(
+        Program(
             argv=_argv(replica, prepared),
             env=_env(replica, prepared, base, share),
             cwd=plan.cwd or "",
