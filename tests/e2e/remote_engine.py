@@ -12,8 +12,10 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from trainshed.model.attempt import AttemptKey, Measured, Observation
+from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.reduction_report import ReductionReport
 from trainshed.model.resources import Node, Seat
 from trainshed.model.stopping import StopOrder
 
@@ -49,6 +51,9 @@ ANSWERS = {
     "observe": TypeAdapter(list[Observation]),
     "measured": TypeAdapter(Measured),
 }
+ANSWERS["observe"].rebuild(  # the supervisor has these in memory, so it names them only
+    _types_namespace={each.__name__: each for each in (Explanation, ReductionReport, Seat)}
+)
 
 
 class RemoteEngine:
