@@ -38,8 +38,11 @@ class LocalWorld(ShellWorld):
 
     @contextmanager
     def leftover(self, key):
-        (self._root / str(key.uid) / str(key.attempt)).mkdir(parents=True)
-        marks = {"TRAINSHED_JOB": str(key)}
+        """Of a job that has no folder any more, it is known by the paths that it was given."""
+        folder = self._root / str(key.uid) / str(key.attempt)
+        if folder.parent.exists():
+            folder.mkdir()
+        marks = {"TRAINSHED_JOB": str(key), "TRAINSHED_NOTICE_FILE": str(folder / "notice")}
         process = subprocess.Popen(["/bin/sleep", "600"], env={**os.environ, **marks})
         with process:
             yield
