@@ -38,7 +38,7 @@ def how(
         limit = "" if limit_bytes is None else f" at its limit of {size(limit_bytes)}"
         return f"{text}: out of memory{limit}{_bracketed(peak)}"
     text += _bracketed(_hint(ended))
-    return f"{text}; peak memory {size(ended.peak_memory_bytes)}" if _is_told(ended) else text
+    return f"{text}; peak memory {size(ended.peak_memory_bytes)}" if _is_said(ended) else text
 
 
 def when_stopped(ended: ReplicaExit, *, noticed: bool) -> str:
@@ -110,7 +110,7 @@ def _hint(ended: ReplicaExit) -> str:
     return "" if is_known or ended.signal is None else _HINTS.get(ended.signal, "")
 
 
-def _is_told(ended: ReplicaExit) -> bool:
+def _is_said(ended: ReplicaExit) -> bool:
     return ended.peak_memory_bytes is not None and ended.status != 0
 
 

@@ -1,6 +1,6 @@
 """What reducers are worth to a job, in numbers and in a sentence.
 
-Whoever is told that reducers are too few also hears what the right number would gain, and whoever
+Whoever reads that reducers are too few also reads what the right number would gain, and whoever
 cannot gain at all hears that.
 """
 
@@ -55,14 +55,14 @@ class Prediction:
         """Both sides' bandwidth, what would suffice, and what is gained; without a full stop."""
         many = self.reducers != 1
         of_type = f" of {self.machine_type}" if self.machine_type else ""
-        told = (
+        text = (
             f"{self.reducers} reducer{'s' if many else ''}{of_type} "
             f"{'carry' if many else 'carries'} {self.asked.total_gbps:g} Gbit/s, "
             f"the workers {self.hosts.total_gbps:g}"
         )
         if self.is_short and self.hosts.helps:
-            told += f": {self.plan.sufficient.reducers} would match them"
-        return told + self._gain()
+            text += f": {self.plan.sufficient.reducers} would match them"
+        return text + self._gain()
 
     def _gain(self) -> str:
         if self.hosts.workers == 1:
@@ -89,7 +89,7 @@ class Prediction:
 
 
 def advice_here(spec: JobSpec, found: Prediction | None) -> tuple[str, ...]:
-    """What a job with reducers is told that runs on one machine, a sentence each."""
+    """What is said to a job with reducers that runs on one machine, a sentence each."""
     if spec.group(Role.REDUCER) is None:
         return ()
     return (*((f"{found.sentence}.",) if found and found.is_warning else ()), ONE_MACHINE)
