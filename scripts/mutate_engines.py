@@ -214,7 +214,7 @@ LOCAL: Final = tuple(
         (
             "engines/local/attempts/measured.py",
             "mark=after + len(whole) + len(newline)",
-            "mark=after + len(whole)",
+            "mark=len(whole) + len(newline)",
         ),
         (
             "engines/local/attempts/plan_file.py",
