@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
+#: ``fail`` lets a test fail; any other word is the path of a file that lists them.
+SAID = os.environ.get("TRAINSHED_LEFTOVERS", "")
 #: What ends by itself, as a program that was told to, has so long.
-WAIT_S_MAX = 1.0 if os.environ.get("TRAINSHED_LEFTOVERS") else 10.0
+WAIT_S_MAX = {"": 0.0, "fail": 10.0}.get(SAID, 1.0)
 POLL_S = 0.02
 #: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's.
 KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock")
@@ -119,12 +121,11 @@ def _is_of_grpc(kind, name, *_):
 
 
 def _say(text):
-    """Fail, or be one line of the file that the variable names."""
-    path = os.environ.get("TRAINSHED_LEFTOVERS")
-    if not path:
+    if SAID == "fail":
         pytest.fail(text, pytrace=False)
-    with Path(path).open("a") as file:
-        file.write(f"{os.environ.get(OWNER)}: {text}\n")
+    if SAID:
+        with Path(SAID).open("a") as file:
+            file.write(f"{os.environ.get(OWNER)}: {text}\n")
 
 
 def _words(left):
@@ -169,7 +170,8 @@ def _processes(owner):
     """Children of this process, and what carries the owner's name in its variables."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - the same
         for pid in _read(f"/proc/self/task/{thread}/children").split():
-            yield "process", int(pid)
+            if _read(f"/proc/{int(pid)}/cmdline"):  # else it has ended, and is reaped later
+                yield "process", int(pid)
     pids = {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - the same
     mark = f"\0{OWNER}={owner}".encode()
     new = {pid for pid in pids - _seen_pids if mark not in b"\0" + _read(f"/proc/{pid}/environ")}
