@@ -13,6 +13,7 @@ from typing import IO, Final
 
 ROOT: Final = Path(__file__).parent.parent
 BUILD: Final = ROOT / "build"
+LEFTOVERS: Final = BUILD / "leftovers.txt"
 BIN: Final = Path(sys.executable).parent
 PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 
@@ -49,6 +50,7 @@ def main() -> int:
     """Run all parts, whatever becomes of the others; 0 if all are well."""
     started = time.monotonic()
     BUILD.mkdir(exist_ok=True)
+    LEFTOVERS.write_text("")
     env = _environ(full="--full" in sys.argv)
     with ThreadPoolExecutor(1) as beside:
         checks = beside.submit(lambda: [_quietly(*each, env) for each in CHECKS.items()])
@@ -56,6 +58,7 @@ def main() -> int:
         many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
         tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
         parts = [*checks.result(), _coverage(env), tests]
+    print(f"{len(LEFTOVERS.read_text().splitlines())} left something behind: {LEFTOVERS}")
     for part in parts:
         print(f"{part.seconds:7.1f} s  {part.name:10}  {'failed' if part.code else 'well'}")
     print(f"{time.monotonic() - started:7.1f} s  in all, some beside each other")
@@ -64,6 +67,7 @@ def main() -> int:
 
 def _environ(*, full: bool) -> dict[str, str]:
     env = {**os.environ, "COVERAGE_FILE": str(BUILD / "coverage")}
+    env["TRAINSHED_LEFTOVERS"] = str(LEFTOVERS)
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes start: each would compile all
     if full:
         env["TRAINSHED_CHAOS"] = "full"

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -18,8 +19,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
+#: ``fail`` lets a test fail; any other word is the path of a file that lists them.
+SAID = os.environ.get("TRAINSHED_LEFTOVERS", "")
 #: What ends by itself, as a program that was told to, has so long.
-WAIT_S_MAX = 1.0 if os.environ.get("TRAINSHED_LEFTOVERS") else 10.0
+WAIT_S_MAX = {"": 0.0, "fail": 10.0}.get(SAID, 1.0)
 POLL_S = 0.02
 #: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's.
 KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock")
@@ -28,9 +31,9 @@ KEPT_THREADS = frozenset({"api", "tail", "reading"})
 OWNER = "PYTEST_CURRENT_TEST"
 
 _added = {}
-"""By the fixtures that outlive a test, by their names."""
+"""By the fixtures of modules, by their names."""
 _known = set()
-"""All of it together."""
+"""By all fixtures that outlive a test."""
 _seen_pids = set()
 
 
@@ -66,13 +69,10 @@ def _nothing_is_left(request, _own_temporary_folder):
 
 
 def _keep_for_servers(fixtures, left):
-    """A server of this process opens connections and starts threads when it is first asked."""
-    theirs = {each for each in left if each[0] in {"descriptor", "thread"}}
-    servers = [_added[name] for name in fixtures if name in _added]
-    for added in servers:
-        if any(each[0] == "thread" for each in added):
-            added.update(theirs)
-            _known.update(theirs)
+    """What a module shares connects and starts threads when it is first asked, or starts again."""
+    for added in filter(None, map(_added.get, fixtures)):
+        added.update(left)
+        _known.update(left)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,7 +82,8 @@ def pytest_fixture_setup(fixturedef):
         return (yield)
     owner = f"{fixturedef.scope} {fixturedef.baseid}::{fixturedef.argname}"
     added, before, test = set(), _held(owner), os.environ.get(OWNER, "")
-    _added[fixturedef.argname] = added
+    if fixturedef.scope != "session":
+        _added[fixturedef.argname] = added
     # the first in is the last out
     fixturedef.addfinalizer(lambda: _check_fixture(fixturedef.argname, added, owner))
     os.environ[OWNER] = owner
@@ -107,18 +108,24 @@ def _wait(look):
     if look():
         gc.collect()  # what nobody refers to any more is as good as closed
     deadline = time.monotonic() + WAIT_S_MAX
-    while (left := look()) and time.monotonic() < deadline:
+    while left := {each for each in look() if not _is_of_grpc(*each)}:
+        if time.monotonic() > deadline:
+            break
         time.sleep(POLL_S)
     return left
 
 
+def _is_of_grpc(kind, name, *_):
+    """The library keeps what it waits with, once it has been used."""
+    return kind == "descriptor" and "grpc" in sys.modules and "[event" in _more(kind, name)
+
+
 def _say(text):
-    """Fail, or be one line of the file that the variable names."""
-    path = os.environ.get("TRAINSHED_LEFTOVERS")
-    if not path:
+    if SAID == "fail":
         pytest.fail(text, pytrace=False)
-    with Path(path).open("a") as file:
-        file.write(f"{os.environ.get(OWNER)}: {text}\n")
+    if SAID:
+        with Path(SAID).open("a") as file:
+            file.write(f"{os.environ.get(OWNER)}: {text}\n")
 
 
 def _words(left):
@@ -163,7 +170,8 @@ def _processes(owner):
     """Children of this process, and what carries the owner's name in its variables."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - the same
         for pid in _read(f"/proc/self/task/{thread}/children").split():
-            yield "process", int(pid)
+            if _read(f"/proc/{int(pid)}/cmdline"):  # else it has ended, and is reaped later
+                yield "process", int(pid)
     pids = {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - the same
     mark = f"\0{OWNER}={owner}".encode()
     new = {pid for pid in pids - _seen_pids if mark not in b"\0" + _read(f"/proc/{pid}/environ")}
