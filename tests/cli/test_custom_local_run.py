@@ -152,7 +152,7 @@ def test_the_pool_of_reducers_runs_our_program_beside_the_job_and_ends_with_it(
     assert "workerpool0-0 │ met 2 reducers" in found.out
     for index in (0, 1):
         assert f"workerpool2-{index} │ reducer {index}: listening on 127.0.0.1:" in found.out
-        assert f"workerpool2-{index} │ reducer {index}: ends: told to by SIGTERM" in found.out
+        assert f"workerpool2-{index} │ reducer {index}: ends: received SIGTERM" in found.out
         assert re.search(rf"workerpool2-{index} +0 .*stopped", found.out)
     assert "The reducers serve workers that choose them" in found.err
 

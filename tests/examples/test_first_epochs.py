@@ -1,5 +1,7 @@
 """Every example begins to learn; the long tests beside this one see what it ends with."""
 
+import re
+
 import pytest
 import yaml
 
@@ -53,4 +55,4 @@ def test_reducers_sum_the_first_epoch(tmp_path):
     job = ("ai", "custom-jobs", "local-run", "--config", tmp_path / "job.yaml")
     outcome = call("torch-reduction", *job, "--base-output-dir", tmp_path / "out")
     assert outcome.code == 0, outcome.story()
-    assert "2 workers, which reduce a share each, and 2 reducers" in outcome.primary
+    assert re.search(r"2 workers(, which reduce a share each)?, and 2 reducers", outcome.primary)
