@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainshed.cli.flags import Request, idle_flags
-from trainshed.cli.hosts import host_of
-from trainshed.cli.run_job import run_job
+from trainshed.cli.run_job import host_of, run_job
 from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob

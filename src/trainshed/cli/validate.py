@@ -1,6 +1,7 @@
-"""``trainshed validate``: job files in, verdicts out."""
+"""``trainshed validate``: many files, one catalog, an answer for each document."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainshed.cli.clusters import cluster_json, cluster_table, rulebook_of, violations_json
@@ -8,17 +9,63 @@ from trainshed.cli.failures import in_a_line, print_error
 from trainshed.cli.flags import Request
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
-from trainshed.workbench.validation import ValidatedFile, validate
+from trainshed.model.faults import UsageFault, Violation
+from trainshed.service.catalogs import load_catalog
+from trainshed.service.judging import Judgement, Rulebook, judge
+from trainshed.workbench.documents import Document, read
+from trainshed.workbench.merging import merge_any
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatedFile:
+    """What was found about one document.
+
+    ``unreadable`` is set where the file cannot be read as a job at all (exit code 2); there is no
+    verdict then.  ``position`` is None for the only document of a file.
+    """
+
+    file: str
+    position: int | None = None
+    verdict: Judgement | None = None
+    unreadable: str | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether the document is a valid job."""
+        return self.verdict is not None and self.verdict.valid
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """All that is wrong; a file that cannot be read has one violation, without a field."""
+        if self.verdict:
+            return self.verdict.violations
+        message = self.unreadable or ""
+        return (Violation(field="", rule="unreadable", message=message),)
+
+    @property
+    def is_no_job(self) -> bool:
+        """Whether the file cannot be read as a job at all: a fault of writing, not a refusal."""
+        return self.verdict is None or self.verdict.question is None
+
+    @property
+    def complaint(self) -> str:
+        """Why the file is no job, in a line."""
+        return self.unreadable or f"{self.name}: {self.violations[0].message}"
+
+    @property
+    def name(self) -> str:
+        """The file, with the number of the document where it holds several."""
+        return self.file if self.position is None else f"{self.file} [{self.position}]"
 
 
 def run(request: Request) -> int:
     """Exit code 0 when all are valid, 1 when some are refused, 2 when one cannot be read."""
     args = request.args
     rulebook = rulebook_of(args)
-    answers = list(validate(args.file, flags=given_flags(args), rulebook=rulebook))
+    answers = list(_validate(args.file, flags=given_flags(args), rulebook=rulebook))
     if args.format == "json":
         out_json([_as_json(answer, quota=args.quota) for answer in answers])
     else:
@@ -30,6 +77,38 @@ def run(request: Request) -> int:
 def _exit_code(answers: Iterable[ValidatedFile]) -> int:
     codes = {EXIT_USAGE if a.is_no_job else 0 if a.valid else EXIT_REFUSED for a in answers}
     return max(codes, default=0)
+
+
+def _validate(
+    files: Iterable[str], *, flags: Mapping[str, str], rulebook: Rulebook
+) -> Iterator[ValidatedFile]:
+    """Judge every document of every file; ``flags`` override fields of each of them.
+
+    Faults of the command line (an unknown edition, flag or overlay) raise UsageFault; faults of a
+    file become an answer, so that one broken file does not hide the others.
+    """
+    if rulebook.edition:
+        load_catalog(rulebook.edition, rulebook.overlays, rulebook.zone_snapshot)
+    for file in files:
+        try:
+            documents = read(file)
+        except UsageFault as fault:
+            yield ValidatedFile(file=file, unreadable=str(fault))
+            continue
+        yield from _answers(file, documents, flags, rulebook)
+
+
+def _answers(
+    file: str, documents: Sequence[Document], flags: Mapping[str, str], rulebook: Rulebook
+) -> Iterator[ValidatedFile]:
+    for document in documents:
+        position = document.position if len(documents) > 1 else None
+        try:
+            verdict = judge(merge_any(document.content, flags, source=file), rulebook)
+        except UsageFault as fault:
+            yield ValidatedFile(file=file, position=position, unreadable=str(fault))
+        else:
+            yield ValidatedFile(file=file, position=position, verdict=verdict)
 
 
 def _as_json(answer: ValidatedFile, *, quota: bool) -> dict[str, Any]:

@@ -29,12 +29,12 @@ class Given:
 
     config: str | None = None
     region: str | None = None
-    worker_machine: str | None = None
+    worker_machine_type: str | None = None
     worker_count: int | None = None
     worker_accelerator: str | None = None
     """``count=8,type=nvidia-tesla-v100``"""
     worker_gbps: float | None = None
-    reducer_machine: str | None = None
+    reducer_machine_type: str | None = None
     reducer_count: int | None = None
     reducer_gbps: float | None = None
 
@@ -63,7 +63,7 @@ def hosts_of(given: Given, rulebook: Rulebook) -> ExchangeHosts:
     catalog = question.catalog if question else _catalog(rulebook)
     workers, words = _workers(given, verdict, catalog)
     pool = question.spec.group(Role.REDUCER) if question else None
-    machine = given.reducer_machine or (pool and pool.machine_type) or recommended()
+    machine = given.reducer_machine_type or (pool and pool.machine_type) or recommended()
     region = given.region or (question.spec.region if question else None)
     price = None if given.reducer_gbps else price_of(machine, region)
     return ExchangeHosts(
@@ -109,11 +109,11 @@ def _workers(given: Given, verdict: Judgement | None, catalog: Catalog) -> tuple
         count = _count(given)
         hosts = "1 host" if count == 1 else f"{count} hosts"
         return _alike(count, given.worker_gbps), hosts
-    if given.worker_machine is None:
+    if given.worker_machine_type is None:
         return _workers_of(given, verdict)
     count, accelerator = _count(given), given.worker_accelerator
-    gbps = _gbps(catalog, "--worker-machine-type", given.worker_machine, accelerator)
-    return _alike(count, gbps), f"{count} x {_words(given.worker_machine, accelerator)}"
+    gbps = _gbps(catalog, "--worker-machine-type", given.worker_machine_type, accelerator)
+    return _alike(count, gbps), f"{count} x {_words(given.worker_machine_type, accelerator)}"
 
 
 def _count(given: Given) -> int:

@@ -6,13 +6,13 @@ from typing import Final
 
 from trainshed.engines.base import Living
 from trainshed.engines.registry import LOCAL
+from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (
     FolderSeen,
     JobSeen,
-    RowsSeen,
     SeatSeen,
     Snapshot,
 )
@@ -68,12 +68,14 @@ def newest_attempt_alone(seen: Snapshot) -> Iterator[Finding]:
 )
 def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
     """Without a server it may have been lost: the next server will see it, and start it again."""
-    rows = seen.rows or RowsSeen()
-    launching = {command.key for command in rows.commands if command.kind == "LAUNCH"}
+    rows = seen.rows
+    launching = {
+        AttemptKey(each.uid, each.attempt) for each in rows.commands if each.kind is Command.LAUNCH
+    }
     for job in rows.jobs.values():
         if job.is_over or job.state is JobState.QUEUED or not _is_here(seen, job):
             continue
-        folder = (seen.folders or {}).get(job.key)
+        folder = seen.folders.get(job.key)
         if job.key not in launching and (wrong := _unattended(job, folder)):
             yield Finding(
                 subject=str(job.key),
@@ -98,7 +100,7 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
 @check("nodes-not-overfull", "No node holds more than its slots, GPUs, CPUs and memory.", Part.ROWS)
 def nodes_not_overfull(seen: Snapshot) -> Iterator[Finding]:
     """Under the node's own policy."""
-    rows = seen.rows or RowsSeen()
+    rows = seen.rows
     held: dict[str, list[SeatSeen]] = defaultdict(list)
     for job in rows.jobs.values():
         for seat in rows.attempts.get(job.key, ()) if job.holds else ():
@@ -131,7 +133,7 @@ def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
 def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
     """By the device's own id, whatever CUDA_VISIBLE_DEVICES says."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
-    for process in seen.processes or ():
+    for process in seen.processes:
         for device in process.devices:
             users[device].add(process.key)
     for device, keys in users.items():
@@ -146,22 +148,22 @@ def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
 
 def _processes(seen: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
     """Processes of jobs that are known; others may be of another data directory."""
-    jobs = (seen.rows or RowsSeen()).jobs
-    for process in seen.processes or ():
+    jobs = seen.rows.jobs
+    for process in seen.processes:
         if job := jobs.get(process.key.uid):
             yield process, job
 
 
 def _folders(seen: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]:
-    jobs = (seen.rows or RowsSeen()).jobs
-    for key, folder in (seen.folders or {}).items():
+    jobs = seen.rows.jobs
+    for key, folder in seen.folders.items():
         if job := jobs.get(key.uid):
             yield key, folder, job
 
 
 def _is_here(seen: Snapshot, job: JobSeen) -> bool:
     """Whether its replicas are the local engine's, on this machine."""
-    rows = seen.rows or RowsSeen()
+    rows = seen.rows
     own = {each.node.name for each in rows.nodes if each.engine == LOCAL.name} & {seen.machine}
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
