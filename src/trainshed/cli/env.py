@@ -95,7 +95,7 @@ def _target(found: Reach, project: str, region: str) -> ClientTarget:
 
 
 def _miss_token(found: Reach) -> None:
-    """A server of ours that wants a token is told of; of another one nothing is known."""
+    """Our own server wants a token; whether another one does is not known."""
     if found.running is not None:
         raise UsageFault(
             f"there is no token in {found.folder}; set TRAINSHED_TOKEN, or give --token-file FILE"

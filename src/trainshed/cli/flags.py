@@ -137,7 +137,7 @@ def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
 def add_gcloud_wide(parser: argparse.ArgumentParser) -> None:
     """The flags of every gcloud command: ``--project`` is used, the others are only taken."""
     group = parser.add_argument_group("gcloud-wide flags")
-    group.add_argument("--project", default="local", help="Project id that replicas are told")
+    group.add_argument("--project", default="local", help="Project id that replicas see")
     group.add_argument("--quiet", "-q", action="store_true", help=argparse.SUPPRESS)
     add_idle(parser, words=(*_IDLE_WORDS, "--access-token-file"), switches=_IDLE_SWITCHES)
 
@@ -234,7 +234,7 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
         "--gs-paths",
         choices=[choice.value for choice in GsPaths],
         default=GsPaths.PATH.value,
-        help="What replicas are told of gs:// directories: their folder here, or the URI",
+        help="What replicas see of gs:// directories: their folder here, or the URI",
     )
     if dry_run:
         group.add_argument(

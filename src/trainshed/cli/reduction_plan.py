@@ -76,7 +76,7 @@ def _mark(made: ReducerPlan, each: Option) -> str:
 
 
 def _remarks(found: ExchangeHosts, made: ReducerPlan) -> Iterator[str]:
-    yield f"{_verdict(found, made)}."
+    yield f"{_conclusion(found, made)}."
     size = f"{made.gradient_bytes / _MEGA:g} MB"
     yield f"MS is one exchange of {size}, SUM % what the reducers sum of it; workers sum the rest."
     if made.hosts.helps:
@@ -85,7 +85,7 @@ def _remarks(found: ExchangeHosts, made: ReducerPlan) -> Iterator[str]:
     yield "Links alone are counted: it is less for small tensors, and on hosts that cannot keep up."
 
 
-def _verdict(found: ExchangeHosts, made: ReducerPlan) -> str:
+def _conclusion(found: ExchangeHosts, made: ReducerPlan) -> str:
     asked = found.asked or made.sufficient.reducers
     prediction = Prediction(hosts=found.hosts, reducers=asked, machine_type=found.reducer_type)
     return prediction.sentence
@@ -109,6 +109,6 @@ def _as_json(found: ExchangeHosts, made: ReducerPlan) -> dict[str, Any]:
         "asked": found.asked or None,
         "sufficient": made.sufficient.reducers,
         "break_even": made.break_even,
-        "text": f"{_verdict(found, made)}.",
+        "text": f"{_conclusion(found, made)}.",
         "options": [asdict(each) for each in made.options],
     }

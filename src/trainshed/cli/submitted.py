@@ -1,4 +1,4 @@
-"""What a create tells, and how its job is followed to the end."""
+"""What a create prints, and how its job is followed to the end."""
 
 import argparse
 import sys

@@ -24,31 +24,31 @@ class ValidatedFile:
     """What was found about one document.
 
     ``unreadable`` is set where the file cannot be read as a job at all (exit code 2); there is no
-    verdict then.  ``position`` is None for the only document of a file.
+    judgement then.  ``position`` is None for the only document of a file.
     """
 
     file: str
     position: int | None = None
-    verdict: Judgement | None = None
+    judgement: Judgement | None = None
     unreadable: str | None = None
 
     @property
     def valid(self) -> bool:
         """Whether the document is a valid job."""
-        return self.verdict is not None and self.verdict.valid
+        return self.judgement is not None and self.judgement.valid
 
     @property
     def violations(self) -> tuple[Violation, ...]:
         """All that is wrong; a file that cannot be read has one violation, without a field."""
-        if self.verdict:
-            return self.verdict.violations
+        if self.judgement:
+            return self.judgement.violations
         message = self.unreadable or ""
         return (Violation(field="", rule="unreadable", message=message),)
 
     @property
     def is_no_job(self) -> bool:
         """Whether the file cannot be read as a job at all: a fault of writing, not a refusal."""
-        return self.verdict is None or self.verdict.question is None
+        return self.judgement is None or self.judgement.question is None
 
     @property
     def complaint(self) -> str:
@@ -104,25 +104,25 @@ def _answers(
     for document in documents:
         position = document.position if len(documents) > 1 else None
         try:
-            verdict = judge(merge_any(document.content, flags, source=file), rulebook)
+            judgement = judge(merge_any(document.content, flags, source=file), rulebook)
         except UsageFault as fault:
             yield ValidatedFile(file=file, position=position, unreadable=str(fault))
         else:
-            yield ValidatedFile(file=file, position=position, verdict=verdict)
+            yield ValidatedFile(file=file, position=position, judgement=judgement)
 
 
 def _as_json(answer: ValidatedFile, *, quota: bool) -> dict[str, Any]:
-    verdict = answer.verdict
+    judgement = answer.judgement
     found: dict[str, Any] = {"file": answer.file}
     if answer.position is not None:
         found["document"] = answer.position
     found["valid"] = answer.valid
     found["violations"] = violations_json(answer.violations)
-    found["cluster"] = cluster_json(verdict.cluster) if verdict and verdict.valid else []
-    if verdict and (reduction := verdict.reduction):
+    found["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
+    if judgement and (reduction := judgement.reduction):
         found["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
     if quota:
-        over = verdict.over_quota if verdict and verdict.valid else ()
+        over = judgement.over_quota if judgement and judgement.valid else ()
         found["within_quota"] = not over if answer.valid else None
         found["over_quota"] = violations_json(over)
     if answer.is_no_job:
@@ -134,17 +134,17 @@ def _print(answer: ValidatedFile, *, quota: bool) -> None:
     if answer.is_no_job:
         print_error(answer.complaint)
         return
-    if answer.verdict is None or not answer.valid:
+    if answer.judgement is None or not answer.valid:
         out(f"{answer.name}: refused")
         for violation in answer.violations:
             out(f"  {in_a_line(violation)}")
         return
     out(f"{answer.name}: valid")
-    out(_indented(cluster_table(answer.verdict.cluster)))
-    if reduction := answer.verdict.reduction:
+    out(_indented(cluster_table(answer.judgement.cluster)))
+    if reduction := answer.judgement.reduction:
         out(f"  reduction: {reduction.sentence}")
     if quota:
-        over = answer.verdict.over_quota
+        over = answer.judgement.over_quota
         out(f"  quota: {'exceeded' if over else 'within the defaults'}")
         for violation in over:
             out(f"  {in_a_line(violation)}")

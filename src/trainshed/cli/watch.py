@@ -156,7 +156,7 @@ class _Tail:
                 self.lines.append(line)
                 self.grown.set()
         except (ServerRefusal, Unreachable):
-            pass  # whoever asks for the job itself is told
+            pass  # whoever asks for the job itself gets the error
         finally:
             self.is_over = True
             self.grown.set()

@@ -37,7 +37,7 @@ def over_has_no_process(seen: Snapshot) -> Iterator[Finding]:
         if job.is_over and folder.is_held:
             yield Finding(
                 subject=str(key),
-                text=f"{job.told}: the supervisor of attempt {key} lives though the job is over",
+                text=f"{job.label}: the supervisor of attempt {key} lives though the job is over",
                 advice="give it a minute; if it stays, its lock names it: fuser "
                 f"{folder.path / 'lock'}",
             )
@@ -79,7 +79,7 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
         if job.key not in launching and (wrong := _unattended(job, folder)):
             yield Finding(
                 subject=str(job.key),
-                text=f"{job.told}: {wrong}",
+                text=f"{job.label}: {wrong}",
                 advice="the server should have seen it: read its log"
                 if seen.server_pid
                 else "start the server: it finds what was lost, and starts the job again",
@@ -138,10 +138,10 @@ def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
             users[device].add(process.key)
     for device, keys in users.items():
         if len(keys) > 1:
-            told = " and ".join(map(str, sorted(keys)))
+            owners = " and ".join(map(str, sorted(keys)))
             yield Finding(
                 subject=device,
-                text=f"the GPU {device} belongs to the attempts {told}",
+                text=f"the GPU {device} belongs to the attempts {owners}",
                 advice="cancel one of the jobs, and report it",
             )
 
@@ -171,7 +171,7 @@ def _is_here(seen: Snapshot, job: JobSeen) -> bool:
 def _survivor(process: Living, job: JobSeen, why: str) -> Finding:
     return Finding(
         subject=f"{process.key}: {process.pid}",
-        text=f"{job.told}: process {process.pid} ({process.command}) {why}",
+        text=f"{job.label}: process {process.pid} ({process.command}) {why}",
         advice=_KILL.format(process.pid),
     )
 

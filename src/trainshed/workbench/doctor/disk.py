@@ -45,7 +45,7 @@ def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Itera
 
 @check("records-are-whole", "What a supervisor has recorded can be read.", Part.DISK)
 def records_are_whole(seen: Snapshot) -> Iterator[Finding]:
-    """A record that was torn by a full disk is told again; anything else is damage."""
+    """A record that was torn by a full disk is written again; anything else is damage."""
     for key, folder in sorted(seen.folders.items()):
         for wrong in folder.wrong_records:
             yield Finding(

@@ -23,7 +23,7 @@ def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
         if job.is_over and job.holds:
             yield Finding(
                 subject=str(job.uid),
-                text=f"{job.told} is over and still holds its places",
+                text=f"{job.label} is over and still holds its places",
                 advice=_REPORT,
             )
 
@@ -37,7 +37,7 @@ def over_has_an_end(seen: Snapshot) -> Iterator[Finding]:
     """Clients wait for the end time, and people for the reason."""
     for job in seen.rows.jobs.values():
         for wrong in _wrong_end(job):
-            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+            yield Finding(subject=str(job.uid), text=f"{job.label} {wrong}", advice=_REPORT)
 
 
 def _wrong_end(job: JobSeen) -> Iterator[str]:
@@ -54,7 +54,7 @@ def active_holds_places(seen: Snapshot) -> Iterator[Finding]:
     """Somebody else would be put on them."""
     for job in seen.rows.jobs.values():
         if not job.is_over and (wrong := _wrong_places(job)):
-            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+            yield Finding(subject=str(job.uid), text=f"{job.label} {wrong}", advice=_REPORT)
 
 
 def _wrong_places(job: JobSeen) -> str:
@@ -78,7 +78,7 @@ def attempts_have_seats(seen: Snapshot) -> Iterator[Finding]:
         for number in range(1, job.attempt + 1):
             key = AttemptKey(job.uid, number)
             if wrong := _wrong_seats(rows, key):
-                yield Finding(subject=str(key), text=f"{job.told}: {wrong}", advice=_REPORT)
+                yield Finding(subject=str(key), text=f"{job.label}: {wrong}", advice=_REPORT)
 
 
 def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
@@ -108,7 +108,7 @@ def every_job_has_its_story(seen: Snapshot) -> Iterator[Finding]:
     for job in rows.jobs.values():
         if job.uid not in rows.stamps:
             yield Finding(
-                subject=str(job.uid), text=f"{job.told} has not one event", advice=_REPORT
+                subject=str(job.uid), text=f"{job.label} has not one event", advice=_REPORT
             )
 
 
@@ -121,7 +121,7 @@ def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
         if seen.now_ns - job.update_ns > LATE_S * _NS:
             yield Finding(
                 subject=str(job.uid),
-                text=f"{job.told} waits and does not say why",
+                text=f"{job.label} waits and does not say why",
                 advice=_RESTART,
             )
 
@@ -139,7 +139,7 @@ def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
         elif seen.now_ns - job.update_ns > LATE_S * _NS:
             yield Finding(
                 subject=str(key),
-                text=f"{job.told}: {kind} was not performed for more than a minute",
+                text=f"{job.label}: {kind} was not performed for more than a minute",
                 advice=_RESTART if seen.server_pid else "start the server, which performs it",
                 is_failure=seen.server_pid is not None,
             )
@@ -164,7 +164,7 @@ def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
     live = {name for name, ns in servers.items() if ns > newest_ns - LATE_S * _NS}
     for job in rows.jobs.values():
         if job.holds and not job.is_over and f"server:{job.owner}" not in live:
-            text = f"{job.told} belongs to {job.owner or 'no server'}, which holds no lease"
+            text = f"{job.label} belongs to {job.owner or 'no server'}, which holds no lease"
             yield Finding(subject=str(job.uid), text=text, advice=_RESTART)
 
 

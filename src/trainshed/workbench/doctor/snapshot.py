@@ -45,7 +45,7 @@ class JobSeen:
         return AttemptKey(self.uid, self.attempt)
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """How it is named in findings."""
         return f"{self.name} ({self.uid}/{self.attempt}, {self.state.value})"
 

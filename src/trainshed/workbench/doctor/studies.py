@@ -23,7 +23,7 @@ def trials_have_jobs(seen: Snapshot) -> Iterator[Finding]:
             yield _finding(trial, f"trial {trial.number} belongs to no study", _REPORT)
         elif not trial.state.is_final and trial.job_uid not in rows.jobs:
             study = rows.jobs[trial.study_uid]
-            yield _finding(trial, f"{study.told}: trial {trial.number} has no job", _REPORT)
+            yield _finding(trial, f"{study.label}: trial {trial.number} has no job", _REPORT)
 
 
 @check("over-ends-its-trials", "A study that is over has no trial under way.", Part.ROWS)
@@ -35,10 +35,10 @@ def over_ends_its_trials(seen: Snapshot) -> Iterator[Finding]:
         if study is None or not study.is_over:
             continue
         if not trial.state.is_final:
-            text = f"{study.told} is over, and its trial {trial.number} is not"
+            text = f"{study.label} is over, and its trial {trial.number} is not"
             yield _finding(trial, text, _REPORT)
         elif (job := rows.jobs.get(trial.job_uid)) and not job.is_over:
-            text = f"{study.told} is over, and {job.told}, the job of its trial, is not"
+            text = f"{study.label} is over, and {job.label}, the job of its trial, is not"
             yield _finding(trial, text, _CANCEL)
 
 
