@@ -10,7 +10,7 @@ from trainshed.cli.connecting import ServerPlace, place_of, region_of
 from trainshed.cli.create_options import TUNING_WORDS, WORDS
 from trainshed.cli.flags import Request
 from trainshed.cli.submit_options import given_flags
-from trainshed.cli.submitted import Submitted, report_created
+from trainshed.cli.submitted import report_created
 from trainshed.client.collections import collection_of
 from trainshed.client.faults import ServerRefusal
 from trainshed.client.uploads import staging_of
@@ -44,7 +44,7 @@ def run(request: Request) -> int:
     except ServerRefusal as refusal:  # it names the flags that set the fields at fault
         raise refusal.in_words(merged.words) from refusal
     name = job["name"] if of.located else args.job
-    return report_created(args, place, Submitted(group=args.group, name=name, resource=job))
+    return report_created(args, place, name, job)
 
 
 def _merged(

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from dataclasses import dataclass
 
 from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.interruptible import interruptible
@@ -16,35 +15,26 @@ from trainshed.client.following import Followed, exit_code_of
 EXIT_INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A job that a server has taken; ``group`` is the words of its commands."""
-
-    group: str
-    name: str
-    resource: Json
-
-
-def report_created(args: argparse.Namespace, place: ServerPlace, job: Submitted) -> int:
+def report_created(args: argparse.Namespace, place: ServerPlace, name: str, job: Json) -> int:
     """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
     is_json = args.format == "json"
     if not args.stream_logs:
         if is_json:
-            out_json(job.resource)
+            out_json(job)
         else:
-            _print_head(job)
-            note(f"see it: {continued(args, f'{job.group} describe {job.name}')}")
-            if _has_trials(job.resource):
-                note(f"watch its trials: {continued(args, f'{job.group} watch {job.name}')}")
-            note(f"its log: {continued(args, f'{job.group} stream-logs {job.name}')}")
+            _print_head(name, job)
+            note(f"see it: {continued(args, f'{args.group} describe {name}')}")
+            if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
+                note(f"watch its trials: {continued(args, f'{args.group} watch {name}')}")
+            note(f"its log: {continued(args, f'{args.group} stream-logs {name}')}")
         return 0
-    note(f"{job.name} is submitted; Ctrl-C leaves it running")
-    followed = Followed(place.server, native_path(job.name, place.project), note)
+    note(f"{name} is submitted; Ctrl-C leaves it running")
+    followed = Followed(place.server, native_path(name, place.project), note)
     try:
         stream(followed, LinePrinter(sys.stderr if is_json else sys.stdout))
         end = followed.end()
     except KeyboardInterrupt:
-        return left_running(args, job.group, job.name)
+        return left_running(args, args.group, name)
     if is_json:
         path = f"/v1/{end['name']}"
         out_json(place.server.call("GET", path))
@@ -77,10 +67,6 @@ def print_end(end: Json) -> None:
     out(f"state: {end['state']}")
 
 
-def _has_trials(resource: Json) -> bool:
-    return "studySpec" in resource or "hyperparameters" in resource.get("trainingInput", {})
-
-
-def _print_head(job: Submitted) -> None:
-    key = "jobId" if "jobId" in job.resource else "name"
-    out(f"{key}: {job.resource.get(key, job.name)}\nstate: {state_of(job.resource)}")
+def _print_head(name: str, job: Json) -> None:
+    key = "jobId" if "jobId" in job else "name"
+    out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")

@@ -16,16 +16,16 @@ _REPORT: Final = "this should not happen: please report it with the output of tr
 _RESTART: Final = "restart the server; if it stays so, report it with the server's log"
 
 
+def _of(job: JobSeen, text: str, advice: str = _REPORT) -> Finding:
+    return Finding(subject=str(job.uid), text=text, advice=advice)
+
+
 @check("over-holds-nothing", "A job that is over holds no place.", Part.ROWS)
 def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
     """Its node would stay smaller for ever."""
     for job in seen.rows.jobs.values():
         if job.is_over and job.holds:
-            yield Finding(
-                subject=str(job.uid),
-                text=f"{job.label} is over and still holds its places",
-                advice=_REPORT,
-            )
+            yield _of(job, f"{job.label} is over and still holds its places")
 
 
 @check(
@@ -37,7 +37,7 @@ def over_has_an_end(seen: Snapshot) -> Iterator[Finding]:
     """Clients wait for the end time, and people for the reason."""
     for job in seen.rows.jobs.values():
         for wrong in _wrong_end(job):
-            yield Finding(subject=str(job.uid), text=f"{job.label} {wrong}", advice=_REPORT)
+            yield _of(job, f"{job.label} {wrong}")
 
 
 def _wrong_end(job: JobSeen) -> Iterator[str]:
@@ -54,7 +54,7 @@ def active_holds_places(seen: Snapshot) -> Iterator[Finding]:
     """Somebody else would be put on them."""
     for job in seen.rows.jobs.values():
         if not job.is_over and (wrong := _wrong_places(job)):
-            yield Finding(subject=str(job.uid), text=f"{job.label} {wrong}", advice=_REPORT)
+            yield _of(job, f"{job.label} {wrong}")
 
 
 def _wrong_places(job: JobSeen) -> str:
@@ -107,9 +107,7 @@ def every_job_has_its_story(seen: Snapshot) -> Iterator[Finding]:
     rows = seen.rows
     for job in rows.jobs.values():
         if job.uid not in rows.stamps:
-            yield Finding(
-                subject=str(job.uid), text=f"{job.label} has not one event", advice=_REPORT
-            )
+            yield _of(job, f"{job.label} has not one event")
 
 
 @check("waiting-says-why", "A job that waits says why.", Part.ROWS)
@@ -119,11 +117,7 @@ def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
         if job.state is not JobState.QUEUED or job.is_explained or not seen.server_pid:
             continue
         if seen.now_ns - job.update_ns > LATE_S * _NS:
-            yield Finding(
-                subject=str(job.uid),
-                text=f"{job.label} waits and does not say why",
-                advice=_RESTART,
-            )
+            yield _of(job, f"{job.label} waits and does not say why", _RESTART)
 
 
 @check("commands-are-performed", "What was decided is done within a minute.", Part.ROWS)
@@ -165,7 +159,7 @@ def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
     for job in rows.jobs.values():
         if job.holds and not job.is_over and f"server:{job.owner}" not in live:
             text = f"{job.label} belongs to {job.owner or 'no server'}, which holds no lease"
-            yield Finding(subject=str(job.uid), text=text, advice=_RESTART)
+            yield _of(job, text, _RESTART)
 
 
 CHECKS: Final[tuple[Check, ...]] = (
