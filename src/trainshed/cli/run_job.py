@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainshed.cli.endings import ending_json, print_ending
+from trainshed.cli.flags import idle_flags
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model import trainer_contract
@@ -47,7 +48,7 @@ def run_job(
 
     ``cluster`` is the table of the expanded cluster, for people; empty where no machine was named.
 
-    ``remarks`` are said first; the engine says the notes of the plan.
+    Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
     as_json = args.format == "json"
     prepared = prepare(job, host)
@@ -60,8 +61,10 @@ def run_job(
             _print_plan(prepared.plan)
         return 0
     sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
-    for note in remarks:
-        sink.note(note)
+    for flag in idle_flags(args):
+        sink.note(f"{flag} means nothing on this machine.")
+    for remark in remarks:
+        sink.note(remark)
     began = time.time()
     outcome, report = start(prepared, host, sink)
     reduction = _achieved(report) if report else None

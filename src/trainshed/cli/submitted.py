@@ -8,7 +8,7 @@ from trainshed.cli.interruptible import interruptible
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.resource_texts import why_it_waits
 from trainshed.cli.terminal import note, out, out_json
-from trainshed.client.collections import native_path, state_of
+from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, exit_code_of
 
@@ -59,6 +59,13 @@ def left_running(args: argparse.Namespace, group: str, name: str) -> int:
     sys.stderr.write("\n")
     note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {name}')}")
     note(f"come back with: {continued(args, f'jobs watch {name}')}")
+    return EXIT_INTERRUPTED
+
+
+def report_leaving(args: argparse.Namespace, what: str, name: str) -> int:
+    """Say after Ctrl-C that the job of a full name goes on, and how to stop it."""
+    group, short = commands_of(name)
+    note(f"the {what} goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
     return EXIT_INTERRUPTED
 
 

@@ -10,12 +10,12 @@ from collections import deque
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import ServerPlace, continued, place_of
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.submitted import EXIT_INTERRUPTED, print_end, stream
+from trainshed.cli.submitted import print_end, report_leaving, stream
 from trainshed.cli.terminal import note, out, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
-from trainshed.client.collections import FINAL_STATES, collection_of, commands_of, native_path
+from trainshed.client.collections import FINAL_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
@@ -75,7 +75,7 @@ def run(request: flags.Request) -> int:
         else:
             end = _plain(followed)
     except KeyboardInterrupt:
-        return _left(args, followed)
+        return report_leaving(args, "job", str(followed.job()["name"]))
     return exit_code_of(end)
 
 
@@ -92,12 +92,6 @@ def _study_path(args: argparse.Namespace, place: ServerPlace) -> str | None:
         return None
     training = place.server.call("GET", path).get("trainingInput", {})
     return path if "hyperparameters" in training else None
-
-
-def _left(args: argparse.Namespace, followed: Followed) -> int:
-    group, short = commands_of(str(followed.job()["name"]))
-    note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
-    return EXIT_INTERRUPTED
 
 
 def _changes(followed: Followed) -> Json:
