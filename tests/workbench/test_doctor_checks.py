@@ -1,27 +1,28 @@
 """Each check of the doctor: quiet on what is right, and loud on each breach, made by hand."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from trainshed.engines.base import Living
+from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import FINAL, JobState
+from trainshed.model.trials import TrialState
+from trainshed.store.audit import AuditedTrial
+from trainshed.store.records import NodeRow, StoredCommand
 from trainshed.workbench.doctor.examine import CHECKS, confirmed, examine, results_of
 from trainshed.workbench.doctor.snapshot import (
-    CommandSeen,
     DiskSeen,
     FolderSeen,
     JobSeen,
-    LeaseSeen,
     LogSeen,
-    NodeSeen,
     RowsSeen,
     SeatSeen,
     Snapshot,
-    TrialSeen,
 )
 from trainshed.workbench.doctor.values import Check, Finding, Result
 
@@ -53,6 +54,10 @@ def job(state=JobState.RUNNING, **changes):
     return JobSeen(**{**found, **changes})
 
 
+def node_row(node):
+    return NodeRow(engine="local", node=node, seen=datetime.fromtimestamp(NOW / NS, tz=UTC))
+
+
 def folder(*records, **changes):
     log = LogSeen(first_ns=20, last_ns=30, lines=2)
     found = {"path": Path("/data/jobs/7/2"), "is_held": True, "log": log, "records": records}
@@ -68,12 +73,12 @@ def rows(seen_job, **changes):
         "jobs": {7: seen_job},
         "attempts": {OLD: (SEAT,), KEY: (SEAT,)},
         "replicas": {OLD: 1, KEY: 1},
-        "nodes": (NodeSeen(engine="local", node=NODE),),
+        "nodes": (node_row(NODE),),
         "stamps": {7: NOW - 400 * NS},
-        "leases": (
-            LeaseSeen(name="server:here-1", holder="here-1", until_ns=NOW + 5 * NS),
-            LeaseSeen(name="scheduler", holder="here-1", until_ns=NOW + 5 * NS),
-        ),
+        "leases": {
+            "server:here-1": ("here-1", NOW + 5 * NS),
+            "scheduler": ("here-1", NOW + 5 * NS),
+        },
     }
     return RowsSeen(**{**found, **changes})
 
@@ -136,15 +141,15 @@ ENDED_STUDY = replace(STUDY, state=JobState.SUCCEEDED, end_ns=NOW)
 def with_study(study=STUDY, seen_job=None, **changes):
     """The job is that of a study's first trial."""
     seen_job = seen_job or job()
-    trial = TrialSeen(**{"study_uid": 8, "number": 1, "job_uid": 7, "is_over": False, **changes})
-    found = rows(seen_job, trials=(trial,))
+    trial = {"study_uid": 8, "number": 1, "job_uid": 7, "state": TrialState.ACTIVE, **changes}
+    found = rows(seen_job, trials=(AuditedTrial(**trial),))
     both = replace(found, jobs={7: seen_job, 8: study}, stamps={7: NOW, 8: NOW})
     return snapshot(seen_job.state, rows=both)
 
 
 OVERFULL = {"attempts": {OLD: (SEAT,), KEY: (SEAT,) * 3}, "replicas": {OLD: 1, KEY: 3}}
-SMALL = NodeSeen(engine="local", node=replace(NODE, vcpus=3, memory_gb=4.0))
-LAUNCH = CommandSeen(key=KEY, kind="LAUNCH")
+SMALL = node_row(replace(NODE, vcpus=3, memory_gb=4.0))
+LAUNCH = StoredCommand(seq=1, uid=KEY.uid, attempt=KEY.attempt, kind=Command.LAUNCH)
 
 BREACHES = {
     "database-is-sound": with_rows(damage=("page 3 is torn",)),
@@ -157,7 +162,7 @@ BREACHES = {
     "commands-are-performed": with_rows(commands=(LAUNCH,)),
     "trials-have-jobs": with_study(job_uid=9),
     "over-ends-its-trials": with_study(ENDED_STUDY),
-    "leases-are-valid": with_rows(leases=()),
+    "leases-are-valid": with_rows(leases={}),
     "newest-attempt-alone": snapshot(processes=(process(OLD),)),
     "over-has-no-process": snapshot(JobState.CANCELLED, processes=(process(),)),
     "active-is-attended": with_folder(is_held=False),
@@ -221,7 +226,8 @@ def test_every_check_has_its_breach():
         (with_study(study_uid=9), "trials-have-jobs", "belongs to no study"),
         (with_study(job_uid=9), "trials-have-jobs", "trial 1 has no job"),
         (with_study(ENDED_STUDY), "over-ends-its-trials", "its trial 1 is not"),
-        (with_study(ENDED_STUDY, is_over=True), "over-ends-its-trials", "(7/2, RUNNING), the job"),
+        (with_study(ENDED_STUDY, state=TrialState.SUCCEEDED), "over-ends-its-trials",
+         "(7/2, RUNNING), the job"),
         (with_rows(replicas={OLD: 1, KEY: 2}), "attempts-have-seats", "2 replicas"),
         (with_rows(attempts={OLD: (SEAT,), KEY: ()}, replicas={OLD: 1}), "attempts-have-seats",
          "no seats"),
@@ -231,7 +237,7 @@ def test_every_check_has_its_breach():
         (with_rows(**OVERFULL), "nodes-not-overfull", "3 replicas and has 2 slots"),
         (with_rows(**OVERFULL), "nodes-not-overfull", "3 GPUs and has 2"),
         (snapshot(row=job(owner="dead-2")), "leases-are-valid", "belongs to dead-2"),
-        (with_rows(commands=(CommandSeen(key=AttemptKey(8, 1), kind="STOP"),)),
+        (with_rows(commands=(StoredCommand(seq=1, uid=8, attempt=1, kind=Command.STOP),)),
          "commands-are-performed", "of a job that is gone"),
         (with_folder(log=LogSeen(first_ns=19, last_ns=30)), "logs-are-whole", "earlier attempt"),
         (with_folder(JobState.SUCCEEDED, log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
@@ -253,14 +259,14 @@ def test_a_breach_is_told_in_words(seen, name, words):
         with_rows(row=job(JobState.PREPARING, update_ns=NOW), commands=(LAUNCH,)),
         snapshot(processes=(process(AttemptKey(12345, 1)),)),
         snapshot(row=job(JobState.QUEUED, update_ns=NOW, is_explained=False), processes=()),
-        replace(with_rows(leases=()), server_pid=None),
+        replace(with_rows(leases={}), server_pid=None),
         snapshot(machine="elsewhere", folders={}, processes=()),
         with_disk(free_files=None),
         with_study(),
         with_study(replace(STUDY, state=JobState.PREPARING)),
-        with_study(replace(STUDY, state=JobState.CANCELLING), is_over=True),
-        with_study(ENDED_STUDY, job(JobState.FAILED), is_over=True),
-        with_study(ENDED_STUDY, job(JobState.FAILED), is_over=True, job_uid=9),
+        with_study(replace(STUDY, state=JobState.CANCELLING), state=TrialState.SUCCEEDED),
+        with_study(ENDED_STUDY, job(JobState.FAILED), state=TrialState.SUCCEEDED),
+        with_study(ENDED_STUDY, job(JobState.FAILED), state=TrialState.SUCCEEDED, job_uid=9),
     ],
     ids=[
         "a line may be torn while it is written",
@@ -284,7 +290,7 @@ def test_what_may_be_is_no_breach(seen):
 
 def test_an_emulated_fleet_gives_no_gpus_that_could_be_too_many():
     node = replace(NODE, policy=FleetPolicy.EMULATE, gpus={}, vcpus=0)
-    assert failed(with_rows(nodes=(NodeSeen(engine="local", node=node),))) == set()
+    assert failed(with_rows(nodes=(node_row(node),))) == set()
 
 
 @pytest.mark.parametrize("name", BREACHES)
@@ -297,7 +303,7 @@ def test_breaches_that_come_together_are_all_found(name):
 
 
 def test_what_could_not_be_looked_at_is_not_called_ok():
-    seen = snapshot(rows=None, unseen={"ROWS": "the file is\nno database"})
+    seen = snapshot(rows=RowsSeen(), unseen={"ROWS": "the file is\nno database"})
     by_name = {result.check.name: result for result in results_of(seen)}
     assert by_name["over-has-an-end"].word == "unseen"
     assert "the file is no database" in by_name["over-has-an-end"].unseen

@@ -234,7 +234,7 @@ def test_the_limit_of_open_files_is_the_servers(data):
 def test_a_database_that_is_none_is_said_in_a_sentence(data, content):
     (data / "trainshed.db").write_bytes(content)
     found = seen_in(data)
-    assert found.rows is None
+    assert not found.rows.jobs
     assert found.unseen["ROWS"]
     assert found.folders[KEY].has("Ended"), "the rest is seen all the same"
 
@@ -245,7 +245,7 @@ def test_a_folder_that_may_not_be_read_is_said(data, monkeypatch):
 
     monkeypatch.setattr("trainshed.workbench.doctor.looking.look_at_log", refuse)
     found = seen_in(data)
-    assert found.folders is None
+    assert not found.folders
     assert "Permission denied" in found.unseen["DISK"]
 
 

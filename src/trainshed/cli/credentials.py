@@ -1,16 +1,49 @@
-"""``trainshed tokens create|list|revoke`` and ``trainshed keys add|list|remove``."""
+"""``trainshed tokens create|list|revoke`` and ``trainshed keys add|list|remove``.
 
+They are handled by the running server, or, without one, in its database.  A SQLite database belongs
+to the server's process alone while that runs, so the server is asked whenever it answers.  Both
+ways give the same JSON.
+"""
+
+import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
-from trainshed.cli.administration import Administration, administration
+from trainshed.cli.connecting import Reach, reach
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import note, out, out_json, table
+from trainshed.cli.terminal import answer, note, out, out_json, table
+from trainshed.client.collections import path_of
+from trainshed.client.faults import Json, ServerRefusal, Unreachable
+from trainshed.client.http import Server
+from trainshed.config import load_settings
 from trainshed.model.faults import UsageFault
-from trainshed.service.auth.signing_keys import from_key_file
+from trainshed.model.refusals import Refusal
+from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.server_files import write_file
+from trainshed.store.base import StoreBase, StoreFault
+
+ANSWER_S_MAX: Final = 10.0
+
+#: Asks for a POST, GET or DELETE, with the document or the id if there is one.  Raises UsageFault.
+Ask = Callable[..., Json]
+
+_OPERATIONS: Final[Mapping[tuple[str, str], Callable[..., Json]]] = {
+    ("tokens", "POST"): tokens.create,
+    ("tokens", "GET"): tokens.listing,
+    ("tokens", "DELETE"): tokens.revoke,
+    ("keys", "POST"): signing_keys.add,
+    ("keys", "GET"): signing_keys.listing,
+    ("keys", "DELETE"): signing_keys.remove,
+}
+#: The columns of lists, and the fields that they show.
+_COLUMNS: Final = {
+    "tokens": ("id", "name", "role", "project", "created", "revoked"),
+    "keys": ("id", "email", "role", "project", "created"),
+}
 
 
 def run(request: Request) -> int:
@@ -18,61 +51,127 @@ def run(request: Request) -> int:
     args = request.args
     if args.action == "add":
         args.document = _document(args)  # before a server or a database is asked
-    with administration(args, os.environ) as found:
-        _ACTIONS[args.noun, args.action](found, args)
+    with _asked(args) as ask:
+        {"create": _create_token, "add": _add_key, "list": _list}.get(args.action, _remove)(
+            ask, args
+        )
     return 0
 
 
-def _create_token(found: Administration, args: Any) -> None:
+@contextlib.contextmanager
+def _asked(args: Any) -> Iterator[Ask]:
+    """The server if it is named or answers, else its database."""
+    found = reach(args, os.environ)
+    if found.url and (args.url or _answers(found)):
+        if not found.token:
+            raise UsageFault(
+                f"{found.url} wants an administrator's token; set TRAINSHED_TOKEN or give "
+                "--token-file FILE. Without any, stop the server and repeat this on its machine: "
+                "whoever may write its database may make a token"
+            )
+        yield partial(_ask_server, _server(found, found.token), args.noun)
+        return
+    flags = {"data_dir": args.data_dir, "database": args.database}
+    settings = load_settings(None, os.environ, flags)
+    note(f"no server runs here; using the database of {found.folder}")
+    from trainshed.store.opening import open_store  # noqa: PLC0415  # SQLAlchemy, half a second
+
+    with _store_faults():
+        store = open_store(settings.store_url)
+    with contextlib.closing(store):
+        yield partial(_ask_store, store, args.noun)
+
+
+def _server(found: Reach, token: str | None) -> Server:
+    ca = found.running.ca if found.running else None
+    return Server(url=found.url or "", token=token, ca=ca, timeout_s=ANSWER_S_MAX)
+
+
+def _answers(found: Reach) -> bool:
+    """Whether the server of the data directory runs; it is shown no token yet."""
+    return found.running is not None and found.running.is_alive and _server(found, None).answers()
+
+
+def _ask_server(server: Server, noun: str, verb: str, given: Any = None) -> Json:
+    parts, document = ((given,), None) if verb == "DELETE" else ((), given)
+    try:
+        found = server.call(verb, path_of("trainshed", "v1", noun, *parts), document)
+    except ServerRefusal as refusal:
+        raise UsageFault(f"{server.url}: {refusal.message}") from refusal
+    except Unreachable as error:
+        raise UsageFault(f"cannot talk to {server.url}: {error.__cause__}") from error
+    if verb == "GET" and not isinstance(found.get(noun), list):
+        raise UsageFault(f"{server.url} does not answer as a Trainshed server does")
+    return found
+
+
+def _ask_store(store: StoreBase, noun: str, verb: str, *given: Any) -> Json:
+    with _store_faults():
+        return _OPERATIONS[noun, verb](store, *given)
+
+
+@contextlib.contextmanager
+def _store_faults() -> Iterator[None]:
+    try:
+        yield
+    except (Refusal, StoreFault) as fault:
+        raise UsageFault(str(fault)) from fault
+
+
+def _create_token(ask: Ask, args: Any) -> None:
     if args.out and not args.out.absolute().parent.is_dir():
         raise UsageFault(f"--out {args.out}: there is no such folder")  # before the token is made
-    asked = {"name": args.name, "project": args.project, "role": args.role}
-    answer = found.create("tokens", {k: v for k, v in asked.items() if v is not None})
+    found = ask("POST", _given(args, "name", "project", "role"))
     if args.out:
-        write_file(args.out, f"{answer.pop('token')}\n".encode())
-        answer["file"] = str(args.out)
-    if args.format == "json":
-        out_json(answer)
-        return
-    note(f"token {answer['id']}: {answer['role']}, {_projects(answer['project'])}")
-    out(answer["file"] if args.out else answer["token"])
+        write_file(args.out, f"{found.pop('token')}\n".encode())
+        found["file"] = str(args.out)
+    if args.format == "text":
+        project = found["project"]
+        where = "all projects" if project == "*" else f"project {project}"
+        note(f"token {found['id']}: {found['role']}, {where}")
+    answer(args, found, found["file"] if args.out else found["token"])
 
 
-def _list_tokens(found: Administration, args: Any) -> None:
-    rows = found.listing("tokens")["tokens"]
+def _add_key(ask: Ask, args: Any) -> None:
+    found = ask("POST", args.document)
+    text = f"key {found['id']} of {found['email']} is registered: {found['role']}"
+    answer(args, found, text)
+
+
+def _list(ask: Ask, args: Any) -> None:
+    rows = ask("GET")[args.noun]
     if args.format == "json":
         out_json(rows)
         return
-    headers = ("ID", "NAME", "ROLE", "PROJECT", "CREATED", "REVOKED")
-    out(table(headers, [_cells(row) for row in rows]))
+    columns = _COLUMNS[args.noun]
+    cells = [[_cell(row, column) for column in columns] for row in rows]
+    out(table([column.upper() for column in columns], cells))
 
 
-def _cells(row: Any) -> tuple[str, ...]:
-    revoked = "yes" if row["revoked"] else ""
-    return row["id"], row["name"], row["role"], row["project"], row["createTime"][:19], revoked
+def _cell(row: Json, column: str) -> str:
+    if column == "created":
+        return str(row["createTime"][:19])
+    return ("yes" if row["revoked"] else "") if column == "revoked" else str(row[column])
 
 
-def _revoke_token(found: Administration, args: Any) -> None:
-    found.remove("tokens", args.id)
-    if args.format == "json":
-        out_json({"id": args.id, "revoked": True})
-    else:
-        out(f"token {args.id} is revoked")
+def _remove(ask: Ask, args: Any) -> None:
+    ask("DELETE", args.id)
+    gone = f"{args.action}d"
+    answer(args, {"id": args.id, gone: True}, f"{args.noun[:-1]} {args.id} is {gone}")
 
 
-def _projects(project: str) -> str:
-    return "all projects" if project == "*" else f"project {project}"
+def _given(args: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
 def _document(args: Any) -> dict[str, Any]:
     found = _of_key_file(args.key_file) if args.key_file else _of_public_key(args)
-    asked = {"project": args.project, "role": args.role}
-    return found | {name: value for name, value in asked.items() if value is not None}
+    return found | _given(args, "project", "role")
 
 
-def _of_key_file(path: Any) -> dict[str, Any]:
+def _of_key_file(path: Path) -> dict[str, Any]:
     try:
-        return from_key_file(json.loads(path.read_text("utf-8")))
+        return signing_keys.from_key_file(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise UsageFault(f"cannot read the key file {path}: {error}") from error
 
@@ -85,38 +184,3 @@ def _of_public_key(args: Any) -> dict[str, Any]:
     if "PRIVATE KEY" in pem:
         raise UsageFault(f"{args.public_key} is a private key; nobody but its owner may have it")
     return {"email": args.email, "publicKey": pem}
-
-
-def _add_key(found: Administration, args: Any) -> None:
-    answer = found.create("keys", args.document)
-    if args.format == "json":
-        out_json(answer)
-    else:
-        out(f"key {answer['id']} of {answer['email']} is registered: {answer['role']}")
-
-
-def _list_keys(found: Administration, args: Any) -> None:
-    rows = found.listing("keys")["keys"]
-    if args.format == "json":
-        out_json(rows)
-        return
-    cells = [(r["id"], r["email"], r["role"], r["project"], r["createTime"][:19]) for r in rows]
-    out(table(("ID", "EMAIL", "ROLE", "PROJECT", "CREATED"), cells))
-
-
-def _remove_key(found: Administration, args: Any) -> None:
-    found.remove("keys", args.id)
-    if args.format == "json":
-        out_json({"id": args.id, "removed": True})
-    else:
-        out(f"key {args.id} is removed")
-
-
-_ACTIONS: Final[Mapping[tuple[str, str], Callable[[Administration, Any], None]]] = {
-    ("tokens", "create"): _create_token,
-    ("tokens", "list"): _list_tokens,
-    ("tokens", "revoke"): _revoke_token,
-    ("keys", "add"): _add_key,
-    ("keys", "list"): _list_keys,
-    ("keys", "remove"): _remove_key,
-}

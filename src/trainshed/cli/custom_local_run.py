@@ -5,10 +5,9 @@ import os
 from datetime import UTC, datetime
 
 from trainshed.cli.clusters import cluster_table, rulebook_of
-from trainshed.cli.custom_local_run_options import WORDS
-from trainshed.cli.flags import Request, idle_flags
-from trainshed.cli.hosts import host_of
-from trainshed.cli.run_job import run_job
+from trainshed.cli.flags import Request
+from trainshed.cli.local_options import WORDS
+from trainshed.cli.run_job import host_of, run_job
 from trainshed.engines.local.devices.nvml import devices
 from trainshed.model.faults import UsageFault
 from trainshed.planning.prediction import advice_here
@@ -26,8 +25,7 @@ def run(request: Request) -> int:
     )
     found = custom_run(args.config, given, rulebook_of(args))
     cluster = cluster_table(found.accepted.cluster) if found.judged else ""
-    remarks = [f"{flag} means nothing on this machine." for flag in idle_flags(args)]
-    return run_job(args, _job(args, found), host_of(args), cluster=cluster, remarks=remarks)
+    return run_job(args, _job(args, found), host_of(args), cluster=cluster)
 
 
 def _job(args: argparse.Namespace, found: CustomRun) -> LocalJob:

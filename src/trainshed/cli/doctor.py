@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import DIM, harmless, out, out_json, painted, wants_colour
+from trainshed.cli.terminal import DIM, answer, harmless, painted, wants_colour
 from trainshed.config import load_settings
 from trainshed.config.engine import engine_of
 from trainshed.engines.container_runtime import NO_RUNTIME
@@ -37,10 +37,8 @@ def run(request: Request) -> int:
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
     engine = engine_of(replace(settings, container_runtime=NO_RUNTIME))
     report = examine(partial(look, settings.data_dir, settings.store_url, engine.known))
-    if args.format == "json":
-        out_json(_document(report))
-    else:
-        out("\n".join(_lines(report, colour=wants_colour("auto", sys.stdout))))
+    text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
+    answer(args, _document(report), text)
     if "unseen" in report.words:
         return EXIT_UNSEEN
     return EXIT_FAILED if "FAILED" in report.words else 0

@@ -2,12 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_server_flags
 from trainshed.cli.connecting import TOKEN_VARIABLE, URL_VARIABLE, Reach, reach
-from trainshed.cli.flags import Request
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
@@ -27,12 +25,8 @@ EXAMPLE = """\
   eval "$(trainshed env)"    # from here on gcloud and the SDKs of this shell talk to the server"""
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    return flags.Request(_parser(prog).read(argv))
-
-
-def _parser(prog: str) -> flags.Parser:
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     parser = flags.Parser(
         prog,
         summary="Prints the settings that point gcloud and Google's SDKs at a server. The token "
@@ -57,12 +51,12 @@ def _parser(prog: str) -> flags.Parser:
         default="rest",
         help="What --python uses; without settings the SDK takes gRPC",
     )
-    add_server_flags(parser)
+    flags.add_server_flags(parser)
     flags.add_format(parser)
     return parser
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Print the settings.  Raises UsageFault where no server or no token is known."""
     args = request.args
     found = reach(args, os.environ)
@@ -101,7 +95,7 @@ def _target(found: Reach, project: str, region: str) -> ClientTarget:
 
 
 def _miss_token(found: Reach) -> None:
-    """A server of ours that wants a token is told of; of another one nothing is known."""
+    """Our own server wants a token; whether another one does is not known."""
     if found.running is not None:
         raise UsageFault(
             f"there is no token in {found.folder}; set TRAINSHED_TOKEN, or give --token-file FILE"

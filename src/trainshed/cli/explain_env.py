@@ -1,43 +1,46 @@
 """``trainshed explain-env``: what one replica of a job would see, with Google's host names."""
 
+import argparse
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.flags import Request
-from trainshed.cli.hosts import host_of
 from trainshed.cli.inspect_options import ROLES
+from trainshed.cli.run_job import host_of
 from trainshed.cli.submit_options import given_flags
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import answer
 from trainshed.launch.explain import replica_env
 from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
-from trainshed.service.local_run import prepare
-from trainshed.workbench.explain_env import explained_job
+from trainshed.service.judging import accept, judge
+from trainshed.service.local_run import LocalJob, prepare
+from trainshed.service.programs import Source
+from trainshed.wire.detect import DocumentKind, kind_of
+from trainshed.workbench.documents import read_one
+from trainshed.workbench.merging import merge_any, with_args
+
+#: Stands for a program that the file leaves to a flag; no variable shows it.
+NO_PROGRAM = Program(kind=ProgramKind.PYTHON_PACKAGE, module="unnamed")
+NO_ENTRY_POINT = ("unnamed",)
 
 
 def run(request: Request) -> int:
     """Print the environment of one replica."""
     args, user_args = request
-    job = explained_job(
-        args.config,
-        given_flags(args),
-        user_args,
-        rulebook_of(args),
-        folder=Path.cwd(),
-    )
+    job = _job(args, user_args)
     plan = prepare(job, host_of(args), for_print=True).plan
     try:
         env = replica_env(plan, _role(args.role, plan), args.index)
     except Fault as fault:
         violation = fault.violations[0]
         raise UsageFault(f"{violation.message} There is: {violation.accepted}") from fault
-    if args.format == "json":
-        out_json(dict(env))
-    else:
-        for name, value in sorted(env.items()):
-            out(f"{name}={_readable(value)}")
+    text = "\n".join(f"{name}={_readable(value)}" for name, value in sorted(env.items()))
+    answer(args, dict(env), text)
     return 0
 
 
@@ -55,3 +58,30 @@ def _readable(value: str) -> str:
         return json.dumps(json.loads(value), indent=2)
     except ValueError:
         return value
+
+
+def _job(args: argparse.Namespace, user_args: Sequence[str] | None) -> LocalJob:
+    """The job of a file, judged as it would be when it runs; no program needs to be there."""
+    content = read_one(args.config).content
+    merged = merge_any(content, given_flags(args), source=args.config)
+    if kind_of(content) is DocumentKind.ML_JOB:
+        merged = with_args(merged, user_args)
+    accepted = accept(judge(merged, rulebook_of(args)))
+    spec = accepted.spec
+    return LocalJob(
+        spec=replace(spec, groups=tuple(map(_with_program, spec.groups))),
+        job_id=spec.job_id or "explained",
+        source=Source(folder=Path.cwd()),
+        folder=Path.cwd(),
+        say=accepted.say,
+        entry_point=NO_ENTRY_POINT,
+    )
+
+
+def _with_program(group: ReplicaGroup) -> ReplicaGroup:
+    """A file whose module comes by flag is explained without it; packages need not exist."""
+    if group.program is None and group.role is not Role.PRIMARY:
+        return group  # ml v1: it runs the primary's
+    program = group.program or NO_PROGRAM
+    module = program.module or NO_PROGRAM.module
+    return replace(group, program=replace(program, module=module, package_uris=()))

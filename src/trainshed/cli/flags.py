@@ -2,11 +2,13 @@
 
 import argparse
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from trainshed.model.faults import UsageFault
+from trainshed.storage.buckets import GsPaths
 
 #: gcloud-wide flags that mean nothing here; they are taken and named in a note.
 _IDLE_WORDS = (
@@ -19,6 +21,24 @@ _IDLE_WORDS = (
     "--verbosity",
 )
 _IDLE_SWITCHES = ("--log-http", "--user-output-enabled")
+
+#: Flags of one text that are part of a job: name, metavar, help.  ml v1 has no persistent resource.
+_SPEC = (
+    ("service-account", "EMAIL", "Account of the job; noted, and nothing runs under it here"),
+    ("network", "NAME", "Network of the job; noted"),
+)
+_SPEC_VERTEX = (("persistent-resource-id", "ID", "Persistent resource to run on; noted"),)
+_KMS = ("kms-key", "kms-keyring", "kms-location", "kms-project")
+_REGION = "Location; default: CLOUDSDK_AI_REGION, CLOUDSDK_COMPUTE_REGION, us-central1"
+
+#: What a resource of each group of commands is called, and an id as it may look.
+NOUNS = {
+    "ai-platform jobs": ("job", "census_1"),
+    "ml-engine jobs": ("job", "census_1"),
+    "ai custom-jobs": ("custom job", "4611686018427387904"),
+    "ai hp-tuning-jobs": ("tuning job", "4611686018427387904"),
+    "ai pipelines": ("training pipeline", "4611686018427387904"),
+}
 
 
 class Request(NamedTuple):
@@ -41,45 +61,40 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        #: Flags that may not stand among the USER_ARGS after a bare ``--``; None: it takes none.
+        self.own: Collection[str] | None = None
+        #: Refuses what argparse cannot.
+        self.check: Callable[[Parser, argparse.Namespace], None] | None = None
 
     def error(self, message: str) -> NoReturn:
         """Refuse a command line."""
         raise UsageFault(f"{message}; see {self.prog} --help")
 
-    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+    def request(self, argv: Sequence[str]) -> Request:
         """Read a command line.  Raises UsageFault; an unknown flag names the nearest one."""
-        found, unknown = self.parse_known_args(argv)
+        words, user_args = list(argv), None
+        if self.own is not None and "--" in words:
+            place = words.index("--")
+            words, user_args = words[:place], tuple(words[place + 1 :])
+            _refuse_own_flags(user_args, self.own)
+        args, unknown = self.parse_known_args(words)
         if unknown:
             flag = unknown[0].split("=")[0]
             near = difflib.get_close_matches(flag, self._option_string_actions, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             self.error(f"unrecognised argument {flag}{hint}")
-        return found
+        if self.check:
+            self.check(self, args)
+        return Request(args, user_args)
 
 
-def split_user_args(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """The service's own words, and the USER_ARGS after a bare ``--``; None without one (R2)."""
-    words = list(argv)
-    if "--" not in words:
-        return words, None
-    place = words.index("--")
-    return words[:place], tuple(words[place + 1 :])
-
-
-def read_with_user_args(parser: Parser, argv: Sequence[str], own: Iterable[str]) -> Request:
-    """Read a command line whose flags ``own`` must stand before the ``--``.  Raises UsageFault."""
-    words, user_args = split_user_args(argv)
-    refuse_own_flags(user_args, own)
-    return Request(parser.read(words), user_args)
-
-
-def refuse_own_flags(user_args: Iterable[str] | None, own: Iterable[str]) -> None:
+def _refuse_own_flags(user_args: Iterable[str], own: Iterable[str]) -> None:
     """Refuse a flag of the service among the USER_ARGS: there it would do nothing (R2).
 
     gcloud hands it to the trainer without a word, and the service never sees it.
     """
     names = {f"--{name}" for name in own}
-    for word in user_args or ():
+    for word in user_args:
         flag = word.split("=")[0]
         if flag in names:
             raise UsageFault(
@@ -122,14 +137,9 @@ def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
 def add_gcloud_wide(parser: argparse.ArgumentParser) -> None:
     """The flags of every gcloud command: ``--project`` is used, the others are only taken."""
     group = parser.add_argument_group("gcloud-wide flags")
-    group.add_argument("--project", default="local", help="Project id that replicas are told")
+    group.add_argument("--project", default="local", help="Project id that replicas see")
     group.add_argument("--quiet", "-q", action="store_true", help=argparse.SUPPRESS)
     add_idle(parser, words=(*_IDLE_WORDS, "--access-token-file"), switches=_IDLE_SWITCHES)
-
-
-def add_gcloud_idle(parser: argparse.ArgumentParser) -> None:
-    """The flags of every gcloud command that mean nothing to a server."""
-    add_idle(parser, words=_IDLE_WORDS, switches=_IDLE_SWITCHES)
 
 
 def add_idle(
@@ -148,6 +158,94 @@ def idle_flags(args: argparse.Namespace) -> list[str]:
     """The flags that were given and mean nothing here."""
     given = vars(args).items()
     return [name.removeprefix("idle") for name, value in given if name.startswith("idle") and value]
+
+
+def add_server_flags(parser: argparse.ArgumentParser) -> None:
+    """``--url``, ``--data-dir`` and ``--token-file``."""
+    group = parser.add_argument_group("which server")
+    group.add_argument(
+        "--url", help="Address of the server; default: the one of the data directory"
+    )
+    group.add_argument(
+        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
+    )
+    group.add_argument(
+        "--token-file",
+        "--access-token-file",
+        metavar="FILE",
+        type=Path,
+        help="File with a token; default: TRAINSHED_TOKEN, then admin-token in DIR",
+    )
+
+
+def add_client_flags(parser: argparse.ArgumentParser, *, located: bool = False) -> None:
+    """The server, the project, gcloud's flags that mean nothing here, and ``--format``.
+
+    ``located`` collections have a ``--region``, too.
+    """
+    add_format(parser)
+    parser.add_argument(
+        "--project", metavar="ID", help="Project; default: CLOUDSDK_CORE_PROJECT, TRAINSHED_PROJECT"
+    )
+    if located:
+        parser.add_argument("--region", metavar="REGION", help=_REGION)
+    add_server_flags(parser)
+    parser.add_argument("--quiet", "-q", action="store_true", help=argparse.SUPPRESS)
+    add_idle(parser, words=_IDLE_WORDS, switches=_IDLE_SWITCHES)
+
+
+def add_spec_flags(parser: argparse.ArgumentParser, *, vertex: bool) -> None:
+    """What a job says of accounts, networks, keys and access, the same in both dialects."""
+    group = parser.add_argument_group("accounts, networks and access")
+    for name, metavar, text in (*_SPEC, *(_SPEC_VERTEX if vertex else ())):
+        group.add_argument(f"--{name}", metavar=metavar, dest=f"spec:{name}", help=text)
+    for name in ("enable-web-access", *(["enable-dashboard-access"] if vertex else [])):
+        group.add_argument(
+            f"--{name}", dest=f"switch:{name}", action="store_true", help=argparse.SUPPRESS
+        )
+    for name in _KMS:
+        group.add_argument(f"--{name}", metavar="NAME", help=argparse.SUPPRESS)
+
+
+def add_stream_flag(parser: argparse.ArgumentParser) -> None:
+    """``--stream-logs``."""
+    parser.add_argument(
+        "--stream-logs",
+        action="store_true",
+        help="Print the job's log until it ends, and end as its primary replica does; "
+        "Ctrl-C leaves the job running",
+    )
+
+
+def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> None:
+    """The flags of what runs on this machine: interpreter, folders, colours."""
+    group = parser.add_argument_group("this machine")
+    group.add_argument(
+        "--python",
+        metavar="PATH",
+        help="Interpreter of the replicas; default: TRAINSHED_PYTHON, else Trainshed's own",
+    )
+    group.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="Where buckets lie; default: TRAINSHED_DATA_DIR, else the user's data folder",
+    )
+    group.add_argument(
+        "--gs-paths",
+        choices=[choice.value for choice in GsPaths],
+        default=GsPaths.PATH.value,
+        help="What replicas see of gs:// directories: their folder here, or the URI",
+    )
+    if dry_run:
+        group.add_argument(
+            "--dry-run", action="store_true", help="Print the launch plan and start nothing"
+        )
+    group.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="Colour the prefixes of lines",
+    )
 
 
 def _day(text: str) -> date:

@@ -1,34 +1,15 @@
 """The command lines of verbs that look at files, the catalog, a GPU, a study, a data directory."""
 
-from collections.abc import Callable, Mapping, Sequence
+import argparse
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import NOUNS, add_client_flags
-from trainshed.cli.run_options import add_run_flags
 from trainshed.cli.submit_options import add_cluster_flags
-from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Role
 from trainshed.storage.buckets import GsPaths
-
-
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    verb = prog.rpartition(" ")[2]
-    if verb not in _WITH_USER_ARGS:
-        return flags.Request(_PARSERS[verb](prog).read(argv))
-    words, user_args = flags.split_user_args(argv)
-    if verb == "gpu-check":
-        _check_user_args(user_args)
-    return flags.Request(_PARSERS[verb](prog).read(words), user_args)
-
-
-def _check_user_args(user_args: Sequence[str] | None) -> None:
-    flags.refuse_own_flags(user_args, ("module-name", "package-path"))
-    if any(word.split("=")[0] == "--device" for word in user_args or ()):
-        raise UsageFault("--device is what gpu-check itself gives the trainer; leave it out")
-
 
 VALIDATE_EXAMPLE = """\
   trainshed validate config.yaml
@@ -36,7 +17,8 @@ VALIDATE_EXAMPLE = """\
   trainshed validate config.yaml --worker-accelerator count=1,type=nvidia-tesla-t4"""
 
 
-def _validate(prog: str) -> flags.Parser:
+def validate(prog: str) -> flags.Parser:
+    """The command line of ``trainshed validate``."""
     parser = flags.Parser(
         prog,
         summary="Checks job files of either dialect against the catalog; prints every violation, "
@@ -62,7 +44,8 @@ CATALOG_EXAMPLE = """\
   trainshed catalog accelerators describe NVIDIA_TESLA_T4 --edition 2020-08 --format json"""
 
 
-def _catalog(prog: str) -> flags.Parser:
+def catalog(prog: str) -> flags.Parser:
+    """The command line of ``trainshed catalog``."""
     parser = flags.Parser(
         prog,
         summary="Shows what the catalog knows: with sources, and as of an edition.",
@@ -105,13 +88,15 @@ ROLES: Mapping[str, Role] = {
 }
 
 
-def _explain_env(prog: str) -> flags.Parser:
+def explain_env(prog: str) -> flags.Parser:
+    """The command line of ``trainshed explain-env``."""
     parser = flags.Parser(
         prog,
         summary="Prints the variables that one replica of a job would see at Google: KEY=value, "
         "JSON indented.",
         example=EXPLAIN_ENV_EXAMPLE,
     )
+    parser.own = ()
     parser.add_argument("--config", metavar="FILE", required=True, help="Job file, either dialect")
     parser.add_argument(
         "--role",
@@ -123,7 +108,7 @@ def _explain_env(prog: str) -> flags.Parser:
     parser.add_argument("--index", type=int, default=0, metavar="N", help="Number in the role")
     flags.add_format(parser)
     add_cluster_flags(parser, "they win over the file")
-    add_run_flags(parser, dry_run=False)
+    flags.add_run_flags(parser, dry_run=False)
     parser.set_defaults(gs_paths=GsPaths.URI.value)
     flags.add_catalog_flags(parser)
     flags.add_gcloud_wide(parser)
@@ -134,7 +119,8 @@ GPU_CHECK_EXAMPLE = """\
   trainshed gpu-check --module-name steps --package-path examples/gpu-check -- --steps 20"""
 
 
-def _gpu_check(prog: str) -> flags.Parser:
+def gpu_check(prog: str) -> flags.Parser:
+    """The command line of ``trainshed gpu-check``."""
     parser = flags.Parser(
         prog,
         summary="Runs a trainer's few steps with --device cpu and, where there is a GPU, with "
@@ -142,10 +128,11 @@ def _gpu_check(prog: str) -> flags.Parser:
         example=GPU_CHECK_EXAMPLE,
         usage=f"{prog} --module-name MODULE [flags] [-- USER_ARGS ...]",
     )
+    parser.own = ("module-name", "package-path")
     parser.add_argument("--module-name", metavar="MODULE", required=True, help="Module to run")
     parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
     flags.add_format(parser)
-    add_run_flags(parser, dry_run=False)
+    flags.add_run_flags(parser, dry_run=False)
     flags.add_gcloud_wide(parser)
     return parser
 
@@ -155,7 +142,8 @@ DOCTOR_EXAMPLE = """\
   trainshed doctor --data-dir /srv/trainshed --format json"""
 
 
-def _doctor(prog: str) -> flags.Parser:
+def doctor(prog: str) -> flags.Parser:
+    """The command line of ``trainshed doctor``."""
     parser = flags.Parser(
         prog,
         summary="Checks a data directory, its database and its processes against everything that "
@@ -175,9 +163,10 @@ def _doctor(prog: str) -> flags.Parser:
     return parser
 
 
-def _report(prog: str) -> flags.Parser:
+def tuning_report(prog: str) -> flags.Parser:
+    """The command line of ``report``, in each group of jobs."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]
-    _, example = NOUNS[group]
+    _, example = flags.NOUNS[group]
     parser = flags.Parser(
         prog,
         summary="Writes how a tuning job went, or goes: one HTML page with Optuna's plots, the "
@@ -194,16 +183,91 @@ def _report(prog: str) -> flags.Parser:
         help="The page (a name that ends with .html, the table goes beside it) or a folder for "
         "both; default: the current folder",
     )
-    add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
+    flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
 
 
-_WITH_USER_ARGS: Final = frozenset({"explain-env", "gpu-check"})
-_PARSERS: Final[Mapping[str, Callable[[str], flags.Parser]]] = {
-    "validate": _validate,
-    "catalog": _catalog,
-    "explain-env": _explain_env,
-    "gpu-check": _gpu_check,
-    "doctor": _doctor,
-    "report": _report,
-}
+#: Beyond any network, and far from where numbers lose their meaning.
+COUNT_MAX: Final = 1_000_000
+RATE_MIN, RATE_MAX = 1e-3, 1e6
+#: Google's advice for the buckets of DistributedDataParallel (reduction_server.toml, tuning).
+GRADIENT_MB: Final = 64.0
+
+REDUCTION_EXAMPLE = """\
+  trainshed reduction plan --config job.yaml --reducer-count 8
+  trainshed reduction plan --worker-machine-type n1-highmem-96 --worker-count 5 \\
+      --worker-accelerator count=8,type=nvidia-tesla-v100 --reducer-count 8
+  trainshed reduction plan --worker-count 8 --worker-gbps 10 --reducer-gbps 25 --format json"""
+
+
+def reduction_plan(prog: str) -> flags.Parser:
+    """The command line of ``trainshed reduction plan``."""
+    parser = flags.Parser(
+        prog,
+        summary="Says how many reducers match a job's workers, and how much faster than a ring "
+        "that many and fewer make the exchange of gradients.",
+        example=REDUCTION_EXAMPLE,
+    )
+    parser.add_argument("--config", metavar="FILE", help="Job file, either dialect; flags win")
+    parser.add_argument(
+        "--gradient-mb",
+        metavar="MB",
+        type=_rate,
+        default=GRADIENT_MB,
+        help="Size of what is exchanged at once, in 1,000,000 bytes; default: 64",
+    )
+    parser.add_argument("--region", metavar="REGION", help="Region whose prices are shown")
+    _add_workers(parser)
+    _add_reducers(parser)
+    flags.add_format(parser)
+    flags.add_catalog_flags(parser)
+    return parser
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("worker hosts, in the place of the file's")
+    group.add_argument("--worker-machine-type", metavar="TYPE", help="Machine type of each")
+    group.add_argument(
+        "--worker-count", metavar="N", type=_count, help="How many, the chief included"
+    )
+    group.add_argument(
+        "--worker-accelerator",
+        metavar="count=N,type=TYPE",
+        help="Accelerators of each, such as count=8,type=nvidia-tesla-v100",
+    )
+    group.add_argument(
+        "--worker-gbps", metavar="GBIT/S", type=_rate, help="The link of each, if you know better"
+    )
+
+
+def _add_reducers(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("reducers, in the place of the file's")
+    group.add_argument(
+        "--reducer-machine-type", metavar="TYPE", help="Machine type; default: n1-highcpu-16"
+    )
+    group.add_argument("--reducer-count", metavar="N", type=_count, help="How many you think of")
+    group.add_argument(
+        "--reducer-gbps", metavar="GBIT/S", type=_rate, help="The link of each, if you know better"
+    )
+
+
+def _count(text: str) -> int:
+    try:
+        found = int(text)
+    except ValueError:
+        found = 0
+    if not 1 <= found <= COUNT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {COUNT_MAX}")
+    return found
+
+
+def _rate(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not RATE_MIN <= found <= RATE_MAX:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from {RATE_MIN:g} to {RATE_MAX:,.0f}"
+        )
+    return found

@@ -1,13 +1,11 @@
 """``trainshed jobs events`` and ``trainshed jobs explain``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.flags import Request
 from trainshed.cli.resource_texts import date_of, why_it_waits
-from trainshed.cli.terminal import out, out_json, table
+from trainshed.cli.terminal import answer, table
 from trainshed.client.collections import native_path
 from trainshed.client.faults import Json
 
@@ -18,12 +16,8 @@ _SUMMARIES = {
 }
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    return flags.Request(_parser(prog).read(argv))
-
-
-def _parser(prog: str) -> flags.Parser:
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     action = prog.rpartition(" ")[2]
     parser = flags.Parser(
         prog,
@@ -35,19 +29,22 @@ def _parser(prog: str) -> flags.Parser:
     parser.add_argument(
         "job", metavar="JOB", help="AI Platform job id, Vertex job number, or full name of either"
     )
-    add_client_flags(parser)
+    flags.add_client_flags(parser)
     return parser
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
     place = place_of(args)
     path = native_path(args.job, place.project)
     if args.action == "events":
-        _print_events(list(_events(place, path)), as_json=args.format == "json")
+        events = list(_events(place, path))
+        rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
+        answer(args, events, table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
     else:
-        _print_explanation(place.server.call("GET", f"{path}/explain"), args)
+        found = place.server.call("GET", f"{path}/explain")
+        answer(args, found, "\n".join(_explanation(found)))
     return 0
 
 
@@ -58,20 +55,11 @@ def _events(place: ServerPlace, path: str) -> Iterator[Json]:
         after = found[-1]["seq"]
 
 
-def _print_events(events: list[Json], *, as_json: bool) -> None:
-    if as_json:
-        out_json(events)
-        return
-    rows = [(date_of(e["time"]), e["attempt"], e["kind"], e["message"]) for e in events]
-    out(table(("TIME", "ATTEMPT", "EVENT", "MESSAGE"), rows))
-
-
-def _print_explanation(found: Json, args: object) -> None:
-    if getattr(args, "format", "") == "json":
-        out_json(found)
-        return
-    waiting = found.get("waiting", {})
-    out(f"{found['name']}: {found['state']}")
-    out("\n".join(why_it_waits(waiting)) if waiting else found["message"])
+def _explanation(found: Json) -> Iterator[str]:
+    yield f"{found['name']}: {found['state']}"
+    if waiting := found.get("waiting", {}):
+        yield from why_it_waits(waiting)
+    else:
+        yield found["message"]
     if "reduction" in found:
-        out(found["reduction"])
+        yield found["reduction"]

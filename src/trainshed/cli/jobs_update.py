@@ -1,35 +1,31 @@
 """``trainshed ai-platform jobs update``: the labels are read, changed here and written back."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.flags import Request
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import answer
 from trainshed.client.collections import collection_of
 from trainshed.workbench import submit_flags
 
 EXAMPLE = "  {prog} census_1 --update-labels team=vision,phase=two --remove-labels draft"
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    parser = _parser(prog)
-    args = parser.read(argv)
+def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
     if not (args.update_labels or args.remove_labels or args.clear_labels):
         parser.error("nothing to update: give --update-labels, --remove-labels or --clear-labels")
-    return flags.Request(args)
 
 
-def _parser(prog: str) -> flags.Parser:
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     parser = flags.Parser(
         prog,
         summary="Changes the labels of a job.",
         example=EXAMPLE.format(prog=prog),
         usage=f"{prog} JOB [flags]",
     )
+    parser.check = _check
     parser.add_argument("job", metavar="JOB", help="Id of the job")
     parser.add_argument("--update-labels", metavar="KEY=VALUE,...", help="Labels to set")
     which = parser.add_mutually_exclusive_group()
@@ -37,11 +33,11 @@ def _parser(prog: str) -> flags.Parser:
     which.add_argument(
         "--clear-labels", action="store_true", help="Take all away, before any is set"
     )
-    add_client_flags(parser)
+    flags.add_client_flags(parser)
     return parser
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Change the labels of a job."""
     args = request.args
     place = place_of(args)
@@ -49,13 +45,8 @@ def run(request: Request) -> int:
     before = place.server.call("GET", path).get("labels", {})
     document = {"labels": _changed(args, before)}
     found = place.server.call("PATCH", path, document, {"updateMask": "labels"})
-    if args.format == "json":
-        out_json(found)
-    else:
-        labels = ", ".join(
-            f"{key}={value}" for key, value in sorted(found.get("labels", {}).items())
-        )
-        out(f"labels of {args.job}: {labels or 'none'}")
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(found.get("labels", {}).items()))
+    answer(args, found, f"labels of {args.job}: {labels or 'none'}")
     return 0
 
 

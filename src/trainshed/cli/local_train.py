@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainshed.cli.flags import Request, idle_flags
-from trainshed.cli.hosts import host_of
-from trainshed.cli.run_job import run_job
+from trainshed.cli.flags import Request
+from trainshed.cli.run_job import host_of, run_job
 from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob
@@ -21,7 +20,7 @@ def run(request: Request) -> int:
     """Run a job of AI Platform Training here; gives the job's exit code."""
     args, user_args = request
     given = given_flags(args)
-    remarks = _remarks(args)
+    remarks = []
     if args.config and args.distributed:
         remarks.append("--distributed adds nothing: the file describes the cluster.")
     host = host_of(args, start_port=args.start_port)
@@ -46,10 +45,6 @@ def _unused(args: argparse.Namespace, given: dict[str, str]) -> list[str]:
     found = [f"--{name}" for name in ("labels", "use-chief-in-tf-config") if name in given]
     found += [f"--{name}" for name in ("edition", "overlay", "scope") if getattr(args, name, None)]
     return found
-
-
-def _remarks(args: argparse.Namespace) -> list[str]:
-    return [f"{flag} means nothing on this machine." for flag in idle_flags(args)]
 
 
 def _cluster_job(

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)  # noqa: T201  # the command line prints
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # whoever read our output has gone: nothing is wrong, and nobody is left to be told
+        # whoever read our output has gone: nothing is wrong, and nobody is left to read
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  # the last line of defence: one line, not a trace

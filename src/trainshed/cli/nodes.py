@@ -1,14 +1,11 @@
 """``trainshed nodes``."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.flags import Request
 from trainshed.cli.resource_texts import date_of
-from trainshed.cli.terminal import out, out_json, table
+from trainshed.cli.terminal import answer, table
 from trainshed.client.faults import Json
 
 EXAMPLE = """\
@@ -16,8 +13,8 @@ EXAMPLE = """\
   trainshed nodes list --format json"""
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     parser = flags.Parser(
         prog,
         summary="Lists the machines of the fleet as they were last seen. Administrators take one "
@@ -26,8 +23,8 @@ def request(prog: str, argv: Sequence[str]) -> flags.Request:
         usage=f"{prog} [list] [flags]",
     )
     parser.add_argument("action", nargs="?", choices=("list",), metavar="list", help="the default")
-    add_client_flags(parser)
-    return flags.Request(parser.read(argv))
+    flags.add_client_flags(parser)
+    return parser
 
 
 _HEADERS = (
@@ -36,13 +33,10 @@ _HEADERS = (
 )  # fmt: skip
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """List the nodes."""
     nodes = place_of(request.args).server.call("GET", "/trainshed/v1/nodes")["nodes"]
-    if request.args.format == "json":
-        out_json(nodes)
-    else:
-        out(table(_HEADERS, map(_row, nodes)))
+    answer(request.args, nodes, table(_HEADERS, map(_row, nodes)))
     return 0
 
 

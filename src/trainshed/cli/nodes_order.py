@@ -2,14 +2,11 @@
 
 import argparse
 import time
-from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import add_client_flags
 from trainshed.cli.connecting import continued, place_of
-from trainshed.cli.flags import Request
 from trainshed.cli.submitted import EXIT_INTERRUPTED
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.faults import Json, Unreachable
@@ -39,8 +36,8 @@ _EXAMPLE: Final = {
 }
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     order = prog.rpartition(" ")[2]
     parser = flags.Parser(
         prog, summary=_SUMMARY[order], example=_EXAMPLE[order], usage=f"{prog} NODE [flags]"
@@ -49,8 +46,8 @@ def request(prog: str, argv: Sequence[str]) -> flags.Request:
     parser.add_argument("node", metavar="NODE", help="its name, as trainshed nodes shows it")
     if order != "resume":
         _add_notice(parser, default="120s" if order == "maintain" else "none: replicas run on")
-    add_client_flags(parser)
-    return flags.Request(parser.read(argv))
+    flags.add_client_flags(parser)
+    return parser
 
 
 def _add_notice(parser: flags.Parser, default: str) -> None:
@@ -85,7 +82,7 @@ RETURN_S_MAX: Final = 60.0
 _PATH: Final = "/trainshed/v1/nodes"
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Give the order, tell what happens, and wait if that was asked."""
     args = request.args
     server = place_of(args).server

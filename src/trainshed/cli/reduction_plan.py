@@ -1,13 +1,13 @@
 """``trainshed reduction plan``: how many reducers, and what for."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from math import isclose
 from typing import Any, Final
 
 from trainshed.cli.clusters import rulebook_of
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import out, out_json, table
+from trainshed.cli.terminal import answer, table
 from trainshed.planning.prediction import Prediction
 from trainshed.planning.sizing import Option, ReducerPlan, plan
 from trainshed.workbench.reduction_hosts import ExchangeHosts, Given, hosts_of
@@ -21,23 +21,11 @@ _GAIN_MAX: Final = 2.0
 def run(request: Request) -> int:
     """Print the plan."""
     args = request.args
-    given = Given(
-        config=args.config,
-        region=args.region,
-        worker_machine=args.worker_machine_type,
-        worker_count=args.worker_count,
-        worker_accelerator=args.worker_accelerator,
-        worker_gbps=args.worker_gbps,
-        reducer_machine=args.reducer_machine_type,
-        reducer_count=args.reducer_count,
-        reducer_gbps=args.reducer_gbps,
-    )
+    given = Given(**{each.name: getattr(args, each.name) for each in fields(Given)})
     found = hosts_of(given, rulebook_of(args))
     made = plan(found.hosts, found.asked, args.gradient_mb * _MEGA)
-    if args.format == "json":
-        out_json(_as_json(found, made))
-    else:
-        out("\n".join([*_head(found), "", _table(made), "", *_remarks(found, made)]))
+    text = "\n".join([*_head(found), "", _table(made), "", *_remarks(found, made)])
+    answer(args, _as_json(found, made), text)
     return 0
 
 
@@ -88,7 +76,7 @@ def _mark(made: ReducerPlan, each: Option) -> str:
 
 
 def _remarks(found: ExchangeHosts, made: ReducerPlan) -> Iterator[str]:
-    yield f"{_verdict(found, made)}."
+    yield f"{_conclusion(found, made)}."
     size = f"{made.gradient_bytes / _MEGA:g} MB"
     yield f"MS is one exchange of {size}, SUM % what the reducers sum of it; workers sum the rest."
     if made.hosts.helps:
@@ -97,7 +85,7 @@ def _remarks(found: ExchangeHosts, made: ReducerPlan) -> Iterator[str]:
     yield "Links alone are counted: it is less for small tensors, and on hosts that cannot keep up."
 
 
-def _verdict(found: ExchangeHosts, made: ReducerPlan) -> str:
+def _conclusion(found: ExchangeHosts, made: ReducerPlan) -> str:
     asked = found.asked or made.sufficient.reducers
     prediction = Prediction(hosts=found.hosts, reducers=asked, machine_type=found.reducer_type)
     return prediction.sentence
@@ -121,6 +109,6 @@ def _as_json(found: ExchangeHosts, made: ReducerPlan) -> dict[str, Any]:
         "asked": found.asked or None,
         "sufficient": made.sufficient.reducers,
         "break_even": made.break_even,
-        "text": f"{_verdict(found, made)}.",
+        "text": f"{_conclusion(found, made)}.",
         "options": [asdict(each) for each in made.options],
     }

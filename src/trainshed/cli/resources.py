@@ -1,17 +1,15 @@
 """list, describe, cancel and delete, for every collection: what differs is in tables."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import NOUNS, add_client_flags
 from trainshed.cli.connecting import ServerPlace, place_of
-from trainshed.cli.flags import Request
 from trainshed.cli.list_words import arranged
 from trainshed.cli.resource_texts import date_of, printed, why_it_waits
-from trainshed.cli.terminal import note, out, out_json, table
+from trainshed.cli.terminal import answer, note, out, out_json, table
 from trainshed.client.collections import (
     PAGE_SIZE,
     JobCollection,
@@ -29,17 +27,12 @@ _SUMMARIES = {
     "cancel": "Ends a {noun}; one that has ended stays as it is.",
     "delete": "Forgets a {noun} that has ended.",
 }
-_REGION = "Location; default: CLOUDSDK_AI_REGION, CLOUDSDK_COMPUTE_REGION, us-central1"
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    return flags.Request(_parser(prog).read(argv))
-
-
-def _parser(prog: str) -> flags.Parser:
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     group, _, action = prog.removeprefix("trainshed ").rpartition(" ")
-    noun, example = NOUNS[group]
+    noun, example = flags.NOUNS[group]
     parser = flags.Parser(
         prog,
         summary=_SUMMARIES[action].format(noun=noun),
@@ -55,8 +48,7 @@ def _parser(prog: str) -> flags.Parser:
         parser.add_argument(
             "--summarize", action="store_true", help="Show the main figures in tables"
         )
-    located = group.startswith("ai ")
-    add_client_flags(parser, region=_REGION if located else "")
+    flags.add_client_flags(parser, located=group.startswith("ai "))
     return parser
 
 
@@ -91,7 +83,7 @@ _LISTED: Final[Mapping[str, Callable[[Json], str]]] = {
 }
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
     act = {"list": _list, "describe": _describe, "cancel": _cancel, "delete": _delete}[args.action]
@@ -125,10 +117,8 @@ def _describe(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -
     found = place.server.call("GET", of.path(args.name, place.project, place.region))
     if args.format == "json":
         out_json(found)
-    elif args.summarize:
-        out(summary(found))
     else:
-        out(printed(found))
+        out(summary(found) if args.summarize else printed(found))
     if of.word != "trainingPipelines" and (state_of(found) == "QUEUED" or _reduces(found)):
         path = native_path(str(found.get("name", args.name)), place.project)
         explained = place.server.call("GET", f"{path}/explain")
@@ -147,20 +137,17 @@ def _reduces(job: Json) -> bool:
 
 def _cancel(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
     path = of.path(args.name, place.project, place.region)
-    answer = place.server.call("POST", f"{path}:cancel", {})
+    found = place.server.call("POST", f"{path}:cancel", {})
     if args.format == "json":
-        out_json(answer)
+        out_json(found)
     else:
         state = state_of(place.server.call("GET", path))
         out(f"{of.noun} {args.name}: {state}")
 
 
 def _delete(args: argparse.Namespace, place: ServerPlace, of: JobCollection) -> None:
-    answer = place.server.call("DELETE", of.path(args.name, place.project, place.region))
-    if args.format == "json":
-        out_json(answer)
-    else:
-        out(f"{of.noun} {args.name} is deleted")
+    found = place.server.call("DELETE", of.path(args.name, place.project, place.region))
+    answer(args, found, f"{of.noun} {args.name} is deleted")
 
 
 _ROLES = (("master", "master"), ("worker", "worker"), ("parameterServer", "parameter server"),

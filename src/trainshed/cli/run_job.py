@@ -1,20 +1,39 @@
-"""Runs a job and tells how it went; shared by both local runs."""
+"""Plans a job on this machine, runs it and reports how it ended; shared by both local runs."""
 
 import argparse
+import os
+import shlex
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainshed.cli.endings import ending_json, print_ending
-from trainshed.cli.plans import plan_json, print_plan
+from trainshed.cli.flags import idle_flags
 from trainshed.cli.sink import TerminalSink
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import out, out_json, table
+from trainshed.model import trainer_contract
+from trainshed.model.codec import encode
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.reduction_report import ReductionReport
 from trainshed.service.local_run import Host, LocalJob, prepare, start
+from trainshed.service.programs import interpreter
+from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
 from trainshed.workbench.results import metrics_of
 
 if TYPE_CHECKING:
     from trainshed.planning.achieved import Achieved
+
+
+def host_of(args: argparse.Namespace, *, start_port: int | None = None) -> Host:
+    """The machine as the command line and the environment describe it."""
+    return Host(
+        python=interpreter(args.python, os.environ),
+        buckets=buckets_of(data_dir(args.data_dir, os.environ)),
+        cache_dir=cache_dir(os.environ),
+        gs_paths=GsPaths(args.gs_paths),
+        start_port=start_port,
+        project=args.project,
+    )
 
 
 def run_job(
@@ -29,7 +48,7 @@ def run_job(
 
     ``cluster`` is the table of the expanded cluster, for people; empty where no machine was named.
 
-    ``remarks`` are said first; the engine says the notes of the plan.
+    Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
     as_json = args.format == "json"
     prepared = prepare(job, host)
@@ -37,13 +56,15 @@ def run_job(
         out(f"{cluster}\n")
     if args.dry_run:
         if as_json:
-            out_json(plan_json(prepared.plan))
+            out_json(encode(prepared.plan))
         else:
-            print_plan(prepared.plan)
+            _print_plan(prepared.plan)
         return 0
     sink = TerminalSink(prepared.plan.replicas, colour=args.color, to_stderr=as_json)
-    for note in remarks:
-        sink.note(note)
+    for flag in idle_flags(args):
+        sink.note(f"{flag} means nothing on this machine.")
+    for remark in remarks:
+        sink.note(remark)
     began = time.time()
     outcome, report = start(prepared, host, sink)
     reduction = _achieved(report) if report else None
@@ -59,3 +80,24 @@ def _achieved(report: ReductionReport) -> "Achieved":
     from trainshed.planning.achieved import achieved  # noqa: PLC0415  # few jobs have reducers
 
     return achieved(report)
+
+
+def _print_plan(plan: LaunchPlan) -> None:
+    rows = [(r.task_name, r.gpu_count, _cluster_of(r), shlex.join(r.argv)) for r in plan.replicas]
+    out(table(("REPLICA", "GPUS", "TOLD", "COMMAND"), rows))
+    out(f"\nworking folder: {plan.cwd}")
+    out(f"interpreter:    {plan.environment.python}")
+    for name in (*plan.environment.packages, *plan.environment.requirements):
+        out(f"installs:       {name}")
+    for note in plan.notes:
+        out(f"note:           {note}")
+
+
+def _cluster_of(replica: ReplicaPlan) -> str:
+    """What a replica learns of its cluster; ``explain-env`` and JSON have every variable."""
+    found = [name for name in ("TF_CONFIG", "CLUSTER_SPEC") if name in replica.env]
+    if "RANK" in replica.env:
+        found.append(f"RANK {replica.env['RANK']} of {replica.env['WORLD_SIZE']}")
+    if trainer_contract.REDUCERS in replica.env:
+        found.append("the reducers")
+    return ", ".join(found)

@@ -166,8 +166,8 @@ def _start_grpc(application: Application) -> tuple[GrpcServer | None, str | None
 
 
 def _reachable(host: str) -> str:
-    """The address to tell: all addresses of a machine are no address."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # told, not bound
+    """The address for clients: all addresses of a machine are no address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # printed, not bound
 
 
 def _authority(host: str, port: int) -> str:

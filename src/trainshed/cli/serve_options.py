@@ -1,7 +1,6 @@
 """The command line of ``trainshed serve``."""
 
 import gc
-from collections.abc import Sequence
 
 from trainshed.cli import flags
 
@@ -15,14 +14,9 @@ EXAMPLE = """\
 GC_THRESHOLDS = (20_000, 20, 20)
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    read = flags.Request(_parser(prog).read(argv))
+def serve(prog: str) -> flags.Parser:
+    """The command line."""
     gc.set_threshold(*GC_THRESHOLDS)
-    return read
-
-
-def _parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Runs the service: gcloud's and the Vertex SDK's API, the controller and the local "

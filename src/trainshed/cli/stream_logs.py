@@ -1,12 +1,9 @@
 """``stream-logs``: the log of a job of either dialect, until it has ended."""
 
 import sys
-from collections.abc import Sequence
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import NOUNS, add_client_flags
 from trainshed.cli.connecting import place_of
-from trainshed.cli.flags import Request
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import left_running, stream
 from trainshed.cli.terminal import note
@@ -14,14 +11,10 @@ from trainshed.client.collections import native_path
 from trainshed.client.following import Followed
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
-    return flags.Request(_parser(prog).read(argv))
-
-
-def _parser(prog: str) -> flags.Parser:
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]
-    noun, example = NOUNS[group]
+    noun, example = flags.NOUNS[group]
     task = "workerpool0-0" if group.startswith("ai ") else "master-replica-0"
     parser = flags.Parser(
         prog,
@@ -33,12 +26,12 @@ def _parser(prog: str) -> flags.Parser:
     parser.add_argument("name", metavar="NAME", help=f"Id or full name of the {noun}")
     parser.add_argument("--task-name", metavar="TASK", help="Only the lines of this replica")
     parser.add_argument("--trial", metavar="N", help="Only the lines of this trial of a tuning job")
-    add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
+    flags.add_client_flags(parser, located=group.startswith("ai "))
     flags.add_idle(parser, words=("--polling-interval",), switches=("--allow-multiline-logs",))
     return parser
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Print the lines; gives 0 however the job ended, as gcloud does."""
     args = request.args
     place = place_of(args)

@@ -1,50 +1,40 @@
-"""What a create tells, and how its job is followed to the end."""
+"""What a create prints, and how its job is followed to the end."""
 
 import argparse
 import sys
-from dataclasses import dataclass
 
 from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.interruptible import interruptible
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.resource_texts import why_it_waits
 from trainshed.cli.terminal import note, out, out_json
-from trainshed.client.collections import native_path, state_of
+from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, exit_code_of
 
 EXIT_INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A job that a server has taken; ``group`` is the words of its commands."""
-
-    group: str
-    name: str
-    resource: Json
-
-
-def report_created(args: argparse.Namespace, place: ServerPlace, job: Submitted) -> int:
+def report_created(args: argparse.Namespace, place: ServerPlace, name: str, job: Json) -> int:
     """Print the job, or follow it with ``--stream-logs``; gives the exit code."""
     is_json = args.format == "json"
     if not args.stream_logs:
         if is_json:
-            out_json(job.resource)
+            out_json(job)
         else:
-            _print_head(job)
-            note(f"see it: {continued(args, f'{job.group} describe {job.name}')}")
-            if _has_trials(job.resource):
-                note(f"watch its trials: {continued(args, f'{job.group} watch {job.name}')}")
-            note(f"its log: {continued(args, f'{job.group} stream-logs {job.name}')}")
+            _print_head(name, job)
+            note(f"see it: {continued(args, f'{args.group} describe {name}')}")
+            if "studySpec" in job or "hyperparameters" in job.get("trainingInput", {}):
+                note(f"watch its trials: {continued(args, f'{args.group} watch {name}')}")
+            note(f"its log: {continued(args, f'{args.group} stream-logs {name}')}")
         return 0
-    note(f"{job.name} is submitted; Ctrl-C leaves it running")
-    followed = Followed(place.server, native_path(job.name, place.project), note)
+    note(f"{name} is submitted; Ctrl-C leaves it running")
+    followed = Followed(place.server, native_path(name, place.project), note)
     try:
         stream(followed, LinePrinter(sys.stderr if is_json else sys.stdout))
         end = followed.end()
     except KeyboardInterrupt:
-        return left_running(args, job.group, job.name)
+        return left_running(args, args.group, name)
     if is_json:
         path = f"/v1/{end['name']}"
         out_json(place.server.call("GET", path))
@@ -72,15 +62,18 @@ def left_running(args: argparse.Namespace, group: str, name: str) -> int:
     return EXIT_INTERRUPTED
 
 
+def report_leaving(args: argparse.Namespace, what: str, name: str) -> int:
+    """Say after Ctrl-C that the job of a full name goes on, and how to stop it."""
+    group, short = commands_of(name)
+    note(f"the {what} goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
+    return EXIT_INTERRUPTED
+
+
 def print_end(end: Json) -> None:
     """The last word; the error, if there is one, is the log's last line."""
     out(f"state: {end['state']}")
 
 
-def _has_trials(resource: Json) -> bool:
-    return "studySpec" in resource or "hyperparameters" in resource.get("trainingInput", {})
-
-
-def _print_head(job: Submitted) -> None:
-    key = "jobId" if "jobId" in job.resource else "name"
-    out(f"{key}: {job.resource.get(key, job.name)}\nstate: {state_of(job.resource)}")
+def _print_head(name: str, job: Json) -> None:
+    key = "jobId" if "jobId" in job else "name"
+    out(f"{key}: {job.get(key, name)}\nstate: {state_of(job)}")

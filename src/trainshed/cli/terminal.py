@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -74,6 +75,14 @@ def out(text: str) -> None:
 def out_json(value: Any) -> None:
     """Print a value as JSON on stdout."""
     out(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def answer(args: Namespace, value: Any, text: str) -> None:
+    """Print an answer in the ``--format`` that was asked for."""
+    if args.format == "json":
+        out_json(value)
+    else:
+        out(text)
 
 
 def note(text: str) -> None:

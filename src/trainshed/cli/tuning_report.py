@@ -5,7 +5,7 @@ from datetime import datetime
 
 from trainshed.cli.connecting import continued, place_of
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import note, out, out_json
+from trainshed.cli.terminal import answer, note
 from trainshed.client.collections import FINAL_STATES, collection_of
 from trainshed.client.following import native_trials
 from trainshed.workbench.study_report.files import ReportFiles, files_of, write
@@ -21,11 +21,8 @@ def run(request: Request) -> int:
     view = with_native(view_of(place.server.call("GET", path)), trials.ask())
     files = files_of(args.out, view)
     write(view, files, datetime.now().astimezone())
-    if args.format == "json":
-        out_json(_as_json(view, files))
-        return 0
-    out(f"page: {files.page}\ntable: {files.table}")
-    if view.state not in FINAL_STATES:
+    answer(args, _as_json(view, files), f"page: {files.page}\ntable: {files.table}")
+    if args.format == "text" and view.state not in FINAL_STATES:
         again = continued(args, f"{args.group} report {args.name}")
         out_to = f" {shlex.join(('--out', args.out))}" if args.out else ""
         note(f"the study is {view.state}; repeat this for more: {again}{out_to}")

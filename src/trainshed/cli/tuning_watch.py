@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.cli.connecting import ServerPlace, continued
-from trainshed.cli.submitted import EXIT_INTERRUPTED
+from trainshed.cli.connecting import ServerPlace
+from trainshed.cli.submitted import report_leaving
 from trainshed.cli.terminal import note, out, wants_colour
 from trainshed.cli.tuning_watch_view import TuningView, best_arguments, best_table, changes
 from trainshed.cli.watch_view import Screen
-from trainshed.client.collections import FINAL_STATES, commands_of, state_of
+from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, NativeTrials, native_trials
 from trainshed.workbench.study_view import StudyView, view_of, with_native
@@ -43,7 +43,7 @@ def follow(args: argparse.Namespace, place: ServerPlace, path: str) -> int:
         else:
             state = _plain(followed, trials)
     except KeyboardInterrupt:
-        return _left(args, path)
+        return report_leaving(args, "study", path.removeprefix("/v1/"))
     return 0 if state == "SUCCEEDED" else 1
 
 
@@ -106,9 +106,3 @@ def _parts(document: Json) -> Iterator[tuple[str, Json]]:
     yield "job", {**document, _ML_TRIALS: rest} if _ML_TRIALS in document else rest
     for place, trial in enumerate(output.get("trials", ())):
         yield f"trial {trial.get('id') or trial.get('trialId') or place}", trial
-
-
-def _left(args: argparse.Namespace, path: str) -> int:
-    group, short = commands_of(path.removeprefix("/v1/"))
-    note(f"the study goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
-    return EXIT_INTERRUPTED

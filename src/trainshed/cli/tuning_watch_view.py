@@ -178,7 +178,7 @@ def _about(view: StudyView) -> Iterator[str]:
 def changes(before: StudyView | None, now: StudyView) -> Iterator[str]:
     """The study's state, each trial that began or ended, and each that became the best.
 
-    A study's end is told behind its last trials'.
+    A study's end follows those of its last trials.
     """
     is_new = before is None or before.state != now.state
     state = [in_one_line(f"{now.title}: {now.state}; {counts(now)}")] if is_new else []

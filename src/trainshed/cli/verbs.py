@@ -5,24 +5,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainshed.cli.flags import Request
+    from trainshed.cli import flags
 
 
-#: Modules that import much (engines, the catalog, the wire, cryptography), and what reads the
-#: command line in their place.
+#: Modules that import much (engines, the catalog, the wire, cryptography), by the module that has
+#: a function of the same name for the command line in their place.
 SLOW = {
-    **dict.fromkeys(
-        ("validate", "catalog", "explain_env", "gpu_check", "doctor", "tuning_report"),
-        "inspect_options",
-    ),
-    **{
-        name: f"{name}_options"
-        for name in (
-            "serve", "jobs_submit", "vertex_create", "credentials", "local_train",
-            "custom_local_run", "reduction_plan",
-        )
-    },
+    "inspect_options": ("validate", "catalog", "explain_env", "gpu_check", "doctor",
+                        "tuning_report", "reduction_plan"),
+    "local_options": ("local_train", "custom_local_run"),
+    "create_options": ("create",),
+    "serve_options": ("serve",),
+    "credentials_options": ("credentials",),
 }  # fmt: skip
+_OPTIONS = {name: options for options, names in SLOW.items() for name in names}
 
 
 class Verb:
@@ -33,7 +29,7 @@ class Verb:
         self.text = text
         self.words = tuple(text.split())
         self.module = module
-        self.options = f"trainshed.cli.{SLOW.get(module, module)}"
+        self.options = f"trainshed.cli.{_OPTIONS.get(module, module)}"
         self.summary = summary
         self.hidden = hidden
 
@@ -44,15 +40,18 @@ class Verb:
         another one reads the command line.
         """
         options = import_module(self.options)
-        request: Request = options.request(f"trainshed {self.text}", argv)
-        carry_out: Callable[[Request], int] = import_module(f"trainshed.cli.{self.module}").run
+        name = self.module if self.module in _OPTIONS else "parser"
+        parser: Callable[[str], flags.Parser] = getattr(options, name)
+        request = parser(f"trainshed {self.text}").request(argv)
+        module = import_module(f"trainshed.cli.{self.module}")
+        carry_out: Callable[[flags.Request], int] = module.run
         return carry_out(request)
 
 
 def _jobs(group: str, *, hidden: bool = False) -> tuple[Verb, ...]:
     """The verbs of AI Platform jobs on a server; gcloud knows the group by two names."""
     rows = (
-        ("submit training", "jobs_submit", "submit an AI Platform training job to a server"),
+        ("submit training", "create", "submit an AI Platform training job to a server"),
         ("list", "resources", "list the AI Platform jobs of a project"),
         ("describe", "resources", "show a job, and why it waits"),
         ("stream-logs", "stream_logs", "print a job's log until it ends"),
@@ -80,11 +79,11 @@ VERBS = (
     Verb("env", "env", "print the settings that point gcloud and the SDKs at a server"),
     *_jobs("ai-platform jobs"),
     *_jobs("ml-engine jobs", hidden=True),
-    Verb("ai custom-jobs create", "vertex_create", "submit a Vertex AI custom job to a server"),
+    Verb("ai custom-jobs create", "create", "submit a Vertex AI custom job to a server"),
     *_resources("ai custom-jobs", "custom job", "list", "describe"),
     Verb("ai custom-jobs stream-logs", "stream_logs", "print a custom job's log until it ends"),
     *_resources("ai custom-jobs", "custom job", "cancel", "delete"),
-    Verb("ai hp-tuning-jobs create", "vertex_create", "submit a tuning job to a server"),
+    Verb("ai hp-tuning-jobs create", "create", "submit a tuning job to a server"),
     *_resources("ai hp-tuning-jobs", "tuning job", "list", "describe"),
     Verb("ai hp-tuning-jobs stream-logs", "stream_logs", "print a tuning job's log until it ends"),
     Verb("ai hp-tuning-jobs watch", "watch", "show a tuning job's trials while it runs"),

@@ -7,18 +7,15 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from typing import Final
 
 from trainshed.cli import flags
-from trainshed.cli.client_flags import NOUNS, add_client_flags
-from trainshed.cli.connecting import ServerPlace, continued, place_of
-from trainshed.cli.flags import Request
+from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.log_lines import LinePrinter
-from trainshed.cli.submitted import EXIT_INTERRUPTED, print_end, stream
+from trainshed.cli.submitted import print_end, report_leaving, stream
 from trainshed.cli.terminal import note, out, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
-from trainshed.client.collections import FINAL_STATES, collection_of, commands_of, native_path
+from trainshed.client.collections import FINAL_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.following import Followed, exit_code_of
 from trainshed.model.resource_names import TUNING_JOBS, ResourceName
@@ -35,10 +32,10 @@ EXAMPLE = """\
   trainshed jobs watch projects/local/locations/us-central1/customJobs/4611686018427387904"""
 
 
-def request(prog: str, argv: Sequence[str]) -> flags.Request:
-    """Read a command line.  Raises UsageFault."""
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]
-    noun, example = NOUNS.get(group, ("job", ""))
+    noun, example = flags.NOUNS.get(group, ("job", ""))
     parser = flags.Parser(
         prog,
         summary=f"Shows a {noun} while it runs: its state, its replicas and its last lines, "
@@ -50,8 +47,8 @@ def request(prog: str, argv: Sequence[str]) -> flags.Request:
     last = "AI Platform job id, Vertex job number, or full name of either"
     named = f"Id or full name of the {noun}" if example else last
     parser.add_argument("job", metavar="JOB", help=named)
-    add_client_flags(parser, region="Location" if group.startswith("ai ") else "")
-    return flags.Request(parser.read(argv))
+    flags.add_client_flags(parser, located=group.startswith("ai "))
+    return parser
 
 
 #: How often the job is asked for, and how often at most the screen is drawn.
@@ -61,7 +58,7 @@ DRAW_S: Final = 0.1
 TAIL: Final = 200
 
 
-def run(request: Request) -> int:
+def run(request: flags.Request) -> int:
     """Watch a job; gives its exit code."""
     args = request.args
     place = place_of(args)
@@ -78,7 +75,7 @@ def run(request: Request) -> int:
         else:
             end = _plain(followed)
     except KeyboardInterrupt:
-        return _left(args, followed)
+        return report_leaving(args, "job", str(followed.job()["name"]))
     return exit_code_of(end)
 
 
@@ -95,12 +92,6 @@ def _study_path(args: argparse.Namespace, place: ServerPlace) -> str | None:
         return None
     training = place.server.call("GET", path).get("trainingInput", {})
     return path if "hyperparameters" in training else None
-
-
-def _left(args: argparse.Namespace, followed: Followed) -> int:
-    group, short = commands_of(str(followed.job()["name"]))
-    note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {short}')}")
-    return EXIT_INTERRUPTED
 
 
 def _changes(followed: Followed) -> Json:
@@ -159,7 +150,7 @@ class _Tail:
                 self.lines.append(line)
                 self.grown.set()
         except (ServerRefusal, Unreachable):
-            pass  # whoever asks for the job itself is told
+            pass  # whoever asks for the job itself gets the error
         finally:
             self.is_over = True
             self.grown.set()

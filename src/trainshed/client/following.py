@@ -25,7 +25,7 @@ SIGNAL_BASE: Final = 128
 
 @dataclass(slots=True)
 class Followed:
-    """A job at its native path.  ``note`` is told what happens to the following itself."""
+    """A job at its native path.  ``note`` takes remarks on the following itself."""
 
     server: Server
     path: str
@@ -59,7 +59,7 @@ class Followed:
                 return
 
     def until_placed(self) -> Iterator[Json]:
-        """What the job is told while it waits in the queue, each time that it changes."""
+        """Why the job waits in the queue, each time that the reason changes."""
         last = None
         for job in self.states():
             if job["state"] != "QUEUED":

@@ -11,6 +11,12 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import ANY_GPU
 from trainshed.storage.buckets import buckets_of, cache_dir
 
+#: The settings that are options of the local engine by the same name.
+_LOCAL = (
+    "policy", "slots", "fake_gpus", "gpu_wait_s", "container_runtime", "container_user", "hang_s",
+    "hang_stacks", "grace_s",
+)  # fmt: skip
+
 
 def engine_of(settings: Settings) -> Engine:
     """Make it.  Raises UsageFault for a name that no package has, or options that do not fit."""
@@ -29,18 +35,8 @@ def _options(settings: Settings) -> Mapping[str, Any]:
         return settings.engine_options
     if settings.engine_options:
         raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
-    return {
-        "policy": settings.policy,
-        "slots": settings.slots,
-        "gpu_alias": _gpu_alias(settings),
-        "fake_gpus": settings.fake_gpus,
-        "gpu_wait_s": settings.gpu_wait_s,
-        "container_runtime": settings.container_runtime,
-        "container_user": settings.container_user,
-        "hang_s": settings.hang_s,
-        "hang_stacks": settings.hang_stacks,
-        "grace_s": settings.grace_s,
-    }
+    own = {name: getattr(settings, name) for name in _LOCAL}
+    return {**own, "gpu_alias": _gpu_alias(settings)}
 
 
 def _gpu_alias(settings: Settings) -> Mapping[str, str]:

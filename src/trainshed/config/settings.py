@@ -85,7 +85,7 @@ class Settings:
     running_days_default: float = 7.0
     """How long a job may run that says nothing of it; 0 is no limit."""
     finished_days_max: float | None = None
-    """How long a job is kept after its end; None is for ever."""
+    """How long a job is kept after its end; for ever if None."""
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
 

@@ -95,12 +95,8 @@ def images(_catalog: Catalog) -> list[Row]:
     return [
         {
             "name": row["path"],
-            "framework": row["framework"],
-            "version": row["version"],
-            "accelerator": row["accelerator"],
-            "python": row.get("python"),
-            "end_of_patch": row.get("end_of_patch"),
-            "end_of_availability": row.get("end_of_availability"),
+            **{key: row[key] for key in ("framework", "version", "accelerator")},
+            **{key: row.get(key) for key in ("python", "end_of_patch", "end_of_availability")},
         }
         for row in rows("vertex_images", "image")
     ]

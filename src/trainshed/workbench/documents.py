@@ -74,7 +74,7 @@ def _contents(text: str, path: str) -> Iterator[Any]:
         try:
             yield json.loads(text, object_pairs_hook=_unique)
         except (ValueError, RecursionError):
-            pass  # a flow mapping of YAML, several documents, or an error that YAML tells better
+            pass  # a flow mapping of YAML, several documents, or an error that YAML words better
         else:
             return
     from trainshed.workbench import yaml_documents  # noqa: PLC0415  # PyYAML costs a third of --help

@@ -57,15 +57,15 @@ def plain_spec(job: PlainJob) -> JobSpec:
         region=text("region"),
         groups=tuple(groups),
         job_dir=job_dir,
-        request=json.dumps({"trainingInput": _told_job(job)}),
+        request=json.dumps({"trainingInput": _job_in_tf_config(job)}),
     )
 
 
 def plain_env(job: PlainJob) -> dict[str, str]:
-    """What gcloud tells a single process: no cluster and no task (contracts/gcloud.md 9.1)."""
+    """What gcloud sets for a single process: no cluster and no task (contracts/gcloud.md 9.1)."""
     if job.distributed:
         return {}
-    alone = {"job": _told_job(job), "task": {}, "cluster": {}, "environment": "cloud"}
+    alone = {"job": _job_in_tf_config(job), "task": {}, "cluster": {}, "environment": "cloud"}
     return {"TF_CONFIG": json.dumps(alone)}
 
 
@@ -96,7 +96,7 @@ def say(path: FieldPath) -> str:
     )
 
 
-def _told_job(job: PlainJob) -> dict[str, object]:
+def _job_in_tf_config(job: PlainJob) -> dict[str, object]:
     """What TF_CONFIG shows as the job: gcloud's local train puts these two keys there."""
     job_dir = job.flags.get("job-dir")
     args = [*job.args, *(("--job-dir", job_dir) if job_dir else ())]

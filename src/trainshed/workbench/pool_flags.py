@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainshed.model.faults import UsageFault
+from trainshed.service.refusing import unchanged
 from trainshed.workbench import submit_flags
 
 FLAG = "--worker-pool-spec"
@@ -132,11 +133,7 @@ def _capital(match: re.Match[str]) -> str:
 
 def worder(*, pools_by_flag: bool) -> Callable[[str], str]:
     """Turns wire paths into flags, for a job whose pools came by flag."""
-    return _in_flags if pools_by_flag else _as_written
-
-
-def _as_written(wire_path: str) -> str:
-    return wire_path
+    return _in_flags if pools_by_flag else unchanged
 
 
 def _in_flags(wire_path: str) -> str:

@@ -29,12 +29,12 @@ class Given:
 
     config: str | None = None
     region: str | None = None
-    worker_machine: str | None = None
+    worker_machine_type: str | None = None
     worker_count: int | None = None
     worker_accelerator: str | None = None
     """``count=8,type=nvidia-tesla-v100``"""
     worker_gbps: float | None = None
-    reducer_machine: str | None = None
+    reducer_machine_type: str | None = None
     reducer_count: int | None = None
     reducer_gbps: float | None = None
 
@@ -58,12 +58,12 @@ def hosts_of(given: Given, rulebook: Rulebook) -> ExchangeHosts:
     Raises UsageFault for what is missing or not in the catalog, and Fault for a file that is no
     job.
     """
-    verdict = _verdict(given, rulebook)
-    question = verdict.question if verdict else None
+    judged = _judged(given, rulebook)
+    question = judged.question if judged else None
     catalog = question.catalog if question else _catalog(rulebook)
-    workers, words = _workers(given, verdict, catalog)
+    workers, words = _workers(given, judged, catalog)
     pool = question.spec.group(Role.REDUCER) if question else None
-    machine = given.reducer_machine or (pool and pool.machine_type) or recommended()
+    machine = given.reducer_machine_type or (pool and pool.machine_type) or recommended()
     region = given.region or (question.spec.region if question else None)
     price = None if given.reducer_gbps else price_of(machine, region)
     return ExchangeHosts(
@@ -87,15 +87,15 @@ def recommended() -> str:
     return str(table("reduction_server")["reduction_server"]["recommended_machine"])
 
 
-def _verdict(given: Given, rulebook: Rulebook) -> Judgement | None:
+def _judged(given: Given, rulebook: Rulebook) -> Judgement | None:
     if given.config is None:
         return None
     flags = {"region": given.region} if given.region else {}
     merged = merge_any(read_one(given.config).content, flags, source=given.config)
-    verdict = judge(merged, rulebook)
-    if verdict.question is None:
-        raise Fault(verdict.violations)
-    return verdict
+    judged = judge(merged, rulebook)
+    if judged.question is None:
+        raise Fault(judged.violations)
+    return judged
 
 
 def _catalog(rulebook: Rulebook) -> Catalog:
@@ -104,16 +104,16 @@ def _catalog(rulebook: Rulebook) -> Catalog:
     )
 
 
-def _workers(given: Given, verdict: Judgement | None, catalog: Catalog) -> tuple[WorkerLinks, str]:
+def _workers(given: Given, judged: Judgement | None, catalog: Catalog) -> tuple[WorkerLinks, str]:
     if given.worker_gbps is not None:
         count = _count(given)
         hosts = "1 host" if count == 1 else f"{count} hosts"
         return _alike(count, given.worker_gbps), hosts
-    if given.worker_machine is None:
-        return _workers_of(given, verdict)
+    if given.worker_machine_type is None:
+        return _workers_of(given, judged)
     count, accelerator = _count(given), given.worker_accelerator
-    gbps = _gbps(catalog, "--worker-machine-type", given.worker_machine, accelerator)
-    return _alike(count, gbps), f"{count} x {_words(given.worker_machine, accelerator)}"
+    gbps = _gbps(catalog, "--worker-machine-type", given.worker_machine_type, accelerator)
+    return _alike(count, gbps), f"{count} x {_words(given.worker_machine_type, accelerator)}"
 
 
 def _count(given: Given) -> int:
@@ -122,10 +122,10 @@ def _count(given: Given) -> int:
     return given.worker_count
 
 
-def _workers_of(given: Given, verdict: Judgement | None) -> tuple[WorkerLinks, str]:
+def _workers_of(given: Given, judged: Judgement | None) -> tuple[WorkerLinks, str]:
     """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
-    question = verdict.question if verdict else None
-    if not (verdict and question):
+    question = judged.question if judged else None
+    if not (judged and question):
         raise UsageFault(
             "no workers: give --config, or --worker-count with --worker-machine-type or "
             "--worker-gbps"
@@ -139,11 +139,11 @@ def _workers_of(given: Given, verdict: Judgement | None) -> tuple[WorkerLinks, s
     counts: Counter[str] = Counter()
     for group in filter(None, groups):
         if not group.machine_type:
-            raise Fault(verdict.violations)
+            raise Fault(judged.violations)
         counts[_named(question, group)] += group.count
     links = worker_links(question)
     if not counts:
-        raise Fault(verdict.violations)
+        raise Fault(judged.violations)
     if links is None:
         raise UsageFault(
             f"the catalog does not know the bandwidth of {' and '.join(counts)}; give "

@@ -1,4 +1,4 @@
-"""A study as a server tells it, in either dialect, in the model's words.
+"""A study as a server describes it, in either dialect, in the model's words.
 
 The command line watches and reports from it.  It is read from the public documents, so that any
 server of these APIs can be asked (contracts/vertex-sdk.md 7.1 and 8); what a native route says

@@ -10,7 +10,7 @@ gcloud (``gcloud topic escaping``).
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,82 +113,50 @@ def _list(_flag: str, value: str) -> list[str]:
     return sorted(words(value), key=lambda uri: not uri.startswith("gs://"))
 
 
-def _input(
-    name: str,
-    *path: str,
-    metavar: str = "TEXT",
-    help: str,  # noqa: A002  # argparse's own word
-    read: Callable[[str, str], Any] = _text,
-) -> SubmitFlag:
-    full = ("trainingInput", *path)
-    return SubmitFlag(name=name, path=full, metavar=metavar, help=help, read=read)
+Row = tuple[str, tuple[str, ...], str, str, Callable[[str, str], Any]]
 
 
-def _role(flag: str, field: str, what: str, *, counted: bool = True) -> Iterator[SubmitFlag]:
-    config, of = f"{field}Config", f"of {what}"
-    if counted:
-        yield _input(
-            f"{flag}-count",
-            f"{field}Count",
-            metavar="N",
-            help=f"Number {of}",
-            read=whole,
-        )
-    yield _input(f"{flag}-machine-type", f"{field}Type", metavar="TYPE", help=f"Machine type {of}")
-    yield _input(
-        f"{flag}-accelerator",
-        config,
-        "acceleratorConfig",
-        metavar="count=N,type=TYPE",
-        help=f"Accelerators {of}, such as count=1,type=nvidia-tesla-t4",
-        read=accelerator,
-    )
-    yield _input(
-        f"{flag}-image-uri", config, "imageUri", metavar="URI", help=f"Container image {of}"
-    )
+def _role(flag: str, field: str, what: str) -> tuple[Row, ...]:
+    config = f"{field}Config"
+    hardware = "acceleratorConfig"
+    example = "such as count=1,type=nvidia-tesla-t4"
+    return (
+        (f"{flag}-count", (f"{field}Count",), "N", f"Number of {what}", whole),
+        (f"{flag}-machine-type", (f"{field}Type",), "TYPE", f"Machine type of {what}", _text),
+        (f"{flag}-accelerator", (config, hardware), "count=N,type=TYPE",
+         f"Accelerators of {what}, {example}", accelerator),
+        (f"{flag}-image-uri", (config, "imageUri"), "URI", f"Container image of {what}", _text),
+    )  # fmt: skip
+
+
+#: Flag, path below trainingInput, metavar, help, reader.
+_INPUT: tuple[Row, ...] = (
+    ("scale-tier", ("scaleTier",), "TIER",
+     "basic, standard-1, premium-1, basic-gpu, basic-tpu or custom", _tier),
+    *_role("master", "master", "the master")[1:],
+    *_role("worker", "worker", "the workers"),
+    *_role("parameter-server", "parameterServer", "the parameter servers"),
+    *_role("evaluator", "evaluator", "the evaluators"),
+    ("region", ("region",), "REGION", "Region whose machines are checked", _text),
+    ("runtime-version", ("runtimeVersion",), "VERSION", "Runtime version", _text),
+    ("python-version", ("pythonVersion",), "VERSION", "Python version", _text),
+    ("module-name", ("pythonModule",), "MODULE", "Module to run", _text),
+    ("packages", ("packageUris",), "FILE,...",
+     "sdists or wheels to install: local paths or gs:// URIs", _list),
+    ("job-dir", ("jobDir",), "DIR", "Where outputs go: a folder or gs://", _text),
+    ("use-chief-in-tf-config", ("useChiefInTfConfig",), "BOOL",
+     "Whether TF_CONFIG calls the master chief", boolean),
+)  # fmt: skip
+_LABELS: Row = ("labels", ("labels",), "KEY=VALUE,...", "Labels of the job", pairs)
+
+
+def _flag(row: Row, *above: str) -> SubmitFlag:
+    name, path, metavar, text, read = row
+    return SubmitFlag(name=name, path=(*above, *path), metavar=metavar, help=text, read=read)
 
 
 FLAGS: Mapping[str, SubmitFlag] = {
-    flag.name: flag
-    for flag in (
-        _input(
-            "scale-tier",
-            "scaleTier",
-            metavar="TIER",
-            help="basic, standard-1, premium-1, basic-gpu, basic-tpu or custom",
-            read=_tier,
-        ),
-        *_role("master", "master", "the master", counted=False),
-        *_role("worker", "worker", "the workers"),
-        *_role("parameter-server", "parameterServer", "the parameter servers"),
-        *_role("evaluator", "evaluator", "the evaluators"),
-        _input("region", "region", metavar="REGION", help="Region whose machines are checked"),
-        _input("runtime-version", "runtimeVersion", metavar="VERSION", help="Runtime version"),
-        _input("python-version", "pythonVersion", metavar="VERSION", help="Python version"),
-        _input("module-name", "pythonModule", metavar="MODULE", help="Module to run"),
-        _input(
-            "packages",
-            "packageUris",
-            metavar="FILE,...",
-            help="sdists or wheels to install: local paths or gs:// URIs",
-            read=_list,
-        ),
-        _input("job-dir", "jobDir", metavar="DIR", help="Where outputs go: a folder or gs://"),
-        _input(
-            "use-chief-in-tf-config",
-            "useChiefInTfConfig",
-            metavar="BOOL",
-            help="Whether TF_CONFIG calls the master chief",
-            read=boolean,
-        ),
-        SubmitFlag(
-            name="labels",
-            path=("labels",),
-            metavar="KEY=VALUE,...",
-            help="Labels of the job",
-            read=pairs,
-        ),
-    )
+    flag.name: flag for flag in (*(_flag(row, "trainingInput") for row in _INPUT), _flag(_LABELS))
 }
 
 #: The flags that say which machines a job has: with one of them the catalog has something to check.

@@ -61,9 +61,7 @@ def load_all(text: str, path: str) -> Iterator[Any]:
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
         problem = error.problem or error.context
         raise UsageFault(f"cannot read {path}: {where}: broken YAML: {problem}") from error
-    except yaml.YAMLError as error:
-        raise UsageFault(f"cannot read {path}: broken YAML: {_one_line(error)}") from error
-    except ValueError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise UsageFault(f"cannot read {path}: broken YAML: {_one_line(error)}") from error
 
 

@@ -6,13 +6,13 @@ from typing import Final
 
 from trainshed.engines.base import Living
 from trainshed.engines.registry import LOCAL
+from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (
     FolderSeen,
     JobSeen,
-    RowsSeen,
     SeatSeen,
     Snapshot,
 )
@@ -37,7 +37,7 @@ def over_has_no_process(seen: Snapshot) -> Iterator[Finding]:
         if job.is_over and folder.is_held:
             yield Finding(
                 subject=str(key),
-                text=f"{job.told}: the supervisor of attempt {key} lives though the job is over",
+                text=f"{job.label}: the supervisor of attempt {key} lives though the job is over",
                 advice="give it a minute; if it stays, its lock names it: fuser "
                 f"{folder.path / 'lock'}",
             )
@@ -68,16 +68,18 @@ def newest_attempt_alone(seen: Snapshot) -> Iterator[Finding]:
 )
 def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
     """Without a server it may have been lost: the next server will see it, and start it again."""
-    rows = seen.rows or RowsSeen()
-    launching = {command.key for command in rows.commands if command.kind == "LAUNCH"}
+    rows = seen.rows
+    launching = {
+        AttemptKey(each.uid, each.attempt) for each in rows.commands if each.kind is Command.LAUNCH
+    }
     for job in rows.jobs.values():
         if job.is_over or job.state is JobState.QUEUED or not _is_here(seen, job):
             continue
-        folder = (seen.folders or {}).get(job.key)
+        folder = seen.folders.get(job.key)
         if job.key not in launching and (wrong := _unattended(job, folder)):
             yield Finding(
                 subject=str(job.key),
-                text=f"{job.told}: {wrong}",
+                text=f"{job.label}: {wrong}",
                 advice="the server should have seen it: read its log"
                 if seen.server_pid
                 else "start the server: it finds what was lost, and starts the job again",
@@ -98,7 +100,7 @@ def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
 @check("nodes-not-overfull", "No node holds more than its slots, GPUs, CPUs and memory.", Part.ROWS)
 def nodes_not_overfull(seen: Snapshot) -> Iterator[Finding]:
     """Under the node's own policy."""
-    rows = seen.rows or RowsSeen()
+    rows = seen.rows
     held: dict[str, list[SeatSeen]] = defaultdict(list)
     for job in rows.jobs.values():
         for seat in rows.attempts.get(job.key, ()) if job.holds else ():
@@ -131,37 +133,37 @@ def _overfull(node: Node, seats: list[SeatSeen]) -> Iterator[str]:
 def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
     """By the device's own id, whatever CUDA_VISIBLE_DEVICES says."""
     users: dict[str, set[AttemptKey]] = defaultdict(set)
-    for process in seen.processes or ():
+    for process in seen.processes:
         for device in process.devices:
             users[device].add(process.key)
     for device, keys in users.items():
         if len(keys) > 1:
-            told = " and ".join(map(str, sorted(keys)))
+            owners = " and ".join(map(str, sorted(keys)))
             yield Finding(
                 subject=device,
-                text=f"the GPU {device} belongs to the attempts {told}",
+                text=f"the GPU {device} belongs to the attempts {owners}",
                 advice="cancel one of the jobs, and report it",
             )
 
 
 def _processes(seen: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
     """Processes of jobs that are known; others may be of another data directory."""
-    jobs = (seen.rows or RowsSeen()).jobs
-    for process in seen.processes or ():
+    jobs = seen.rows.jobs
+    for process in seen.processes:
         if job := jobs.get(process.key.uid):
             yield process, job
 
 
 def _folders(seen: Snapshot) -> Iterator[tuple[AttemptKey, FolderSeen, JobSeen]]:
-    jobs = (seen.rows or RowsSeen()).jobs
-    for key, folder in (seen.folders or {}).items():
+    jobs = seen.rows.jobs
+    for key, folder in seen.folders.items():
         if job := jobs.get(key.uid):
             yield key, folder, job
 
 
 def _is_here(seen: Snapshot, job: JobSeen) -> bool:
     """Whether its replicas are the local engine's, on this machine."""
-    rows = seen.rows or RowsSeen()
+    rows = seen.rows
     own = {each.node.name for each in rows.nodes if each.engine == LOCAL.name} & {seen.machine}
     return any(seat.node in own for seat in rows.attempts.get(job.key, ()))
 
@@ -169,7 +171,7 @@ def _is_here(seen: Snapshot, job: JobSeen) -> bool:
 def _survivor(process: Living, job: JobSeen, why: str) -> Finding:
     return Finding(
         subject=f"{process.key}: {process.pid}",
-        text=f"{job.told}: process {process.pid} ({process.command}) {why}",
+        text=f"{job.label}: process {process.pid} ({process.command}) {why}",
         advice=_KILL.format(process.pid),
     )
 

@@ -1,10 +1,9 @@
 """The promises about what lies in the data directory, and the machine that must bear it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from trainshed.model.attempt import AttemptKey
-from trainshed.workbench.doctor.snapshot import FolderSeen, LogSeen, RowsSeen, Snapshot
+from trainshed.workbench.doctor.snapshot import FolderSeen, LogSeen, Snapshot
 from trainshed.workbench.doctor.values import Check, Finding, Part, check
 
 _NS: Final = 1_000_000_000
@@ -16,10 +15,6 @@ FILES_MIN, FILES_LOW = 256, 1_024
 SKEW_S_MAX: Final = 5.0
 
 
-def _folders(seen: Snapshot) -> Mapping[AttemptKey, FolderSeen]:
-    return seen.folders or {}
-
-
 @check(
     "logs-are-whole",
     "Every line that a replica wrote can be read: segments are whole, stamps ascend in the job.",
@@ -28,7 +23,7 @@ def _folders(seen: Snapshot) -> Mapping[AttemptKey, FolderSeen]:
 def logs_are_whole(seen: Snapshot) -> Iterator[Finding]:
     """The last line may be torn while it is written, or by the kill of its supervisor."""
     last: dict[int, int] = {}
-    for key, folder in sorted(_folders(seen).items()):
+    for key, folder in sorted(seen.folders.items()):
         for wrong in _wrong_log(folder, folder.log, last.get(key.uid)):
             yield Finding(
                 subject=f"{key}: {wrong}",
@@ -50,8 +45,8 @@ def _wrong_log(folder: FolderSeen, log: LogSeen, before_ns: int | None) -> Itera
 
 @check("records-are-whole", "What a supervisor has recorded can be read.", Part.DISK)
 def records_are_whole(seen: Snapshot) -> Iterator[Finding]:
-    """A record that was torn by a full disk is told again; anything else is damage."""
-    for key, folder in sorted(_folders(seen).items()):
+    """A record that was torn by a full disk is written again; anything else is damage."""
+    for key, folder in sorted(seen.folders.items()):
         for wrong in folder.wrong_records:
             yield Finding(
                 subject=f"{key}: {wrong}",
@@ -71,7 +66,7 @@ def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
             text=f"{name} may be used by others (mode {mode:o})",
             advice=f"chmod go= {name}",
         )
-    for key, folder in sorted(_folders(seen).items()):
+    for key, folder in sorted(seen.folders.items()):
         if not folder.is_private:
             yield Finding(
                 subject=str(key),
@@ -83,9 +78,9 @@ def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
 @check("folders-have-jobs", "Every job's folder belongs to a job.", Part.ROWS, Part.DISK)
 def folders_have_jobs(seen: Snapshot) -> Iterator[Finding]:
     """What is left of jobs that are forgotten only takes room."""
-    jobs = (seen.rows or RowsSeen()).jobs
-    for uid in sorted({key.uid for key in _folders(seen)} - jobs.keys()):
-        folder = next(f.path.parent for key, f in _folders(seen).items() if key.uid == uid)
+    jobs = seen.rows.jobs
+    for uid in sorted({key.uid for key in seen.folders} - jobs.keys()):
+        folder = next(f.path.parent for key, f in seen.folders.items() if key.uid == uid)
         yield Finding(
             subject=str(uid),
             text=f"{folder} belongs to no job of the database",
@@ -159,7 +154,7 @@ def clocks_agree(seen: Snapshot) -> Iterator[Finding]:
 
 
 def _ahead_s(seen: Snapshot) -> float:
-    stamps = (seen.rows or RowsSeen()).stamps.values()
+    stamps = seen.rows.stamps.values()
     return (max(stamps, default=0) - seen.now_ns) / _NS
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainshed.workbench.doctor import attempts, disk, jobs, studies
 from trainshed.workbench.doctor.snapshot import Snapshot
-from trainshed.workbench.doctor.values import Check, Finding, Result
+from trainshed.workbench.doctor.values import Check, Finding, Part, Result
 
 CHECKS: Final[tuple[Check, ...]] = (
     *jobs.CHECKS,
@@ -37,13 +37,13 @@ class Report:
     @property
     def looked_at(self) -> str:
         """A sentence for people."""
-        rows, folders = self.seen.rows, self.seen.folders or {}
-        lines = sum(folder.log.lines for folder in folders.values())
-        server = self.seen.server_pid
+        seen = self.seen
+        lines = sum(folder.log.lines for folder in seen.folders.values())
+        jobs = "unknown" if Part.ROWS.name in seen.unseen else len(seen.rows.jobs)
         return (
-            f"{len(rows.jobs) if rows else 'unknown'} jobs, {len(folders)} folders of attempts, "
-            f"{lines} log lines, {len(self.seen.processes or ())} processes; "
-            + (f"the server is process {server}" if server else "no server runs")
+            f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
+            f"{lines} log lines, {len(seen.processes)} processes; "
+            + (f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs")
         )
 
 

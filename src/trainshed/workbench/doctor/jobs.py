@@ -16,20 +16,16 @@ _REPORT: Final = "this should not happen: please report it with the output of tr
 _RESTART: Final = "restart the server; if it stays so, report it with the server's log"
 
 
-def _rows(seen: Snapshot) -> RowsSeen:
-    return seen.rows or RowsSeen()
+def _of(job: JobSeen, text: str, advice: str = _REPORT) -> Finding:
+    return Finding(subject=str(job.uid), text=text, advice=advice)
 
 
 @check("over-holds-nothing", "A job that is over holds no place.", Part.ROWS)
 def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
     """Its node would stay smaller for ever."""
-    for job in _rows(seen).jobs.values():
+    for job in seen.rows.jobs.values():
         if job.is_over and job.holds:
-            yield Finding(
-                subject=str(job.uid),
-                text=f"{job.told} is over and still holds its places",
-                advice=_REPORT,
-            )
+            yield _of(job, f"{job.label} is over and still holds its places")
 
 
 @check(
@@ -39,9 +35,9 @@ def over_holds_nothing(seen: Snapshot) -> Iterator[Finding]:
 )
 def over_has_an_end(seen: Snapshot) -> Iterator[Finding]:
     """Clients wait for the end time, and people for the reason."""
-    for job in _rows(seen).jobs.values():
+    for job in seen.rows.jobs.values():
         for wrong in _wrong_end(job):
-            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+            yield _of(job, f"{job.label} {wrong}")
 
 
 def _wrong_end(job: JobSeen) -> Iterator[str]:
@@ -56,9 +52,9 @@ def _wrong_end(job: JobSeen) -> Iterator[str]:
 @check("active-holds-places", "A job with an attempt under way holds its places.", Part.ROWS)
 def active_holds_places(seen: Snapshot) -> Iterator[Finding]:
     """Somebody else would be put on them."""
-    for job in _rows(seen).jobs.values():
+    for job in seen.rows.jobs.values():
         if not job.is_over and (wrong := _wrong_places(job)):
-            yield Finding(subject=str(job.uid), text=f"{job.told} {wrong}", advice=_REPORT)
+            yield _of(job, f"{job.label} {wrong}")
 
 
 def _wrong_places(job: JobSeen) -> str:
@@ -77,12 +73,12 @@ def _wrong_places(job: JobSeen) -> str:
 )
 def attempts_have_seats(seen: Snapshot) -> Iterator[Finding]:
     """A gang is placed whole, or not at all."""
-    rows = _rows(seen)
+    rows = seen.rows
     for job in rows.jobs.values():
         for number in range(1, job.attempt + 1):
             key = AttemptKey(job.uid, number)
             if wrong := _wrong_seats(rows, key):
-                yield Finding(subject=str(key), text=f"{job.told}: {wrong}", advice=_REPORT)
+                yield Finding(subject=str(key), text=f"{job.label}: {wrong}", advice=_REPORT)
 
 
 def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
@@ -97,7 +93,7 @@ def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
 @check("database-is-sound", "The database finds no damage in itself.", Part.ROWS)
 def database_is_sound(seen: Snapshot) -> Iterator[Finding]:
     """Its pages, and the references between its rows."""
-    for text in _rows(seen).damage:
+    for text in seen.rows.damage:
         yield Finding(
             subject=text,
             text=f"the database: {text}",
@@ -108,41 +104,36 @@ def database_is_sound(seen: Snapshot) -> Iterator[Finding]:
 @check("every-job-has-its-story", "No accepted job is lost: each has its story.", Part.ROWS)
 def every_job_has_its_story(seen: Snapshot) -> Iterator[Finding]:
     """A job and its first event are one write."""
-    rows = _rows(seen)
+    rows = seen.rows
     for job in rows.jobs.values():
         if job.uid not in rows.stamps:
-            yield Finding(
-                subject=str(job.uid), text=f"{job.told} has not one event", advice=_REPORT
-            )
+            yield _of(job, f"{job.label} has not one event")
 
 
 @check("waiting-says-why", "A job that waits says why.", Part.ROWS)
 def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
     """Two seconds are promised; what a minute has not brought will not come."""
-    for job in _rows(seen).jobs.values():
+    for job in seen.rows.jobs.values():
         if job.state is not JobState.QUEUED or job.is_explained or not seen.server_pid:
             continue
         if seen.now_ns - job.update_ns > LATE_S * _NS:
-            yield Finding(
-                subject=str(job.uid),
-                text=f"{job.told} waits and does not say why",
-                advice=_RESTART,
-            )
+            yield _of(job, f"{job.label} waits and does not say why", _RESTART)
 
 
 @check("commands-are-performed", "What was decided is done within a minute.", Part.ROWS)
 def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
     """A command's age is at most that of its job's last change."""
-    rows = _rows(seen)
+    rows = seen.rows
     for command in rows.commands:
-        job = rows.jobs.get(command.key.uid)
+        job, key = rows.jobs.get(command.uid), AttemptKey(command.uid, command.attempt)
+        kind = command.kind.value
         if job is None:
-            text = f"a {command.kind} of attempt {command.key} is left of a job that is gone"
-            yield Finding(subject=str(command.key), text=text, advice=_REPORT)
+            text = f"a {kind} of attempt {key} is left of a job that is gone"
+            yield Finding(subject=str(key), text=text, advice=_REPORT)
         elif seen.now_ns - job.update_ns > LATE_S * _NS:
             yield Finding(
-                subject=str(command.key),
-                text=f"{job.told}: {command.kind} was not performed for more than a minute",
+                subject=str(key),
+                text=f"{job.label}: {kind} was not performed for more than a minute",
                 advice=_RESTART if seen.server_pid else "start the server, which performs it",
                 is_failure=seen.server_pid is not None,
             )
@@ -157,18 +148,18 @@ def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
     """
     if not seen.server_pid:
         return
-    rows = _rows(seen)
-    servers = [lease for lease in rows.leases if lease.name.startswith("server:")]
+    rows = seen.rows
+    servers = {name: ns for name, (_, ns) in rows.leases.items() if name.startswith("server:")}
     if not servers:
         text = f"the server (process {seen.server_pid}) lives and has no lease"
         yield Finding(subject="server", text=text, advice="read the server's log")
         return
-    newest_ns = max(lease.until_ns for lease in servers)
-    live = {each.name for each in servers if each.until_ns > newest_ns - LATE_S * _NS}
+    newest_ns = max(servers.values())
+    live = {name for name, ns in servers.items() if ns > newest_ns - LATE_S * _NS}
     for job in rows.jobs.values():
         if job.holds and not job.is_over and f"server:{job.owner}" not in live:
-            text = f"{job.told} belongs to {job.owner or 'no server'}, which holds no lease"
-            yield Finding(subject=str(job.uid), text=text, advice=_RESTART)
+            text = f"{job.label} belongs to {job.owner or 'no server'}, which holds no lease"
+            yield _of(job, text, _RESTART)
 
 
 CHECKS: Final[tuple[Check, ...]] = (

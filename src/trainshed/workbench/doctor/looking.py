@@ -4,7 +4,7 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -12,12 +12,24 @@ from typing import Final, TypeVar
 from trainshed.engines.base import Known
 from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
+from trainshed.model.resources import Demand, Seat
+from trainshed.model.roles import Role
 from trainshed.service.server_files import ADMIN_FILE, read_running
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
+from trainshed.store import audit
+from trainshed.store.audit import Audit
 from trainshed.store.base import StoreFault
-from trainshed.workbench.doctor.audited import rows_seen
+from trainshed.store.codec import to_ns
+from trainshed.store.records import Holding, JobRecord
 from trainshed.workbench.doctor.logs import look_at_log, look_at_records
-from trainshed.workbench.doctor.snapshot import DiskSeen, FolderSeen, Snapshot
+from trainshed.workbench.doctor.snapshot import (
+    DiskSeen,
+    FolderSeen,
+    JobSeen,
+    RowsSeen,
+    SeatSeen,
+    Snapshot,
+)
 from trainshed.workbench.doctor.values import Part
 
 _T = TypeVar("_T")
@@ -49,7 +61,7 @@ def look(
 
     running = read_running(data_dir)
     server = running.pid if running and running.is_alive else None
-    rows = tried(Part.ROWS, lambda: rows_seen(url))
+    rows = tried(Part.ROWS, lambda: _rows(audit.rows(url)))
     attempts = tried(Part.PROCESSES, known)
     attended = {each.key for each in attempts or () if each.phase in ALIVE}
     folders = tried(Part.DISK, lambda: dict(_folders(data_dir / "jobs", attended)))
@@ -59,12 +71,59 @@ def look(
         machine=os.uname().nodename,
         server_pid=server,
         files_max=_files_max(server),
-        rows=rows,
-        folders=folders,
-        processes=None if attempts is None else tuple(p for each in attempts for p in each.living),
+        rows=rows or RowsSeen(),
+        folders=folders or {},
+        processes=tuple(process for each in attempts or () for process in each.living),
         disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
         unseen=unseen,
     )
+
+
+def _rows(found: Audit) -> RowsSeen:
+    """The rows of a database as the checks read them."""
+    return RowsSeen(
+        jobs={record.uid: _job(record, found.held.get(record.uid)) for record in found.jobs},
+        attempts=dict(_attempts(found)),
+        replicas={AttemptKey(*key): len(rows) for key, rows in found.replicas.items()},
+        commands=found.commands,
+        trials=found.trials,
+        nodes=found.nodes,
+        stamps={uid: event.stamp_ns for uid, event in found.last_events.items()},
+        leases=found.leases,
+        damage=found.damage,
+    )
+
+
+def _job(record: JobRecord, held: Holding | None) -> JobSeen:
+    job, status = record.job, record.job.status
+    create_ns = to_ns(status.create_time) if status.create_time else 0
+    return JobSeen(
+        uid=record.uid,
+        name=record.name,
+        state=status.state,
+        attempt=record.attempt,
+        holds=held is not None,
+        create_ns=create_ns,
+        update_ns=to_ns(status.update_time) if status.update_time else create_ns,
+        end_ns=to_ns(status.end_time) if status.end_time else None,
+        has_error=bool(status.error and status.error.message),
+        is_explained=job.explanation is not None,
+        owner=record.owner,
+        is_study=job.spec.is_study,
+    )
+
+
+def _attempts(found: Audit) -> Iterator[tuple[AttemptKey, tuple[SeatSeen, ...]]]:
+    for (uid, attempt), seats in found.attempts.items():
+        held = found.held.get(uid)
+        groups = held.demand.groups if held and held.attempt == attempt else ()
+        asked = {group.role: group.each for group in groups}
+        yield AttemptKey(uid, attempt), tuple(_seat(seat, asked) for seat in seats)
+
+
+def _seat(seat: Seat, asked: Mapping[Role, Demand]) -> SeatSeen:
+    each = asked.get(seat.role, Demand())
+    return SeatSeen(node=seat.node, vcpus=each.vcpus, memory_gb=each.memory_gb, gpus=each.gpu_count)
 
 
 def _folders(

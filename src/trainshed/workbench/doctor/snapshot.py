@@ -1,14 +1,15 @@
 """What was seen of a data directory at one moment, as values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trainshed.engines.base import Living
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.resources import Node
 from trainshed.model.status import FINAL, JobState
+from trainshed.store.audit import AuditedTrial
+from trainshed.store.records import NodeRow, StoredCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class JobSeen:
         return AttemptKey(self.uid, self.attempt)
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """How it is named in findings."""
         return f"{self.name} ({self.uid}/{self.attempt}, {self.state.value})"
 
@@ -60,42 +61,6 @@ class SeatSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandSeen:
-    """What an engine is still to be asked."""
-
-    key: AttemptKey
-    kind: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSeen:
-    """A node of an engine."""
-
-    engine: str
-    node: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseSeen:
-    """``server:NAME`` or ``scheduler``."""
-
-    name: str
-    holder: str
-    until_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialSeen:
-    """A trial of a study."""
-
-    study_uid: int
-    number: int
-    job_uid: int
-    is_over: bool
-    """Whether it has ended for good, as far as its study knows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowsSeen:
     """The database."""
 
@@ -103,13 +68,14 @@ class RowsSeen:
     attempts: Mapping[AttemptKey, tuple[SeatSeen, ...]] = field(default_factory=dict)
     replicas: Mapping[AttemptKey, int] = field(default_factory=dict)
     """How many rows of replicas there are."""
-    commands: tuple[CommandSeen, ...] = ()
-    trials: tuple[TrialSeen, ...] = ()
-    nodes: tuple[NodeSeen, ...] = ()
+    commands: Sequence[StoredCommand] = ()
+    trials: Sequence[AuditedTrial] = ()
+    nodes: Sequence[NodeRow] = ()
     stamps: Mapping[int, int] = field(default_factory=dict)
     """The stamp of each job's last event; a job without a story has none."""
-    leases: tuple[LeaseSeen, ...] = ()
-    damage: tuple[str, ...] = ()
+    leases: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
+    damage: Sequence[str] = ()
     """What the database itself finds wrong."""
 
 
@@ -159,7 +125,7 @@ class DiskSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All of it.  What could not be looked at is None, and ``unseen`` says why."""
+    """All of it.  What could not be looked at is empty, and ``unseen`` says why."""
 
     now_ns: int
     machine: str
@@ -168,8 +134,8 @@ class Snapshot:
     """The server of the data directory, while it lives."""
     files_max: int
     """How many files the server may have open, or would."""
-    rows: RowsSeen | None = None
-    folders: Mapping[AttemptKey, FolderSeen] | None = None
-    processes: tuple[Living, ...] | None = None
+    rows: RowsSeen = field(default_factory=RowsSeen)
+    folders: Mapping[AttemptKey, FolderSeen] = field(default_factory=dict)
+    processes: tuple[Living, ...] = ()
     disk: DiskSeen | None = None
     unseen: Mapping[str, str] = field(default_factory=dict)

@@ -66,7 +66,7 @@ for (const table of document.querySelectorAll("table.trials")) {
 """
 
 
-#: How many trials of a Pareto front are told with their arguments.
+#: How many trials of a Pareto front are shown with their arguments.
 _LEADERS_MAX: Final = 20
 _NONE: Final = "<td></td>"
 

@@ -1,0 +1,111 @@
+"""The command lines of both local runs: every flag of gcloud's, and ours."""
+
+from pathlib import Path
+
+from trainshed.cli import flags
+from trainshed.cli.submit_options import add_cluster_flags
+
+#: The flags that the guide says must stand before ``--`` (R2): after it they are a slip.  All
+#: others reach the trainer untouched.
+_NEVER_OF_TRAIN = frozenset({"job-dir", "module-name", "package-path", "runtime-version"})
+
+#: Flags of jobs on a server that mean nothing on one machine; taken, and named in a note.
+_IDLE_KMS = ("--kms-key", "--kms-keyring", "--kms-location", "--kms-project")
+_IDLE_WORDS = ("--service-account", "--network", *_IDLE_KMS)
+
+TRAIN_EXAMPLE = """\
+  trainshed ai-platform local train --module-name trainer.task --package-path trainer \\
+      --config config.yaml --job-dir gs://my-bucket/out -- --epochs 3"""
+
+
+def local_train(prog: str) -> flags.Parser:
+    """The command line of ``trainshed ai-platform local train``."""
+    parser = flags.Parser(
+        prog,
+        summary="Runs an AI Platform training job on this machine: one process, gcloud's "
+        "--distributed cluster, or every replica of a config.yaml.",
+        example=TRAIN_EXAMPLE,
+        usage=f"{prog} [JOB] [flags] [-- USER_ARGS ...]",
+    )
+    parser.own = _NEVER_OF_TRAIN
+    parser.add_argument("job", metavar="JOB", nargs="?", help="Id of the job")
+    parser.add_argument("--config", metavar="FILE", help="Job file; flags win over its fields")
+    parser.add_argument("--package-path", metavar="DIR", type=Path, help="Package of the module")
+    parser.add_argument(
+        "--distributed",
+        action="store_true",
+        help="Without --config: 2 workers and 2 parameter servers, or as many as the counts say",
+    )
+    parser.add_argument(
+        "--start-port", metavar="PORT", type=int, help="First port of the cluster; default: free"
+    )
+    flags.add_format(parser)
+    add_cluster_flags(parser, "they win over the file")
+    flags.add_run_flags(parser)
+    flags.add_catalog_flags(parser)
+    flags.add_gcloud_wide(parser)
+    switches = ("--stream-logs", "--async", "--enable-web-access")
+    flags.add_idle(parser, words=("--staging-bucket", *_IDLE_WORDS), switches=switches)
+    parser.add_argument_group("-- USER_ARGS", "Everything after a bare -- goes to the trainer.")
+    return parser
+
+
+#: Flags of the service that no trainer has (R2).
+_NEVER_OF_CUSTOM = ("worker-pool-spec", "executor-image-uri", "local-package-path")
+
+#: Flags of one value: name, metavar, help.
+WORDS = (
+    ("executor-image-uri", "URI", "Image that would run the code; here it is only a name"),
+    ("local-package-path", "DIR", "Folder of the code; default: the current one"),
+    ("script", "FILE", "Python file or shell script to run, relative to the folder"),
+    ("python-module", "MODULE", "Module to run, relative to the folder"),
+    ("requirements", "REQ,...", "Python dependencies to install"),
+    ("extra-packages", "FILE,...", "Python archives to install, relative to the folder"),
+    ("python-package-uris", "URI,...", "Packages of all pools that have a python-module"),
+    ("args", "ARG,...", "Arguments of every pool"),
+    ("command", "WORD,...", "Command of every container pool"),
+    ("display-name", "NAME", "Name of the job"),
+    ("region", "REGION", "Region whose machines are checked"),
+    ("base-output-dir", "DIR", "Where AIP_MODEL_DIR and its sisters lie: a folder or gs://"),
+)
+
+_CUSTOM_IDLE = ("--extra-dirs", "--output-image-uri", "--service-account-key-file", "--labels")
+_CUSTOM_IDLE_MORE = ("--docker-run-options", "--persistent-resource-id", *_IDLE_WORDS)
+
+CUSTOM_EXAMPLE = """\
+  trainshed ai custom-jobs local-run --script task.py --base-output-dir out -- --epochs 3
+  trainshed ai custom-jobs local-run --config job.yaml --python-module trainer.task
+  trainshed ai custom-jobs local-run --python-module trainer.task \\
+      --worker-pool-spec machine-type=n1-standard-4,container-image-uri=img \\
+      --worker-pool-spec machine-type=n1-standard-4,replica-count=3,container-image-uri=img"""
+
+
+def custom_local_run(prog: str) -> flags.Parser:
+    """The command line of ``trainshed ai custom-jobs local-run``."""
+    parser = flags.Parser(
+        prog,
+        summary="Runs a Vertex AI custom job on this machine: one program, or every replica of "
+        "a job's worker pools.",
+        example=CUSTOM_EXAMPLE,
+        usage=f"{prog} [flags] [-- ARGS ...]",
+    )
+    parser.own = _NEVER_OF_CUSTOM
+    parser.add_argument("--config", metavar="FILE", help="CustomJobSpec or CustomJob; flags win")
+    parser.add_argument(
+        "--worker-pool-spec",
+        metavar="KEY=VALUE,...",
+        action="append",
+        default=[],
+        help="A pool, in order; repeatable; empty skips a pool",
+    )
+    for name, metavar, text in WORDS:
+        parser.add_argument(f"--{name}", dest=f"word:{name}", metavar=metavar, help=text)
+    parser.add_argument("--gpu", action="store_true", help="Let the program see all GPUs here")
+    flags.add_format(parser)
+    flags.add_run_flags(parser)
+    flags.add_catalog_flags(parser)
+    flags.add_gcloud_wide(parser)
+    switches = ("--enable-web-access", "--enable-dashboard-access")
+    flags.add_idle(parser, words=(*_CUSTOM_IDLE, *_CUSTOM_IDLE_MORE), switches=switches)
+    parser.add_argument_group("-- ARGS", "Everything after a bare -- goes to the program.")
+    return parser
