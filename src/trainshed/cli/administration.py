@@ -19,7 +19,8 @@ from trainshed.config import load_settings
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
 from trainshed.service.auth import signing_keys, tokens
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 
 ANSWER_S_MAX: Final = 10.0
 
@@ -98,7 +99,7 @@ class ByServer:
 class ByStore:
     """Does it itself; somebody else closes the store."""
 
-    store: StoreBase
+    store: Store
 
     def create(self, noun: str, document: Mapping[str, Any]) -> Json:
         """Make one."""
@@ -127,7 +128,7 @@ def _answers(found: Reach) -> bool:
 
 
 @contextlib.contextmanager
-def _open(url: str) -> Iterator[StoreBase]:
+def _open(url: str) -> Iterator[Store]:
     from trainshed.store.opening import open_store  # noqa: PLC0415  # SQLAlchemy, half a second
 
     try:

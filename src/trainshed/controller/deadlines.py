@@ -15,8 +15,8 @@ from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.store.base import StoreBase
 from trainshed.store.decisions import ending_step
+from trainshed.store.opening import Store
 from trainshed.store.records import Due, JobRecord, NewEvent, Step
 
 _AT_ONCE = 500
@@ -34,7 +34,7 @@ class Deadlines:
     """Ends jobs that are overdue while this server leads."""
 
     def __init__(
-        self, store: StoreBase, engine: Engine, leases: Leases, *, grace_s: float, batch: int
+        self, store: Store, engine: Engine, leases: Leases, *, grace_s: float, batch: int
     ) -> None:
         """Nothing is read before the first ``once``."""
         self._store = store

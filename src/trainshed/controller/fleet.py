@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from trainshed.engines.base import Engine
 from trainshed.model.resources import Node
-from trainshed.store.base import Work
+from trainshed.store.opening import Store
 
 #: How often an unchanged fleet is written again, so that readers see that it is alive (seconds).
 SEEN_AGAIN_S = 30.0
@@ -13,7 +13,7 @@ SEEN_AGAIN_S = 30.0
 class Fleet:
     """Tells the store what the engine has, when it has changed or was told long ago."""
 
-    def __init__(self, store: Work, engine: Engine, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: Store, engine: Engine, monotonic: Callable[[], float]) -> None:
         """Nothing has been told yet."""
         self._store = store
         self._engine = engine

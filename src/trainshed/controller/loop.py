@@ -20,7 +20,8 @@ from trainshed.engines.base import Engine
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Controller:
 
     def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name
         self,
-        store: StoreBase,
+        store: Store,
         engine: Engine,
         *,
         server: str,

@@ -21,7 +21,7 @@ from trainshed.model.resources import NodeState
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Holding, JobRecord, NodeOrder, Step
 
 _NEVER: Final = float("inf")
@@ -35,7 +35,7 @@ class Maintenance:
 
     def __init__(  # noqa: PLR0913 - the parts that a pass touches
         self,
-        store: StoreBase,
+        store: Store,
         leases: Leases,
         holdings: Holdings,
         *,

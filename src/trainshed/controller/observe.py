@@ -21,7 +21,8 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Step
 
 _LOG = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class Observer:
 
     def __init__(  # noqa: PLR0913 - the parts that an observation touches
         self,
-        store: StoreBase,
+        store: Store,
         engine: Engine,
         leases: Leases,
         holdings: Holdings,

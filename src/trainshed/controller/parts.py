@@ -18,14 +18,14 @@ from trainshed.controller.studies import MakeJob, Studies
 from trainshed.engines.base import Engine
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 
 
 @dataclass(frozen=True, slots=True)
 class CommonParts:
     """What every part works with."""
 
-    store: StoreBase
+    store: Store
     engine: Engine
     leases: Leases
     pace: Pace

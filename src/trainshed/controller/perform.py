@@ -31,7 +31,8 @@ from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.model.transient import is_transient
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Holding, JobRecord, StoredCommand
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Performer:
 
     def __init__(  # noqa: PLR0913 - the parts that a command touches
         self,
-        store: StoreBase,
+        store: Store,
         engine: Engine,
         leases: Leases,
         holdings: Holdings,

@@ -24,7 +24,7 @@ from trainshed.model.resources import Node, NodeState, Seat
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import Holding, Step, Waiting
 
 NODES_EVERY_S: Final = 1.0
@@ -39,7 +39,7 @@ class Scheduler:
 
     def __init__(  # noqa: PLR0913 - the parts that a pass touches
         self,
-        store: StoreBase,
+        store: Store,
         leases: Leases,
         holdings: Holdings,
         *,

@@ -15,8 +15,9 @@ from trainshed.controller.study_reports import Collected, Reports
 from trainshed.engines.base import Engine
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, NewEvent, NewJob, Step
 from trainshed.store.records_studies import NewTrial, OpenStudy, StudyStep
 from trainshed.tuning.advance import Advance, StudyContext, TrialSnapshot
@@ -44,9 +45,7 @@ class _Looked:
 class Studies:
     """Takes studies further while this server leads."""
 
-    def __init__(
-        self, store: StoreBase, engine: Engine, leases: Leases, *, make_job: MakeJob
-    ) -> None:
+    def __init__(self, store: Store, engine: Engine, leases: Leases, *, make_job: MakeJob) -> None:
         """Nothing is read before the first ``once``."""
         self._store = store
         self._leases = leases

@@ -9,7 +9,7 @@ from trainshed.engines.base import Engine
 from trainshed.model.attempt import AttemptKey, Measured, Report
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import NewEvent
 from trainshed.store.records_studies import StoredTrial, TrialReports
 from trainshed.tuning.measuring import measurements
@@ -36,7 +36,7 @@ class Collected:
 class Reports:
     """Collects them; what they come to is remembered until there are more."""
 
-    def __init__(self, store: StoreBase, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: Engine) -> None:
         """Nothing is read before the first ``collect``."""
         self._store = store
         self._engine = engine

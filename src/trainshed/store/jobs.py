@@ -94,9 +94,10 @@ class Jobs:
     _pruned_ns = 0
 
     def add_job(self, new: NewJob) -> tuple[JobRecord, bool]:
-        """Store a new job.  False with the first one's record for a known ``retry_key``.
+        """Store a new job: QUEUED or, for a study, PREPARING.
 
-        Raises AlreadyThere.  Retry keys are remembered for ten minutes.
+        False with the first one's record for a known ``retry_key``, which is remembered for ten
+        minutes.  Raises AlreadyThere.
         """
         while True:
             addition = prepare(new, self._db.new_uid())

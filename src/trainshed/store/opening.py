@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from sqlalchemy.exc import DBAPIError
 
 from trainshed.store import codec
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
 from trainshed.store.database import Database, write_engine
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.file_lock import FileLock
@@ -33,7 +33,7 @@ from trainshed.store.work import Work
 from trainshed.store.writer import HOLDING_MARK
 
 
-def open_store(url: str, clock: Callable[[], int] | None = None) -> StoreBase:
+def open_store(url: str, clock: Callable[[], int] | None = None) -> "Store":
     """The store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
 
     ``clock`` gives nanoseconds since 1970; by default it is one that does not jump when the wall
@@ -46,7 +46,7 @@ def open_store(url: str, clock: Callable[[], int] | None = None) -> StoreBase:
         if alone:
             _claim(file_of(known), held)
         _prepare(known, clock, alone=alone)
-        return SqlStore(Database(known, clock), held.pop_all())
+        return Store(Database(known, clock), held.pop_all())
 
 
 def _prepare(url: URL, clock: Callable[[], int], *, alone: bool) -> None:
@@ -76,10 +76,10 @@ def _claim(path: Path, held: contextlib.ExitStack) -> None:
         raise StoreFault(f"{error.filename or path} cannot be used: {error.strerror}") from error
 
 
-class SqlStore(
+class Store(
     Jobs, Steps, Story, Studies, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants
 ):
-    """All of ``store.base.StoreBase``."""
+    """All of ``store.base.Store``."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
         """Serve a database whose tables are there; ``held`` is let go of at the end."""
@@ -88,11 +88,11 @@ class SqlStore(
         self._known_buckets = {}
 
     def now(self) -> datetime:
-        """The store's time."""
+        """The store's time, to the microsecond; it does not jump when the wall clock is set."""
         return codec.to_time(self._db.clock())
 
     def clock_skew_s(self) -> float:
-        """How far the wall clock is ahead of the store's time, in seconds."""
+        """How far the wall clock, which may have been set, is ahead of the store's time."""
         clock = self._db.clock
         return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
 

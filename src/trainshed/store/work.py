@@ -132,7 +132,8 @@ class Work:
     def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
         """What changed behind a mark: (new mark, attempts that came, uids that hold no more).
 
-        The mark is read first: what changes meanwhile is told now and told again, never missed.
+        Among the last are jobs that never held any: they were cancelled while they waited.
+        The mark is read first: what changes meanwhile may be reported twice, but is never missed.
         """
         known = {"after": after}
         mark = self._db.read(lambda c: c.execute(_MARK).scalar_one())

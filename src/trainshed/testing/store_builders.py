@@ -11,7 +11,7 @@ from trainshed.model.job import JobSpec
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, Step
 
 NS_PER_S: Final = 1_000_000_000
@@ -70,28 +70,28 @@ def new_job(**changes: Any) -> NewJob:
     return replace(new, **of_job)
 
 
-def add(store: StoreBase, **changes: Any) -> JobRecord:
+def add(store: Store, **changes: Any) -> JobRecord:
     """Store a new job; its record."""
     record, is_new = store.add_job(new_job(**changes))
     assert is_new
     return record
 
 
-def read(store: StoreBase, uid: int) -> JobRecord:
+def read(store: Store, uid: int) -> JobRecord:
     """The job of a uid, which is there."""
     record = store.job_by_uid(uid)
     assert record is not None
     return record
 
 
-def go(store: StoreBase, uid: int, state: JobState, **fields: Any) -> JobRecord:
+def go(store: Store, uid: int, state: JobState, **fields: Any) -> JobRecord:
     """Take a step from the row as it is now; the record after it."""
     step = Step(uid=uid, version=read(store, uid).version, state=state, **fields)
     assert list(store.apply([step])) == [True]
     return read(store, uid)
 
 
-def place(store: StoreBase, uid: int, owner: str = SERVER) -> JobRecord:
+def place(store: Store, uid: int, owner: str = SERVER) -> JobRecord:
     """Give a waiting job its seats."""
     return go(
         store,
@@ -114,6 +114,6 @@ def refused(kind: type[Exception]) -> Iterator[None]:
     raise AssertionError(f"{kind.__name__} was not raised")
 
 
-def kinds(store: StoreBase, uid: int) -> list[str]:
+def kinds(store: Store, uid: int) -> list[str]:
     """The kinds of a job's events, in order."""
     return [event.kind for event in store.events(uid)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind
 from trainshed.store.records_studies import NewTrial, StoredTrial
 from trainshed.testing.store_builders import PROJECT, HandClock, go, read
@@ -24,7 +24,7 @@ from trainshed.testing.study_builders import (
 S = JobState
 
 
-def _over(store: StoreBase, *trials: NewTrial) -> tuple[int, Sequence[StoredTrial]]:
+def _over(store: Store, *trials: NewTrial) -> tuple[int, Sequence[StoredTrial]]:
     """A study that has ended after its trials have."""
     uid = add_study(store).uid
     found = advance(store, uid, new_trials=trials)
@@ -40,9 +40,7 @@ def _over(store: StoreBase, *trials: NewTrial) -> tuple[int, Sequence[StoredTria
 class StudyEndsContract:
     """Deleting and forgetting."""
 
-    def test_a_forgotten_study_leaves_its_trials_jobs_and_nothing_else(
-        self, store: StoreBase
-    ) -> None:
+    def test_a_forgotten_study_leaves_its_trials_jobs_and_nothing_else(self, store: Store) -> None:
         uid, found = _over(store, *new_trials(1, 2))
         store.forget([uid])
         assert store.job_by_uid(uid) is None
@@ -53,7 +51,7 @@ class StudyEndsContract:
         again = add_study(store).uid
         assert not advance(store, again, new_trials=new_trials(1, 2))[0].reports
 
-    def test_a_trial_outlives_its_job(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_trial_outlives_its_job(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
         first, second, third = advance(store, uid, new_trials=new_trials(1, 2, 3))
         start = store.now()
@@ -73,7 +71,7 @@ class StudyEndsContract:
         assert (failed.trial, failed.job_state) == (ended(2), S.FAILED)
         assert lost.job_state is S.FAILED, "nobody waits for a job that is gone"
 
-    def test_a_deleted_study_frees_the_names_of_its_trials(self, store: StoreBase) -> None:
+    def test_a_deleted_study_frees_the_names_of_its_trials(self, store: Store) -> None:
         uid, found = _over(store, *new_trials(1))
         store.delete_job(uid)
         assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is None
@@ -87,9 +85,7 @@ class StudyEndsContract:
         assert record is not None
         assert record.uid == fresh.job_uid, "it is not the old study's"
 
-    def test_a_study_that_is_not_over_is_not_deleted_nor_are_its_trials(
-        self, store: StoreBase
-    ) -> None:
+    def test_a_study_that_is_not_over_is_not_deleted_nor_are_its_trials(self, store: Store) -> None:
         uid = add_study(store).uid
         advance(store, uid, new_trials=new_trials(1))
         store.delete_job(uid)
@@ -98,14 +94,14 @@ class StudyEndsContract:
         assert len(store.trials(uid)) == 1
 
     def test_trials_of_vertex_stay_in_the_list_when_their_study_is_deleted(
-        self, store: StoreBase
+        self, store: Store
     ) -> None:
         uid, found = _over(store, NewTrial(trial=trial(1), job=vertex_trial_job(1)))
         store.delete_job(uid)
         [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB))
         assert listed.uid == found[0].job_uid
 
-    def test_a_job_that_is_no_study_frees_no_trials_names(self, store: StoreBase) -> None:
+    def test_a_job_that_is_no_study_frees_no_trials_names(self, store: Store) -> None:
         store.add_job(trial_job(1))
         uid = add_study(store).uid
         end(store, uid)

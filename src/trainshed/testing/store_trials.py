@@ -6,7 +6,7 @@ import math
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records_studies import NewTrial, TrialReports
 from trainshed.testing.store_builders import HandClock, add, go, place
 from trainshed.testing.study_builders import (
@@ -26,7 +26,7 @@ class TrialsContract:
     """Trials: what is stored of them, and how their jobs stand."""
 
     def test_a_trial_is_replaced_and_its_reports_are_not(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add_study(store).uid
         advance(store, uid, new_trials=new_trials(1, 2))
@@ -50,7 +50,7 @@ class TrialsContract:
         [first, _] = advance(store, uid, reports=(reported(1, mark=11, attempt=2),))
         assert (first.mark, len(first.reports)) == ((2, 11), 3), "a mark may come alone"
 
-    def test_values_and_reports_come_back_as_they_were(self, store: StoreBase) -> None:
+    def test_values_and_reports_come_back_as_they_were(self, store: Store) -> None:
         uid = add_study(store).uid
         odd = "\ud800 \x00 naïve \u2028"
         values = (("f", 1.0), ("i", 1), ("n", -0.0), ("s", odd), ("e", ""), ("big", 1e300))
@@ -70,7 +70,7 @@ class TrialsContract:
         assert math.isnan(found.reports[-1].value)
         assert found.mark == (1, 2**62)
 
-    def test_a_trial_says_how_its_job_stands(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_trial_says_how_its_job_stands(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
         job = vertex_trial_job(1)
         [found] = advance(store, uid, new_trials=(NewTrial(trial=trial(1), job=job),))
@@ -87,7 +87,7 @@ class TrialsContract:
         assert found.trial == trial(1), "what that means is for the study to say"
 
     def test_the_jobs_of_trials_are_known_without_their_reports(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid, other = add_study(store).uid, add_study(store, job_id="other").uid
         first, second, third = advance(store, uid, new_trials=new_trials(1, 2, 3))
@@ -100,7 +100,7 @@ class TrialsContract:
         assert found == [(1, first.job_uid, ended), (2, second.job_uid, None)]
         assert not store.trial_jobs(other)
 
-    def test_a_job_knows_its_study(self, store: StoreBase) -> None:
+    def test_a_job_knows_its_study(self, store: Store) -> None:
         uid, other = add_study(store).uid, add_study(store, job_id="other").uid
         found = advance(store, uid, new_trials=new_trials(1, 2))
         for each in found:
@@ -110,7 +110,7 @@ class TrialsContract:
         assert not store.trials(other)
         assert not store.trials(1)
 
-    def test_trials_come_by_number_and_belong_to_one_study(self, store: StoreBase) -> None:
+    def test_trials_come_by_number_and_belong_to_one_study(self, store: Store) -> None:
         uids = [add_study(store, job_id=name).uid for name in ("a", "b")]
         for number in (10, 2, 1):
             for uid, name in zip(uids, "ab", strict=True):

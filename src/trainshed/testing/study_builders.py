@@ -9,7 +9,7 @@ from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, NewJob
 from trainshed.store.records_studies import NewTrial, StoredTrial, StudyStep, TrialReports
 from trainshed.testing.store_builders import add, new_job, read
@@ -21,7 +21,7 @@ STUDY: Final = StudySpec(
 )
 
 
-def add_study(store: StoreBase, **changes: Any) -> JobRecord:
+def add_study(store: Store, **changes: Any) -> JobRecord:
     """Store a new study of ml v1; ``changes`` are fields of NewJob or of its spec."""
     known = {"kind": Kind.ML_JOB, "job_id": "tune", "study": STUDY}
     return add(store, **{**known, **changes})
@@ -55,14 +55,14 @@ def reported(number: int, *values: float, mark: int = 1, attempt: int = 1) -> Tr
     return TrialReports(number=number, mark=(attempt, mark), reports=tuple(reports))
 
 
-def step_of(store: StoreBase, uid: int, **fields: Any) -> StudyStep:
+def step_of(store: Store, uid: int, **fields: Any) -> StudyStep:
     """A step from the study's row as it is now; it stays in its state unless told otherwise."""
     record = read(store, uid)
     known = {"version": record.version, "state": record.job.status.state, "server": None}
     return StudyStep(uid=uid, **{**known, **fields})
 
 
-def advance(store: StoreBase, uid: int, **fields: Any) -> Sequence[StoredTrial]:
+def advance(store: Store, uid: int, **fields: Any) -> Sequence[StoredTrial]:
     """Take a step, which fits; the trials after it."""
     assert store.apply_study(step_of(store, uid, **fields))
     return store.trials(uid)
@@ -73,6 +73,6 @@ def ended(number: int) -> TrialRecord:
     return trial(number, state=TrialState.INFEASIBLE, infeasible_reason="it failed")
 
 
-def end(store: StoreBase, uid: int, state: JobState = JobState.SUCCEEDED) -> None:
+def end(store: Store, uid: int, state: JobState = JobState.SUCCEEDED) -> None:
     """End a study whose trials have all ended."""
     advance(store, uid, state=state)
