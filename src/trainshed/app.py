@@ -28,8 +28,8 @@ from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
 from trainshed.controller.loop import Controller
-from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
+from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.service.auth.access import Access
 from trainshed.service.housekeeping import (

@@ -13,8 +13,8 @@ from typing import Final
 from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.pace import Pace
 from trainshed.controller.steps import apply_all, placed_rows
+from trainshed.controller.worker import Pace
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import Placed

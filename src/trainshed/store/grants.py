@@ -1,6 +1,7 @@
 """Tokens, and the keys of service accounts that sign their own."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Row, Select, delete, insert, select, update
@@ -9,6 +10,7 @@ from trainshed.model.access import AccessRole
 from trainshed.store import codec
 from trainshed.store.database import Database
 from trainshed.store.records import SigningKey, Token
+from trainshed.store.rows import of_columns
 from trainshed.store.tables import KEYS, TOKENS
 
 
@@ -19,15 +21,7 @@ class Grants:
 
     def add_token(self, token: Token) -> None:
         """Keep a token."""
-        row = {
-            "token_id": token.token_id,
-            "digest": token.digest,
-            "name": codec.plain(token.name),
-            "project": token.project,
-            "role": token.role.name,
-            "create_ns": codec.to_ns(token.create_time),
-            "revoked": int(token.revoked),
-        }
+        row = _row(token) | {"name": codec.plain(token.name), "revoked": int(token.revoked)}
         self._db.write(lambda tx: tx.connection.execute(insert(TOKENS), row) and None)
 
     def token(self, digest: str) -> Token | None:
@@ -48,14 +42,7 @@ class Grants:
 
     def add_key(self, key: SigningKey) -> None:
         """Register a service account's public key."""
-        row = {
-            "key_id": key.key_id,
-            "email": key.email,
-            "public_key": key.public_key,
-            "project": key.project,
-            "role": key.role.name,
-            "create_ns": codec.to_ns(key.create_time),
-        }
+        row = _row(key)
         self._db.write(lambda tx: tx.connection.execute(insert(KEYS), row) and None)
 
     def keys(self, email: str) -> Sequence[SigningKey]:
@@ -76,24 +63,18 @@ class Grants:
         return [_key(row) for row in self._db.read(lambda c: c.execute(ordered).all())]
 
 
+def _row(grant: Token | SigningKey) -> dict[str, Any]:
+    row = asdict(grant) | {"role": grant.role.name}
+    return row | {"create_ns": codec.to_ns(row.pop("create_time"))}
+
+
 def _token(row: Row[Any]) -> Token:
-    return Token(
-        token_id=row.token_id,
-        digest=row.digest,
-        name=row.name,
-        project=row.project,
-        role=AccessRole[row.role],
-        create_time=codec.to_time(row.create_ns),
-        revoked=bool(row.revoked),
-    )
+    return of_columns(Token, row, **_granted(row), revoked=bool(row.revoked))
 
 
 def _key(row: Row[Any]) -> SigningKey:
-    return SigningKey(
-        key_id=row.key_id,
-        email=row.email,
-        public_key=row.public_key,
-        project=row.project,
-        role=AccessRole[row.role],
-        create_time=codec.to_time(row.create_ns),
-    )
+    return of_columns(SigningKey, row, **_granted(row))
+
+
+def _granted(row: Row[Any]) -> dict[str, Any]:
+    return {"role": AccessRole[row.role], "create_time": codec.to_time(row.create_ns)}

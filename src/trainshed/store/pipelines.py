@@ -104,12 +104,8 @@ class Pipelines:
         row = self._db.read(lambda c: c.execute(one).one_or_none())
         if row is None:
             return None
-        return Operation(
-            name=row.name,
-            project=row.project,
-            done=bool(row.done),
-            create_time=codec.to_time(row.create_ns),
-        )
+        time = codec.to_time(row.create_ns)
+        return rows.of_columns(Operation, row, done=bool(row.done), create_time=time)
 
     def _pipeline_of_child(self, uid: int) -> Pipeline:
         return _pipeline(self._db.read(lambda c: c.execute(_BY_CHILD, {"of_uid": uid}).one()))

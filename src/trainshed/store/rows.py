@@ -1,7 +1,8 @@
 """Rows of the tables as the records of ``store.records``."""
 
-from functools import lru_cache
-from typing import Any, Final
+from dataclasses import fields
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row, Select, select
 
@@ -21,6 +22,8 @@ from trainshed.store.records import (
 )
 from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
 from trainshed.store.times import NS_PER_S
+
+T = TypeVar("T")
 
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
@@ -141,13 +144,18 @@ def holding(row: Row[Any]) -> Holding:
 
 def command(row: Row[Any]) -> StoredCommand:
     """A row of ``commands``."""
-    return StoredCommand(
-        seq=row.seq,
-        uid=row.uid,
-        attempt=row.attempt,
-        kind=Command(row.kind),
-        stop=codec.STOP.decode(row.stop) if row.stop else None,
-    )
+    stop = codec.STOP.decode(row.stop) if row.stop else None
+    return of_columns(StoredCommand, row, kind=Command(row.kind), stop=stop)
+
+
+def of_columns(kind: type[T], row: Row[Any], **found: Any) -> T:
+    """A record of the columns that are called as its fields, but for those that are given."""
+    return kind(**{name: getattr(row, name) for name in _names(kind) - found.keys()}, **found)
+
+
+@cache
+def _names(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
 
 
 @lru_cache(_DEMANDS_MAX)

@@ -21,6 +21,7 @@ from trainshed.store import codec
 from trainshed.store.bulk import add_rows
 from trainshed.store.database import Database
 from trainshed.store.records import NewEvent, ReplicaRow, StoredEvent
+from trainshed.store.rows import of_columns
 from trainshed.store.tables import EVENTS, JOBS, REPLICAS
 from trainshed.store.writer import Transaction
 
@@ -77,28 +78,12 @@ def event_rows(
 
 def stored_event(row: Row[Any]) -> StoredEvent:
     """A row of ``events``."""
-    return StoredEvent(
-        seq=row.seq,
-        uid=row.uid,
-        attempt=row.attempt,
-        stamp_ns=row.stamp_ns,
-        kind=row.kind,
-        message=row.message,
-        data=codec.DATA.decode(row.data),
-    )
+    return of_columns(StoredEvent, row, data=codec.DATA.decode(row.data))
 
 
 def replica_row(row: Row[Any]) -> ReplicaRow:
     """A row of ``replicas``."""
-    return ReplicaRow(
-        role=row.role,
-        index=row.number,
-        task_name=row.task_name,
-        node=row.node,
-        state=row.state,
-        exit_code=row.exit_code,
-        signal=row.signal,
-    )
+    return of_columns(ReplicaRow, row, index=row.number)
 
 
 class Story:

@@ -164,13 +164,7 @@ class Work:
         """Jobs whose time to wait or to run is over, the longest first."""
         known = {"now_ns": self._db.clock(), "most": limit}
         return [
-            Due(
-                uid=row.uid,
-                state=JobState(row.state),
-                version=row.version,
-                attempt=row.attempt,
-                has_run=bool(row.has_run),
-            )
+            rows.of_columns(Due, row, state=JobState(row.state), has_run=bool(row.has_run))
             for row in self._db.read(lambda c: c.execute(DUE, known).all())
         ]
 
