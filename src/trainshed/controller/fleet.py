@@ -11,7 +11,7 @@ SEEN_AGAIN_S = 30.0
 
 
 class Fleet:
-    """Reports to the store what the engine has, when it has changed or was last reported long ago."""
+    """Reports what the engine has, when it has changed or was last reported long ago."""
 
     def __init__(self, store: Store, engine: Engine, monotonic: Callable[[], float]) -> None:
         """Nothing has been reported yet."""

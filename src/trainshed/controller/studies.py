@@ -18,8 +18,15 @@ from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, NewEvent, NewJob, Step
-from trainshed.store.records_studies import NewTrial, OpenStudy, StudyStep
+from trainshed.store.records import (
+    JobRecord,
+    NewEvent,
+    NewJob,
+    NewTrial,
+    OpenStudy,
+    Step,
+    StudyStep,
+)
 from trainshed.tuning.advance import Advance, StudyContext, TrialSnapshot
 
 #: google.rpc.Code: what a study failed of is in its trials.

@@ -10,8 +10,7 @@ from trainshed.model.attempt import AttemptKey, Measured, Report
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord
 from trainshed.store.opening import Store
-from trainshed.store.records import NewEvent
-from trainshed.store.records_studies import StoredTrial, TrialReports
+from trainshed.store.records import NewEvent, StoredTrial, TrialReports
 from trainshed.tuning.measuring import measurements
 
 _LOG = logging.getLogger(__name__)

@@ -16,8 +16,7 @@ from trainshed.model.trials import TrialState, text_of
 from trainshed.service.log.sources import all_events
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
-from trainshed.store.records_studies import StoredTrial
+from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial
 from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.native_v1 import explanation_json, trial_json
 from trainshed.wire.times import rfc3339, timestamp

@@ -15,8 +15,7 @@ from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.refusing import invalid
 from trainshed.service.submission import Admitted
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
-from trainshed.store.records_studies import StoredTrial
+from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, StoredTrial
 from trainshed.tuning.measuring import measured
 from trainshed.wire.aiplatform_v1.derived import job_of_trial
 

@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 from functools import cache, lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import Row, Select, select
 
@@ -148,9 +148,10 @@ def command(row: Row[Any]) -> StoredCommand:
     return of_columns(StoredCommand, row, kind=Command(row.kind), stop=stop)
 
 
-def of_columns(kind: type[T], row: Row[Any], **found: Any) -> T:
+def of_columns(kind: type[T], row: Row[Any], /, **found: Any) -> T:
     """A record of the columns that are called as its fields, but for those that are given."""
-    return kind(**{name: getattr(row, name) for name in _names(kind) - found.keys()}, **found)
+    names = _names(cast("Any", kind)) - found.keys()
+    return kind(**{name: getattr(row, name) for name in names}, **found)
 
 
 @cache

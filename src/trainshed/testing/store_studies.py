@@ -10,8 +10,7 @@ from trainshed.model.trials import TrialState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent
-from trainshed.store.records_studies import NewTrial, StudyStep
+from trainshed.store.records import JobQuery, Kind, NewEvent, NewTrial, StudyStep
 from trainshed.testing.store_builders import (
     LEASE_S,
     PROJECT,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind
-from trainshed.store.records_studies import NewTrial, StoredTrial
+from trainshed.store.records import JobQuery, Kind, NewTrial, StoredTrial
 from trainshed.testing.store_builders import PROJECT, HandClock, go, read
 from trainshed.testing.study_builders import (
     add_study,

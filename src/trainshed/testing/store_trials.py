@@ -7,7 +7,7 @@ from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.store.opening import Store
-from trainshed.store.records_studies import NewTrial, TrialReports
+from trainshed.store.records import NewTrial, TrialReports
 from trainshed.testing.store_builders import HandClock, add, go, place
 from trainshed.testing.study_builders import (
     add_study,

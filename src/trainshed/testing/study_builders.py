@@ -10,8 +10,15 @@ from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialState
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, Kind, NewJob
-from trainshed.store.records_studies import NewTrial, StoredTrial, StudyStep, TrialReports
+from trainshed.store.records import (
+    JobRecord,
+    Kind,
+    NewJob,
+    NewTrial,
+    StoredTrial,
+    StudyStep,
+    TrialReports,
+)
 from trainshed.testing.store_builders import add, new_job, read
 
 STUDY: Final = StudySpec(

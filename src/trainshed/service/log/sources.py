@@ -15,8 +15,7 @@ from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
 from trainshed.store.opening import Store
-from trainshed.store.records import JobRecord, StoredEvent
-from trainshed.store.records_studies import TrialJob
+from trainshed.store.records import JobRecord, StoredEvent, TrialJob
 
 _READ_MAX: Final = 1000
 
