@@ -44,7 +44,7 @@ class _Looked:
 
     record: JobRecord
     collected: tuple[Collected, ...]
-    moment: StudyContext
+    context: StudyContext
     seen: int
     """Stands for all that was reported and has ended."""
 
@@ -115,8 +115,8 @@ class Studies:
         collected = self._reports.collect(study.uid, record.job.spec.study)
         looked = self._look(record, collected)
         state = record.job.status.state
-        standings = [_standing(each) for each in collected]
-        thought = advance(record.job.spec.study, state, standings, looked.moment)
+        snapshots = [_snapshot(each) for each in collected]
+        thought = advance(record.job.spec.study, state, snapshots, looked.context)
         step = self._step(looked, thought)
         applied = step is not None and self._store.apply_study(step)
         if step is not None and not applied:
@@ -126,10 +126,10 @@ class Studies:
 
     def _look(self, record: JobRecord, collected: tuple[Collected, ...]) -> _Looked:
         seen = _seen(collected)
-        moment = self._moment(record, collected, has_news=seen != self._seen.get(record.uid))
-        return _Looked(record, collected, moment, seen)
+        context = self._context(record, collected, has_news=seen != self._seen.get(record.uid))
+        return _Looked(record, collected, context, seen)
 
-    def _moment(
+    def _context(
         self, record: JobRecord, collected: Sequence[Collected], *, has_news: bool
     ) -> StudyContext:
         starts = [each.stored.job_start_time for each in collected if each.stored.job_start_time]
@@ -168,7 +168,7 @@ class Studies:
             state=thought.state,
             server=self._leases.name,
             error=_error(thought, before.error),
-            start_time=None if before.start_time else looked.moment.began,
+            start_time=None if before.start_time else looked.context.began,
             new_trials=tuple(
                 NewTrial(trial=trial, job=self._make_job(record, trial)) for trial in thought.new
             ),
@@ -213,7 +213,7 @@ def _seen(collected: Sequence[Collected]) -> int:
     return hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
 
 
-def _standing(each: Collected) -> TrialSnapshot:
+def _snapshot(each: Collected) -> TrialSnapshot:
     stored = each.stored
     if not each.was_read:  # a trial whose reports are not known is not over
         return TrialSnapshot(trial=each.trial, job_state=JobState.RUNNING, reports=each.reports)

@@ -77,7 +77,7 @@ class Reports:
     def _measuring(
         self, uid: int, study: StudySpec, trial: TrialRecord, reports: tuple[Report, ...]
     ) -> TrialRecord:
-        """The trial with its measurements; reports are only ever added, so their count tells."""
+        """The trial with its measurements; reports are only added: as many are the same ones."""
         count, known = self._known.get((uid, trial.number), (-1, ()))
         if count != len(reports):
             known = _curve(study, reports)

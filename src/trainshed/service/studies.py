@@ -118,7 +118,7 @@ class TrialJobs:
             demand=self.store.demand(record.uid),
             creator=record.creator,
             notes=self.store.notes(record.uid),
-            told=self._planned(record.uid),
+            events=self._planned(record.uid),
             running_s_max=limits.running_s_max,
             waiting_s_max=limits.waiting_s_max,
         )

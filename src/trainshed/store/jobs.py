@@ -155,7 +155,7 @@ class Jobs:
         return codec.DEMAND.decode(_known(found, uid))
 
     def notes(self, uid: int) -> tuple[str, ...]:
-        """What the job is to be told in its log.  Raises KeyError."""
+        """The sentences at the head of the job's log.  Raises KeyError."""
         return codec.TEXTS.decode(self._of_spec(uid).notes)
 
     def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:

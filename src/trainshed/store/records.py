@@ -58,14 +58,14 @@ class NewJob:
     demand: JobDemand
     creator: str
     notes: tuple[str, ...] = ()
-    """What the job is told at the head of its log."""
-    told: "tuple[NewEvent, ...]" = ()
-    """What its story tells of it, behind who has submitted it."""
+    """Sentences at the head of its log."""
+    events: "tuple[NewEvent, ...]" = ()
+    """Its first events, behind the one that says who has submitted it."""
     retry_key: str | None = None
     running_s_max: float | None = None
-    """How long it may be RUNNING, all attempts together; None is no limit."""
+    """How long it may be RUNNING, all attempts together; no limit if None."""
     waiting_s_max: float | None = None
-    """How long it may wait before its first RUNNING; None is no limit.
+    """How long it may wait before its first RUNNING; no limit if None.
 
     A job whose spec ``is_study`` is stored as PREPARING: it is never placed (R19).
     """
@@ -232,7 +232,7 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A job whose time to wait or to run is over, as far as the clock of the store tells."""
+    """A job whose time to wait or to run is over, by the clock of the store."""
 
     uid: int
     state: JobState

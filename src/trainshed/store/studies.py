@@ -56,7 +56,7 @@ class _Prepared:
 
 
 class Studies:
-    """What the study loop asks and tells."""
+    """What the study loop reads and writes."""
 
     _db: Database
 

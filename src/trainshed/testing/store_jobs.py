@@ -38,8 +38,8 @@ class JobsContract:
         assert kinds(store, record.uid) == ["ACCEPTED"]
 
     def test_what_a_new_job_is_told_comes_behind_who_has_submitted_it(self, store: Store) -> None:
-        told = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
-        record = add(store, told=told)
+        given = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
+        record = add(store, events=given)
         store.add_event(record.uid, NewEvent(kind="THREE", message=""))
         events = store.events(record.uid)
         assert [event.kind for event in events] == ["ACCEPTED", "ONE", "TWO", "THREE"]

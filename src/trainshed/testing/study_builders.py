@@ -63,7 +63,7 @@ def reported(number: int, *values: float, mark: int = 1, attempt: int = 1) -> Tr
 
 
 def step_of(store: Store, uid: int, **fields: Any) -> StudyStep:
-    """A step from the study's row as it is now; it stays in its state unless told otherwise."""
+    """A step from the row as it is now; it stays in its state unless ``fields`` have another."""
     record = read(store, uid)
     known = {"version": record.version, "state": record.job.status.state, "server": None}
     return StudyStep(uid=uid, **{**known, **fields})
