@@ -78,42 +78,16 @@ class Controller:
         budgets = budgets or Budgets()
         self._fleet = Fleet(store, engine, monotonic)
         self._scheduler = Scheduler(
-            store,
-            leases,
-            holdings,
-            quotas=quotas,
-            clock=clock or store.now,
-            monotonic=monotonic,
-            pace=pace,
+            store, leases, holdings, quotas, clock or store.now, monotonic, pace
         )
-        self._observer = Observer(
-            store,
-            engine,
-            leases,
-            holdings,
-            hangs=Hangs(store, restart=hang_restart, grace_s=pace.grace_s),
-            budgets=budgets,
-            batch=pace.batch,
-        )
+        hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
+        self._observer = Observer(store, engine, leases, holdings, hangs, budgets, pace)
         self._performer = Performer(
-            store,
-            engine,
-            leases,
-            holdings,
-            compose=compose,
-            performed=self._observer.look_at,
-            grace_s=pace.grace_s,
-            monotonic=monotonic,
+            store, engine, leases, holdings, compose, self._observer.look_at, pace, monotonic
         )
-        self._deadlines = Deadlines(store, engine, leases, grace_s=pace.grace_s, batch=pace.batch)
+        self._deadlines = Deadlines(store, engine, leases, pace)
         self._maintenance = Maintenance(
-            store,
-            leases,
-            holdings,
-            budgets=budgets,
-            grace_s=pace.grace_s,
-            batch=pace.batch,
-            found=self._scheduler.look_at_nodes,
+            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes
         )
         self._studies = (
             Studies(store, engine, leases, make_job=make_trial_job) if make_trial_job else None

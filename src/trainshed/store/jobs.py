@@ -11,7 +11,6 @@ from sqlalchemy import (
     Select,
     bindparam,
     delete,
-    desc,
     exists,
     func,
     select,
@@ -22,7 +21,7 @@ from sqlalchemy import (
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import JobUid
 from trainshed.model.resources import JobDemand
-from trainshed.store import codec
+from trainshed.store import codec, filtering
 from trainshed.store.adding import (
     RETRY_NS,
     Added,
@@ -37,7 +36,6 @@ from trainshed.store.adding import (
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.filtering import JOB_FIELDS, condition
 from trainshed.store.names import etag as etag_of
 from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
 from trainshed.store.rows import JOB, job_record
@@ -229,15 +227,7 @@ class Jobs:
 def page_of(query: JobQuery) -> Select[Any]:
     """The statement of one page of a list."""
     page = JOB.where(JOBS.c.project == query.project, JOBS.c.kind == query.kind.value, _LIVES)
-    if query.location is not None:
-        page = page.where(JOBS.c.location == query.location)
-    if query.after is not None:
-        page = page.where(tuple_(JOBS.c.create_ns, JOBS.c.uid) < tuple_(*query.after))
-    return (
-        page.where(condition(query.filter, JOB_FIELDS))
-        .order_by(desc(JOBS.c.create_ns), desc(JOBS.c.uid))
-        .limit(query.page_size)
-    )
+    return filtering.page_of(query, page, JOBS, filtering.JOB_FIELDS)
 
 
 def _known(found: T | None, uid: int) -> T:
