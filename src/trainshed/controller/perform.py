@@ -26,12 +26,11 @@ from trainshed.lifecycle.outcome import (
     gave_up,
 )
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.faults import EngineFault, Fault
+from trainshed.model.faults import EngineFault, Fault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.model.transient import is_transient
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
 from trainshed.store.records import Active, Holding, JobRecord, StoredCommand

@@ -37,7 +37,7 @@ class JobsContract:
         assert store.notes(record.uid) == ("no GPUs here",)
         assert kinds(store, record.uid) == ["ACCEPTED"]
 
-    def test_what_a_new_job_is_told_comes_behind_who_has_submitted_it(self, store: Store) -> None:
+    def test_the_first_events_of_a_job_come_behind_who_has_submitted_it(self, store: Store) -> None:
         given = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
         record = add(store, events=given)
         store.add_event(record.uid, NewEvent(kind="THREE", message=""))

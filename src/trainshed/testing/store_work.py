@@ -101,7 +101,7 @@ class WorkContract:
         [active] = store.active(SERVER)
         assert (active.state, active.version) == (JobState.CANCELLING, read(store, uid).version)
 
-    def test_changes_of_holding_are_told_from_a_mark_on(self, store: Store) -> None:
+    def test_changes_of_holding_are_reported_from_a_mark_on(self, store: Store) -> None:
         uids = [add(store).uid for _ in range(4)]
         start, came, gone = store.holding_changed(0)
         assert (list(came), list(gone)) == ([], [])
@@ -120,7 +120,7 @@ class WorkContract:
         assert list(gone) == [uids[2]]
         assert store.holding_changed(last) == (last, (), ())
 
-    def test_unexplained_jobs_are_told_oldest_first(self, store: Store, clock: HandClock) -> None:
+    def test_unexplained_jobs_come_oldest_first(self, store: Store, clock: HandClock) -> None:
         uids = []
         for _ in range(3):
             uids.append(add(store).uid)

@@ -180,11 +180,11 @@ class Listed:
         return iter(self.values[start:] + self.values[:start])
 
 
-#: The values of one parameter and their positions.  ``count`` is how many there are, None: no end
-#: of them; ``is_even``: finitely many, each with an equal share of 0..1.  ``value`` takes a position
-#: in 0..1 and gives the nearest value, ``position`` where a value lies.  ``same`` are the values
-#: that are meant by a number or word: most often one, or none.  ``after`` lists a finite axis, each
-#: value once: upwards from ``first``, and those before it.
+#: The values of one parameter and their positions.
+#: ``count`` is how many there are, None: no end of them; ``is_even``: finitely many, each with an
+#: equal share of 0..1.  ``position`` is where a value lies, ``value`` what lies at any position in
+#: 0..1, or nearest to it.  ``same`` are the values that are meant by a number or word: most often
+#: one, or none.  ``after`` lists a finite axis once: upwards from ``first``, and those before it.
 Axis = Doubles | Integers | Listed
 
 
