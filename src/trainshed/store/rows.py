@@ -150,13 +150,14 @@ def command(row: Row[Any]) -> StoredCommand:
 
 def of_columns(kind: type[T], row: Row[Any], /, **found: Any) -> T:
     """A record of the columns that are called as its fields, but for those that are given."""
-    names = _names(cast("Any", kind)) - found.keys()
-    return kind(**{name: getattr(row, name) for name in names}, **found)
+    for name in _names(cast("Any", kind), *found):
+        found[name] = getattr(row, name)
+    return kind(**found)
 
 
 @cache
-def _names(kind: Any) -> frozenset[str]:
-    return frozenset(field.name for field in fields(kind))
+def _names(kind: Any, *found: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in found)
 
 
 @lru_cache(_DEMANDS_MAX)

@@ -78,7 +78,15 @@ def event_rows(
 
 def stored_event(row: Row[Any]) -> StoredEvent:
     """A row of ``events``."""
-    return of_columns(StoredEvent, row, data=codec.DATA.decode(row.data))
+    return StoredEvent(
+        seq=row.seq,
+        uid=row.uid,
+        attempt=row.attempt,
+        stamp_ns=row.stamp_ns,
+        kind=row.kind,
+        message=row.message,
+        data=codec.DATA.decode(row.data),
+    )
 
 
 def replica_row(row: Row[Any]) -> ReplicaRow:
