@@ -28,8 +28,8 @@ from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
 from trainshed.controller.loop import Controller
-from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
+from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.service.auth.access import Access
 from trainshed.service.housekeeping import (
@@ -52,8 +52,8 @@ from trainshed.storage.buckets import buckets_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
-from trainshed.store.base import StoreBase, StoreFault
-from trainshed.store.opening import open_store
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store, open_store
 from trainshed.store.records import Kind
 
 #: When the native API is made ready: by then the server has answered that it is there.
@@ -65,7 +65,7 @@ class Application:
     """One server, ready to be started."""
 
     settings: Settings
-    store: StoreBase
+    store: Store
     controller: Controller
     housekeeping: Housekeeping
     http: Starlette
@@ -176,7 +176,7 @@ def build(
     )
 
 
-def _time_of(store: StoreBase) -> datetime:
+def _time_of(store: Store) -> datetime:
     """The time by which the store stamps; unlike the machine's it never jumps."""
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
 
@@ -188,7 +188,7 @@ def _closed(folder: Path) -> Path:
     return folder
 
 
-def _housekeeping(settings: Settings, store: StoreBase, engine: Engine) -> Housekeeping:
+def _housekeeping(settings: Settings, store: Store, engine: Engine) -> Housekeeping:
     retention = Retention(
         store=store,
         job_log=JobLog(settings.jobs_dir),
@@ -212,7 +212,7 @@ def _housekeeping(settings: Settings, store: StoreBase, engine: Engine) -> House
 
 
 def _table(
-    store: StoreBase, jobs: JobService, pipelines: PipelineService, logs: LogEntries
+    store: Store, jobs: JobService, pipelines: PipelineService, logs: LogEntries
 ) -> tuple[Method, ...]:
     handlers = Handlers(
         ml_jobs=MlJobs(jobs),
@@ -231,7 +231,7 @@ def _soon(native: LazyApp) -> threading.Timer:
     return timer
 
 
-def _native(store: StoreBase, logs: LogService, nodes: Nodes) -> ASGIApp:
+def _native(store: Store, logs: LogService, nodes: Nodes) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415

@@ -13,8 +13,8 @@ from trainshed.admission import check, cluster_of, equipped, expand, quota, reso
 from trainshed.admission.context import Scope
 from trainshed.admission.rules.reduction import sizing
 from trainshed.catalog import Product, load
+from trainshed.catalog.regions import snapshots
 from trainshed.catalog.rows import rows, table
-from trainshed.catalog.zones import snapshots
 from trainshed.model.job import (
     Accelerator,
     Disk,

@@ -15,10 +15,17 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.story import Stories
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewEvent
-from trainshed.store.records_studies import NewTrial
-from trainshed.testing.store_builders import add, go, place
-from trainshed.testing.study_builders import add_study, advance, reported, trial, trial_job
+from trainshed.store.records import Kind, NewEvent, NewTrial
+from trainshed.testing.store_builders import (
+    add,
+    add_study,
+    advance,
+    go,
+    place,
+    reported,
+    trial,
+    trial_job,
+)
 
 JOB = "/trainshed/v1/projects/demo/jobs"
 FINAL = Measurement(step=4, elapsed_s=1.5, metrics=(("accuracy", 0.75),))

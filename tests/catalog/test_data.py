@@ -7,8 +7,8 @@ import pytest
 
 from trainshed import catalog
 from trainshed.catalog.quotas import quotas_of
+from trainshed.catalog.regions import UnknownSnapshot, snapshots
 from trainshed.catalog.rows import rows, table
-from trainshed.catalog.zones import UnknownSnapshot, snapshots
 
 SOURCES = {row["id"] for row in rows("sources", "source")} | {"arith", "recall"}
 FILES = sorted(

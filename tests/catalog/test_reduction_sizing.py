@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed import catalog
-from trainshed.catalog.bandwidth import reducers_needed
+from trainshed.catalog.machines import reducers_needed
 from trainshed.catalog.rows import rows
 
 EXAMPLES = {row["id"]: row for row in rows("reduction_server", "example")}

@@ -4,7 +4,7 @@ from controller.world import START, World, go, nodes, runs
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopReason
-from trainshed.testing.study_builders import add_study, step_of
+from trainshed.testing.store_builders import add_study, step_of
 from trainshed.wire.aiplatform_v1 import render as aiplatform_v1
 from trainshed.wire.ml_v1 import render as ml_v1
 

@@ -15,9 +15,8 @@ from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, NodeState
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
 from trainshed.store.decisions import cancel_step
-from trainshed.store.opening import open_store
+from trainshed.store.opening import Store, open_store
 from trainshed.store.records import JobRecord, Kind, NewJob
 from trainshed.testing.fake_engine import FakeEngine, Script
 
@@ -98,7 +97,7 @@ class World:
         self.engine = FakeEngine(
             fleet, script=script, monotonic=self.clock.monotonic, stranger=stranger
         )
-        self.store: StoreBase = open_store(url or new_database(folder), self.clock.ns)
+        self.store: Store = open_store(url or new_database(folder), self.clock.ns)
         self.submitted = 0
 
     def close(self):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed import catalog
-from trainshed.catalog.prices import price_of
+from trainshed.catalog.machines import price_of
 from trainshed.catalog.rows import rows
 from trainshed.planning.exchange import reducers_alone, ring
 from trainshed.planning.sizing import Hosts, plan

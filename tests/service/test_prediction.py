@@ -148,7 +148,7 @@ def test_places_that_spoil_the_gain_are_told():
 def test_a_job_explains_what_its_reducers_are_to_come_to_and_then_what_they_did(store):
     reducers = group("n1-highcpu-16", Role.REDUCER, count=8)
     told = (NewEvent(kind=PLANNED, message=EIGHT),)
-    record = add(store, project=PROJECT, groups=(group(), reducers), told=told)
+    record = add(store, project=PROJECT, groups=(group(), reducers), events=told)
     assert explained(store, record)["reduction"] == EIGHT
     place(store, record.uid)
     go(store, record.uid, JobState.RUNNING)

@@ -5,7 +5,7 @@ import os
 import sys
 
 from trainshed.store.opening import open_store
-from trainshed.testing.study_builders import add_study, advance, new_trials, reported
+from trainshed.testing.store_builders import add_study, advance, new_trials, reported
 
 
 def main(url, at_once):

@@ -16,9 +16,20 @@ from trainshed.model.trials import TrialState
 from trainshed.store import audit
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.store.records_studies import NewTrial
-from trainshed.testing.store_builders import LEASE_S, NS_PER_S, SEATS, SERVER, add, go, place
-from trainshed.testing.study_builders import add_study, advance, trial, trial_job
+from trainshed.store.records import NewTrial
+from trainshed.testing.store_builders import (
+    LEASE_S,
+    NS_PER_S,
+    SEATS,
+    SERVER,
+    add,
+    add_study,
+    advance,
+    go,
+    place,
+    trial,
+    trial_job,
+)
 
 KILLED = """
 import os, signal, sys

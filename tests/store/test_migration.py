@@ -14,8 +14,18 @@ from trainshed.store.base import StoreFault
 from trainshed.store.database import write_engine
 from trainshed.store.opening import open_store
 from trainshed.store.tables import METADATA
-from trainshed.testing.store_builders import LEASE_S, SERVER, add, go, new_job, place
-from trainshed.testing.study_builders import add_study, advance, new_trials, reported
+from trainshed.testing.store_builders import (
+    LEASE_S,
+    SERVER,
+    add,
+    add_study,
+    advance,
+    go,
+    new_job,
+    new_trials,
+    place,
+    reported,
+)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

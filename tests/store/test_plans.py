@@ -10,7 +10,6 @@ from sqlalchemy import make_url
 from trainshed.model.filters import AllOf
 from trainshed.model.status import JobState
 from trainshed.store import (
-    forgetting,
     jobs,
     pipelines,
     rows,
@@ -52,8 +51,8 @@ HOT = {
     "some jobs": jobs.BY_UIDS,
     "confirm": work.CONFIRM,
     "due": work.DUE,
-    "expired": forgetting.EXPIRED,
-    "over": forgetting.OVER,
+    "expired": jobs.EXPIRED,
+    "over": jobs.OVER,
     "open studies": studies.OPEN_STUDIES,
     "begin study": studies.BEGIN_STUDY,
     "study of a job": studies.STUDY_OF,
@@ -64,7 +63,7 @@ HOT = {
     "change trials": study_rows.CHANGE_TRIALS,
     "mark trials": study_rows.MARK_TRIALS,
     "hide trials": study_rows.HIDE_TRIALS,
-    **{f"drop {drop.table.name}": drop for drop in forgetting.DROPS},
+    **{f"drop {drop.table.name}": drop for drop in jobs.DROPS},
     **{f"step to {state.name}": steps.STATEMENTS[state, False] for state in JobState},
     "opening step": steps.STATEMENTS[JobState.PREPARING, True],
 }
@@ -137,9 +136,9 @@ def test_postgresql_goes_to_each_row_by_its_key(busy_store, name):
     assert len(re.findall("(Index|Seq)( Only)? Scan", plan)) == plan.count("Index Cond"), plan
 
 
-@pytest.mark.parametrize("name", ["over", *(drop.table.name for drop in forgetting.DROPS)])
+@pytest.mark.parametrize("name", ["over", *(drop.table.name for drop in jobs.DROPS)])
 def test_postgresql_forgets_without_reading_what_it_keeps(busy_store, name):
-    statements = {"over": forgetting.OVER, **{d.table.name: d for d in forgetting.DROPS}}
+    statements = {"over": jobs.OVER, **{d.table.name: d for d in jobs.DROPS}}
 
     def explain(tx):
         compiled = statements[name].compile(tx.connection)

@@ -16,14 +16,16 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
 from trainshed.store.codec import to_time
 from trainshed.store.opening import open_store
-from trainshed.store.records import Kind
-from trainshed.store.records_studies import NewTrial, TrialReports
+from trainshed.store.records import Kind, NewTrial, TrialReports
 from trainshed.store.study_rows import STATE_OF_FORGOTTEN
-from trainshed.testing.store_builders import LEASE_S, PROJECT, HandClock, read
-from trainshed.testing.study_builders import (
+from trainshed.testing.store_builders import (
+    LEASE_S,
+    PROJECT,
+    HandClock,
     add_study,
     advance,
     new_trials,
+    read,
     reported,
     step_of,
     trial,

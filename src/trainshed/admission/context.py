@@ -10,7 +10,7 @@ from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.machines import MachineType
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec, ReplicaGroup, ScaleTier
-from trainshed.model.roles import Dialect
+from trainshed.model.roles import Dialect, Role
 
 
 class Scope(enum.Enum):
@@ -83,10 +83,10 @@ Rule = Callable[[RuleContext], Iterator[Violation]]
 
 
 def broken(
-    group: ReplicaGroup, field: Field, rule: str, message: str, accepted: str = ""
+    where: ReplicaGroup | Role | None, field: Field, rule: str, message: str, accepted: str = ""
 ) -> Violation:
-    """A violation at a field of a group."""
-    path = FieldPath(field, group.role)
+    """A violation at a field of a group, or of the job if ``where`` is None."""
+    path = FieldPath(field, where.role if isinstance(where, ReplicaGroup) else where)
     return Violation(field=path, rule=rule, message=message, accepted=accepted)
 
 

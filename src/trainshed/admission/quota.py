@@ -7,12 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from trainshed.admission.context import RuleContext
+from trainshed.admission.context import RuleContext, broken
 from trainshed.admission.rules.regions import regional_name
 from trainshed.admission.rules.tpus import REGIONAL_NAMES
 from trainshed.catalog.editions import Product
 from trainshed.catalog.quotas import DefaultQuota
-from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.faults import Field, Violation
 
 
 def check(context: RuleContext) -> tuple[Violation, ...]:
@@ -60,9 +60,6 @@ def _over(
     limit = quota.limit(region) if quota else None
     if quota and limit is not None and used > limit:
         where = "in the project" if context.catalog.product is Product.ML else f"in {region}"
-        yield Violation(
-            field=FieldPath(Field.REGION),
-            rule="quota",
-            message=f"{used} {what} exceed the default of {limit:g} {where}: {quota.title!r}",
-            accepted=f"at most {limit:g}, or a raise of the quota {quota.title!r}",
-        )
+        message = f"{used} {what} exceed the default of {limit:g} {where}: {quota.title!r}"
+        accepted = f"at most {limit:g}, or a raise of the quota {quota.title!r}"
+        yield broken(None, Field.REGION, "quota", message, accepted)

@@ -28,7 +28,8 @@ from trainshed.service.log.sources import check_trial
 from trainshed.service.log.stream import LogCursor
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 from trainshed.wire.native_v1 import line_json
 from trainshed.wire.times import seconds
 
@@ -128,7 +129,7 @@ class Native:
     ``metrics`` gives the text of the Prometheus page.
     """
 
-    store: StoreBase
+    store: Store
     stories: Stories
     logs: LogService
     metrics: Callable[[], str]

@@ -24,7 +24,7 @@ from trainshed.api.storage_objects import (
 from trainshed.api.storage_uploads import cancel_upload, continue_upload, upload
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
-from trainshed.store.base import Rest
+from trainshed.store.opening import Store
 
 _BUCKETS = "/storage/v1/b"
 _BUCKET = "/storage/v1/b/{bucket}"
@@ -54,7 +54,7 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
 )  # fmt: skip
 
 
-def storage_routes(objects: Objects, uploads: Uploads, store: Rest) -> Sequence[RawMethod]:
+def storage_routes(objects: Objects, uploads: Uploads, store: Store) -> Sequence[RawMethod]:
     """The rows of the storage API; ``store`` knows whose buckets are whose.
 
     A request whose path began with a prefix in place of a token has it in ``root_path``: the links

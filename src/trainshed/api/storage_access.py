@@ -12,7 +12,7 @@ from datetime import datetime
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
-from trainshed.store.base import Rest
+from trainshed.store.opening import Store
 
 #: What clients write for "no project in particular".
 NO_PROJECT = frozenset({"", "_", "<none>"})
@@ -36,7 +36,7 @@ class BucketAccess:
 
     objects: Objects
     uploads: Uploads
-    store: Rest
+    store: Store
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
         """Make sure that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from trainshed.catalog.accelerators import AcceleratorType
-from trainshed.catalog.bandwidth import egress_gbps
 from trainshed.catalog.editions import Edition, Product
-from trainshed.catalog.machines import MachineType
+from trainshed.catalog.machines import MachineType, egress_gbps
 from trainshed.catalog.quotas import DefaultQuotas
-from trainshed.catalog.regions import Region
-from trainshed.catalog.zones import ZoneSnapshot
+from trainshed.catalog.regions import Region, ZoneSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

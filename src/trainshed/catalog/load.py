@@ -9,9 +9,8 @@ from trainshed.catalog.catalog import Catalog
 from trainshed.catalog.editions import Edition, Product, edition_named
 from trainshed.catalog.machines import MachineType, known_machines, machine_from_row
 from trainshed.catalog.quotas import quotas_of
-from trainshed.catalog.regions import Region, regions_of
+from trainshed.catalog.regions import Region, regions_of, snapshot_named
 from trainshed.catalog.rows import Row
-from trainshed.catalog.zones import snapshot_named
 from trainshed.model.faults import UsageFault
 
 OVERLAY_KEYS = frozenset({"machine_type", "accelerator", "region"})

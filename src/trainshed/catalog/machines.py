@@ -1,10 +1,15 @@
-"""Machine types: Compute Engine names, the legacy names of AI Platform, TPU hosts (R5, R6)."""
+"""Machine types (R5, R6), what they cost, and their network bandwidth (R17).
 
+Names are those of Compute Engine, and the legacy ones of AI Platform; prices are Compute Engine's
+list prices of one day, where prices.toml has them.
+"""
+
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from trainshed.catalog.rows import Row, rows
+from trainshed.catalog.rows import Row, rows, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +95,78 @@ def known_machines() -> Mapping[str, MachineType]:
     """Every machine type of the data, also those that no product accepts."""
     found = (machine_from_row(row) for row in rows("machine_types", "machine_type"))
     return {machine.name: machine for machine in found}
+
+
+#: The region whose list has most machine types; its prices stand in for those of other regions.
+US = "us-central1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """An approximate price.  Vertex's management fee is not in it (prices.toml, note)."""
+
+    usd_hour: float
+    """On demand."""
+    region: str
+    """Whose price it is."""
+    date: str
+
+
+def price_of(machine_type: str, region: str | None) -> Price | None:
+    """The price in a region, or in us-central1 where that is not known; None for neither."""
+    for place in dict.fromkeys((region or US, US)):
+        if (usd_hour := _by_place().get((machine_type, place))) is not None:
+            date = table("prices")["machine_price_date"]
+            return Price(usd_hour=usd_hour, region=place, date=date)
+    return None
+
+
+@cache
+def _by_place() -> dict[tuple[str, str], float]:
+    return {
+        (row["machine"], row["region"]): row["on_demand_usd_hour"]
+        for row in rows("prices", "machine")
+        if "on_demand_usd_hour" in row
+    }
+
+
+#: Decimals of a number of reducers that count: three links of 0.1 make 0.30000000000000004.
+_DECIMALS = 9
+
+
+def egress_gbps(machine: MachineType, gpu: str | None = None, gpu_count: int = 0) -> float | None:
+    """The most that one machine can send, Gbit/s; ``gpu`` is a catalog name such as ``V100``.
+
+    N1 machines gain or lose bandwidth with their GPUs (machine_types.toml,
+    gpu_vm_bandwidth_rule); every other family carries its own figure.  None when unknown.
+    """
+    if machine.family != "n1" or not gpu or machine.egress_gbps is None:
+        return machine.egress_gbps
+    ceiling = _ceilings().get(gpu, machine.egress_gbps)
+    for row in _configs(gpu, gpu_count):
+        if _matches(row, machine):
+            return min(float(row["gbps"]), ceiling)
+    return min(machine.egress_gbps, ceiling)
+
+
+def reducers_needed(worker_gbps: float, reducer_gbps: float) -> int:
+    """The fewest reducers whose total bandwidth matches the workers' (seed001)."""
+    return math.ceil(round(worker_gbps / reducer_gbps, _DECIMALS)) or 1
+
+
+@cache
+def _ceilings() -> dict[str, float]:
+    return {row["gpu"]: row["max_gbps"] for row in rows("machine_types", "gpu_vm_bandwidth_max")}
+
+
+def _configs(gpu: str, count: int) -> list[Row]:
+    found = rows("machine_types", "gpu_vm_bandwidth_config")
+    return [row for row in found if row["gpu"] == gpu and row["count"] == count]
+
+
+def _matches(row: Row, machine: MachineType) -> bool:
+    """``n1-*-96`` names machines by size; the other rows say how many vCPU the rate needs."""
+    least = row.get("vcpus_at_least_for_this_rate")
+    if least is None:
+        return machine.name.endswith("-96")
+    return machine.vcpus is not None and machine.vcpus >= least

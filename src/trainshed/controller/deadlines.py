@@ -5,18 +5,20 @@ ended, and what it has done within its time must not be taken from it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all
+from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine
 from trainshed.lifecycle.deadlines import overdue
 from trainshed.lifecycle.outcome import DEADLINE_EXCEEDED
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.status import JobError, JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.store.base import StoreBase
 from trainshed.store.decisions import ending_step
+from trainshed.store.opening import Store
 from trainshed.store.records import Due, JobRecord, NewEvent, Step
 
 _AT_ONCE = 500
@@ -30,37 +32,33 @@ _OVER: Final[Mapping[JobState, Collection[Phase]]] = {
 }
 
 
+@dataclass(eq=False)
 class Deadlines:
     """Ends jobs that are overdue while this server leads."""
 
-    def __init__(
-        self, store: StoreBase, engine: Engine, leases: Leases, *, grace_s: float, batch: int
-    ) -> None:
-        """Nothing is read before the first ``once``."""
-        self._store = store
-        self._engine = engine
-        self._leases = leases
-        self._grace_s = grace_s
-        self._batch = batch
+    store: Store
+    engine: Engine
+    leases: Leases
+    pace: Pace
 
     def once(self) -> int:
         """One pass; how many jobs were ended.  0 while another server leads."""
-        if not self._leases.leading:
+        if not self.leases.leading:
             return 0
-        server = self._leases.name
-        due = self._not_over(self._store.due(limit=_AT_ONCE))
+        server = self.leases.name
+        due = self._not_over(self.store.due(limit=_AT_ONCE))
         if not due:
             return 0
-        records = self._store.jobs_by_uid([job.uid for job in due])
+        records = self.store.jobs_by_uid([job.uid for job in due])
         found = [self._step(job, records[job.uid], server) for job in due if job.uid in records]
         steps = [step for step in found if step is not None]
-        return sum(apply_all(self._store, steps, self._batch))
+        return sum(apply_all(self.store, steps, self.pace.batch))
 
     def _not_over(self, due: Iterable[Due]) -> Sequence[Due]:
         """Those whose attempt is not over, as far as can be said now; a study has none."""
         by_key = {AttemptKey(job.uid, job.attempt): job for job in due}
         with_attempt = [key for key, job in by_key.items() if key.attempt and job.state in _OVER]
-        for seen in self._engine.observe(with_attempt) if with_attempt else ():
+        for seen in self.engine.observe(with_attempt) if with_attempt else ():
             if seen.phase in _OVER[by_key[seen.key].state]:
                 del by_key[seen.key]
         return tuple(by_key.values())
@@ -69,7 +67,7 @@ class Deadlines:
         """The job as it was when it was due: if it has moved on since, the step does not fit."""
         spec = record.job.spec
         message = overdue(spec.dialect, spec.scheduling, has_run=due.has_run, ran_s=record.ran_s)
-        order = StopOrder(grace_s=self._grace_s, reason=StopReason.TIMEOUT, message=message)
+        order = StopOrder(grace_s=self.pace.grace_s, reason=StopReason.TIMEOUT, message=message)
         return ending_step(
             due.uid,
             due.version,

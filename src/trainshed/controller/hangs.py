@@ -13,7 +13,7 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.restarts import Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.store.base import Jobs
+from trainshed.store.opening import Store
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Known:
 class Hangs:
     """What one server knows of the hangs of its attempts."""
 
-    def __init__(self, store: Jobs, *, restart: bool, grace_s: float) -> None:
+    def __init__(self, store: Store, *, restart: bool, grace_s: float) -> None:
         """``restart``: a job with a hung replica is started again."""
         self._store = store
         self._restart = restart

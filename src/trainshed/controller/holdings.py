@@ -4,14 +4,14 @@ import threading
 from collections.abc import Mapping
 
 from trainshed.model.attempt import AttemptKey
-from trainshed.store.base import Work
+from trainshed.store.opening import Store
 from trainshed.store.records import Holding
 
 
 class Holdings:
     """Shared by the threads of one controller."""
 
-    def __init__(self, store: Work) -> None:
+    def __init__(self, store: Store) -> None:
         """Nothing is read before the first ``refresh``."""
         self._store = store
         self._lock = threading.Lock()

@@ -7,14 +7,14 @@ the server it was thought under, and the store refuses those of a name whose lea
 
 from collections.abc import Callable, Sequence
 
-from trainshed.store.base import Work
+from trainshed.store.opening import Store
 
 
 class Leases:
     """The lease of one server, and that of the scheduler while this server leads."""
 
     def __init__(
-        self, store: Work, server: str, *, ttl_s: float, monotonic: Callable[[], float]
+        self, store: Store, server: str, *, ttl_s: float, monotonic: Callable[[], float]
     ) -> None:
         """Nothing is taken before the first ``once``."""
         self._store = store

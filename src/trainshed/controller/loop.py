@@ -7,20 +7,26 @@ crash between any two steps, or inside one, loses nothing; tests call the steps 
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 
+from trainshed.controller.deadlines import Deadlines
+from trainshed.controller.fleet import Fleet
+from trainshed.controller.hangs import Hangs
+from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.pace import Pace
-from trainshed.controller.parts import CommonParts, make_parts
-from trainshed.controller.perform import COMMANDS_MAX, Compose
-from trainshed.controller.studies import MakeJob
-from trainshed.controller.worker import Worker
+from trainshed.controller.maintenance import Maintenance
+from trainshed.controller.observe import Observer
+from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
+from trainshed.controller.schedule import Scheduler
+from trainshed.controller.studies import MakeJob, Studies
+from trainshed.controller.worker import Pace, Worker
 from trainshed.engines.base import Engine
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +50,7 @@ class Controller:
 
     def __init__(  # noqa: PLR0913 - what differs between servers and tests, passed by name
         self,
-        store: StoreBase,
+        store: Store,
         engine: Engine,
         *,
         server: str,
@@ -67,40 +73,41 @@ class Controller:
         self._monotonic = monotonic
         self._observe_s = pace.observe_s
         self._observed_at = float("-inf")
-        self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
-        parts = make_parts(
-            CommonParts(store, engine, self._leases, pace, monotonic),
-            compose=compose,
-            make_trial_job=make_trial_job,
-            quotas=quotas,
-            budgets=budgets or Budgets(),
-            hang_restart=hang_restart,
-            clock=clock or store.now,
+        leases = self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
+        holdings = Holdings(store)
+        budgets = budgets or Budgets()
+        self._fleet = Fleet(store, engine, monotonic)
+        self._scheduler = Scheduler(
+            store, leases, holdings, quotas, clock or store.now, monotonic, pace
         )
-        self._fleet, self._scheduler, self._performer = (
-            parts.fleet,
-            parts.scheduler,
-            parts.performer,
+        hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
+        self._observer = Observer(store, engine, leases, holdings, hangs, budgets, pace)
+        self._performer = Performer(
+            store, engine, leases, holdings, compose, self._observer.look_at, pace, monotonic
         )
-        self._observer, self._deadlines = parts.observer, parts.deadlines
-        self._maintenance, self._studies = parts.maintenance, parts.studies
-        self._lease_worker = Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
-        self._fleet_worker = Worker("fleet", self.fleet_once, tick_s=pace.fleet_s)
-        self._schedule_worker = Worker(
-            "schedule", self._schedule_if_due, tick_s=pace.tick_s, rest=_SCHEDULE_REST
+        self._deadlines = Deadlines(store, engine, leases, pace)
+        self._maintenance = Maintenance(
+            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes
         )
-        self._perform_worker = Worker("perform", self._perform_all, tick_s=pace.tick_s)
-        self._observe_worker = Worker(
-            "observe", self._observe_if_due, tick_s=pace.observe_s, rest=_OBSERVE_REST
+        self._studies = (
+            Studies(store, engine, leases, make_job=make_trial_job) if make_trial_job else None
         )
-
-        self._deadlines_worker = Worker("deadlines", self.deadlines_once, tick_s=pace.deadlines_s)
-        self._maintain_worker = Worker("maintain", self.maintain_once, tick_s=pace.maintain_s)
-        self._studies_worker = Worker(
-            "studies", self.studies_once, tick_s=pace.studies_s, rest=_STUDIES_REST
-        )
-
+        self._workers = {worker.name: worker for worker in self._make_workers(pace)}
         engine.listen(self._hear)
+
+    def _make_workers(self, pace: Pace) -> Iterator[Worker]:
+        yield Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
+        yield Worker("fleet", self.fleet_once, tick_s=pace.fleet_s)
+        yield Worker("schedule", self._schedule_if_due, tick_s=pace.tick_s, rest=_SCHEDULE_REST)
+        yield Worker("perform", self._perform_all, tick_s=pace.tick_s)
+        yield Worker("observe", self._observe_if_due, tick_s=pace.observe_s, rest=_OBSERVE_REST)
+        yield Worker("deadlines", self.deadlines_once, tick_s=pace.deadlines_s)
+        yield Worker("maintain", self.maintain_once, tick_s=pace.maintain_s)
+        yield Worker("studies", self.studies_once, tick_s=pace.studies_s, rest=_STUDIES_REST)
+
+    def _wake(self, *names: str) -> None:
+        for name in names:
+            self._workers[name].wake()
 
     # the whole
 
@@ -108,38 +115,34 @@ class Controller:
         """Take the leases, see the nodes, and begin.  Raises StoreFault."""
         self.lease_once()
         self.fleet_once()
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.start()
 
     def stop(self) -> None:
         """End the threads and give the leases back; jobs run on."""
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.end()
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.join()
         self._leases.leave()
 
     def look(self) -> None:
         """Something was submitted; cheap, for any thread."""
-        self._schedule_worker.wake()
-        self._studies_worker.wake()
+        self._wake("schedule", "studies")
 
     def wake(self) -> None:
         """Something was cancelled, or has ended; cheap, for any thread."""
-        self._schedule_worker.wake()
-        self._perform_worker.wake()
-        self._studies_worker.wake()
+        self._wake("schedule", "perform", "studies")
 
     def look_at_nodes(self) -> None:
         """A node was drained, or taken back; cheap, for any thread."""
         self._scheduler.look_at_nodes()
-        self._schedule_worker.wake()
-        self._maintain_worker.wake()
+        self._wake("schedule", "maintain")
 
     def _hear(self, keys: Collection[AttemptKey]) -> None:
         """The engine has news; any thread may say so."""
         self._observer.hear(keys)
-        self._observe_worker.wake()
+        self._wake("observe")
 
     @property
     def leading(self) -> bool:
@@ -159,28 +162,28 @@ class Controller:
         if taken or name != self._leases.name:
             _LOG.info("%s takes over %d job(s)", self._leases.name, len(taken))
             self._observer.reload()
-            self._perform_worker.wake()
+            self._wake("perform")
         return len(taken)
 
     def fleet_once(self) -> bool:
         """Tell the store what nodes there are; whether they have changed."""
         changed = self._fleet.once()
         if changed:
-            self._schedule_worker.wake()
+            self._wake("schedule")
         return changed
 
     def schedule_once(self) -> int:
         """One pass over the queue; how many jobs were placed."""
         placed = self._scheduler.once()
         if placed:
-            self._perform_worker.wake()
+            self._wake("perform")
         return placed
 
     def perform_once(self) -> int:
         """Ask the engine what commands say; how many were performed."""
         done = self._performer.once()
         if done:
-            self._observe_worker.wake()
+            self._wake("observe")
         return done
 
     def observe_once(self) -> int:
@@ -199,33 +202,19 @@ class Controller:
         """Give jobs on nodes in maintenance their notice; how many there were."""
         ordered = self._maintenance.once()
         if ordered:
-            self._perform_worker.wake()
+            self._wake("perform")
         return ordered
 
     def studies_once(self) -> int:
         """Take studies a step further; how many there were."""
         moved = self._studies.once() if self._studies else 0
         if moved:
-            self._schedule_worker.wake()
-            self._perform_worker.wake()
+            self._wake("schedule", "perform")
         return moved
-
-    @property
-    def _workers(self) -> Sequence[Worker]:
-        return (
-            self._lease_worker,
-            self._fleet_worker,
-            self._schedule_worker,
-            self._perform_worker,
-            self._observe_worker,
-            self._deadlines_worker,
-            self._maintain_worker,
-            self._studies_worker,
-        )
 
     def _schedule_if_due(self) -> None:
         if self._scheduler.due() and self.schedule_once():
-            self._schedule_worker.wake()
+            self._wake("schedule")
 
     def _perform_all(self) -> None:
         while self.perform_once() >= _MANY:

@@ -9,19 +9,21 @@ that have had theirs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, events_of_attempt, step_of
+from trainshed.controller.worker import Pace
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import AttemptFacts, last_stop, restart_ordered
 from trainshed.model.resources import NodeState
 from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Holding, JobRecord, NodeOrder, Step
 
 _NEVER: Final = float("inf")
@@ -30,55 +32,41 @@ _RESTARTABLE = frozenset({JobState.PREPARING, JobState.RUNNING})
 _Attempt = tuple[int, int]
 
 
+@dataclass(eq=False)
 class Maintenance:
     """Ends attempts on nodes in MAINTENANCE while this server leads."""
 
-    def __init__(  # noqa: PLR0913 - the parts that a pass touches
-        self,
-        store: StoreBase,
-        leases: Leases,
-        holdings: Holdings,
-        *,
-        budgets: Budgets,
-        grace_s: float,
-        batch: int,
-        found: Callable[[], None],
-    ) -> None:
-        """Nothing is read before the first ``once``.
-
-        ``grace_s`` is the notice where an order says none.  ``found`` is called before jobs are
-        given notice: whoever places jobs should look at the nodes again.
-        """
-        self._store = store
-        self._leases = leases
-        self._holdings = holdings
-        self._budgets = budgets
-        self._grace_s = grace_s
-        self._batch = batch
-        self._found = found
-        self._settled: dict[_Attempt, float] = {}
-        """Attempts on such nodes that end already, they never run again: the notice they had."""
+    store: Store
+    leases: Leases
+    holdings: Holdings
+    budgets: Budgets
+    pace: Pace
+    """Its ``grace_s`` is the notice where an order says none."""
+    found: Callable[[], None]
+    """Called before jobs are given notice: whoever places jobs should look at the nodes again."""
+    _settled: dict[_Attempt, float] = field(default_factory=dict, init=False)
+    """Attempts on such nodes that end already, they never run again: the notice they had."""
 
     def once(self) -> int:
         """One pass; how many jobs were given notice.  0 while another server leads."""
-        if not self._leases.leading:
+        if not self.leases.leading:
             return 0
-        server = self._leases.name
-        found = {o.name: o for o in self._store.node_orders() if o.state is NodeState.MAINTENANCE}
+        server = self.leases.name
+        found = {o.name: o for o in self.store.node_orders() if o.state is NodeState.MAINTENANCE}
         on_them = self._on(found) if found else {}
         self._settled = {key: s for key, s in self._settled.items() if key in on_them}
         new = [key for key in on_them if not self._had(key, on_them[key])]
         if not new:
             return 0
-        self._found()
-        records = self._store.jobs_by_uid([uid for uid, _ in new])
+        self.found()
+        records = self.store.jobs_by_uid([uid for uid, _ in new])
         steps = list(self._steps(records, on_them, server))
-        return sum(apply_all(self._store, steps, self._batch))
+        return sum(apply_all(self.store, steps, self.pace.batch))
 
     def _on(self, found: Mapping[str, NodeOrder]) -> dict[_Attempt, NodeOrder]:
         """The attempts that have places on such nodes; of several nodes the shortest notice."""
         on_them: dict[_Attempt, NodeOrder] = {}
-        for held in self._holdings.refresh().values():
+        for held in self.holdings.refresh().values():
             theirs = _orders_of(held, found)
             if theirs:
                 on_them[held.uid, held.attempt] = min(theirs, key=self._notice_s)
@@ -111,7 +99,7 @@ class Maintenance:
         """The shortest notice that the newest attempt was given; a cancel leaves less."""
         if record.job.status.state is not JobState.RESTARTING:
             return 0.0
-        events = events_of_attempt(self._store, record.uid, record.attempt)
+        events = events_of_attempt(self.store, record.uid, record.attempt)
         given = (e.data.get("notice_s") for e in events if e.kind == story.RESTART_ORDERED)
         return min((s for s in given if isinstance(s, int | float)), default=_NEVER)
 
@@ -127,7 +115,7 @@ class Maintenance:
             attempt=record.attempt,
             used=record.restarts,
             scheduling=record.job.spec.scheduling,
-            budgets=self._budgets,
+            budgets=self.budgets,
         )
         active = Active(
             uid=record.uid,
@@ -141,7 +129,7 @@ class Maintenance:
         return step_of(active, found, server)
 
     def _notice_s(self, node: NodeOrder) -> float:
-        return self._grace_s if node.notice_s is None else node.notice_s
+        return self.pace.grace_s if node.notice_s is None else node.notice_s
 
 
 def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:

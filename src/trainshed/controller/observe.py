@@ -9,19 +9,21 @@ read again, and the next pass judges anew.
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, log_with_story, planned_gain, step_of
+from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine
 from trainshed.lifecycle.outcome import AttemptFacts, judge, matters, needs_facts
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Step
 
 _LOG = logging.getLogger(__name__)
@@ -38,34 +40,23 @@ class _Judged:
     step: Step
 
 
+@dataclass(eq=False)
 class Observer:
     """Looks at the attempts of this server's jobs."""
 
-    def __init__(  # noqa: PLR0913 - the parts that an observation touches
-        self,
-        store: StoreBase,
-        engine: Engine,
-        leases: Leases,
-        holdings: Holdings,
-        *,
-        hangs: Hangs,
-        budgets: Budgets,
-        batch: int,
-    ) -> None:
-        """Nothing is read before the first ``once``."""
-        self._store = store
-        self._engine = engine
-        self._leases = leases
-        self._holdings = holdings
-        self._hangs = hangs
-        self._budgets = budgets
-        self._batch = batch
-        self._watched: dict[AttemptKey, Active] = {}
-        self._changed: deque[AttemptKey] = deque()
-        self._heard: deque[AttemptKey] = deque()
-        self._stale = True
-        self.has_freed = False
-        """Whether the last pass has seen an end: places are free, or commands to be performed."""
+    store: Store
+    engine: Engine
+    leases: Leases
+    holdings: Holdings
+    hangs: Hangs
+    budgets: Budgets
+    pace: Pace
+    has_freed: bool = field(default=False, init=False)
+    """Whether the last pass has seen an end: places are free, or commands to be performed."""
+    _watched: dict[AttemptKey, Active] = field(default_factory=dict, init=False)
+    _changed: deque[AttemptKey] = field(default_factory=deque, init=False)
+    _heard: deque[AttemptKey] = field(default_factory=deque, init=False)
+    _stale: bool = field(default=True, init=False)
 
     def reload(self) -> None:
         """Read the active jobs anew in the next pass; any thread may say so."""
@@ -85,11 +76,11 @@ class Observer:
         ``only_new`` leaves out attempts that were observed before and of which nothing was heard:
         there may be thousands.
         """
-        server = self._leases.name
+        server = self.leases.name
         new = self._refresh(server)
         heard = {self._heard.popleft() for _ in range(len(self._heard))}
         keys = {*new, *heard.intersection(self._watched)} if only_new else self._watched
-        seen: Sequence[Observation] = self._engine.observe(tuple(keys))
+        seen: Sequence[Observation] = self.engine.observe(tuple(keys))
         steps = 0
         self.has_freed = False
         while seen:
@@ -130,9 +121,9 @@ class Observer:
         it; before a STOP is, an attempt that was not there may still start.  Jobs are read before
         commands: both are committed together, so a command not found afterwards was performed.
         """
-        found = self._store.active(server, uids=uids)
+        found = self.store.active(server, uids=uids)
         active = {AttemptKey(job.uid, job.attempt): job for job in found}
-        for command in self._store.commands(server, limit=COMMANDS_MAX, uids=uids):
+        for command in self.store.commands(server, limit=COMMANDS_MAX, uids=uids):
             active.pop(AttemptKey(command.uid, command.attempt), None)
         return active
 
@@ -149,37 +140,37 @@ class Observer:
                 raise
             except Exception:  # noqa: BLE001 - logged with the story; the other jobs go on
                 self._watched.pop(observation.key)
-                log_with_story(self._store, active.uid, f"cannot judge {observation.phase.name} of")
+                log_with_story(self.store, active.uid, f"cannot judge {observation.phase.name} of")
         return found
 
     def _judge(self, active: Active, seen: Observation, server: str) -> Step | None:
         """What an observation changes; None for nothing, which is nearly always so."""
         if active.state is JobState.RUNNING:
-            self._hangs.look(seen)
+            self.hangs.look(seen)
         if matters(active.state, seen):
             facts = self._facts(active) if needs_facts(active.state, seen) else _NO_FACTS
-            gain = None if seen.reduction is None else planned_gain(self._store, active.uid)
+            gain = None if seen.reduction is None else planned_gain(self.store, active.uid)
             found = judge(active.state, seen, facts)
-            held = self._holdings.of(seen.key)
+            held = self.holdings.of(seen.key)
             return step_of(active, found, server, seen=seen, held=held, planned_gain=gain)
-        if self._hangs.matters(active.state, seen):
-            order = self._hangs.judge(seen, self._facts(active))
+        if self.hangs.matters(active.state, seen):
+            order = self.hangs.judge(seen, self._facts(active))
             return step_of(active, order, server) if order else None
         return None
 
     def _facts(self, active: Active) -> AttemptFacts:
-        record = self._store.job_by_uid(active.uid)
+        record = self.store.job_by_uid(active.uid)
         return AttemptFacts(
             attempt=active.attempt,
             used=active.restarts,
             scheduling=record.job.spec.scheduling if record else Scheduling(),
-            budgets=self._budgets,
+            budgets=self.budgets,
             pending_error=record.job.status.error if record else None,
         )
 
     def _write(self, judged: Sequence[_Judged]) -> Sequence[_Judged]:
         """Write what was judged; those of the jobs that have moved."""
-        applied = apply_all(self._store, [found.step for found in judged], self._batch)
+        applied = apply_all(self.store, [found.step for found in judged], self.pace.batch)
         fates: Mapping[bool, list[_Judged]] = {True: [], False: []}
         for found, was_applied in zip(judged, applied, strict=True):
             fates[was_applied].append(found)
@@ -196,4 +187,4 @@ class Observer:
             )
         else:
             self._watched.pop(found.seen.key, None)
-            self._hangs.forget(found.seen.key)
+            self.hangs.forget(found.seen.key)

@@ -7,7 +7,7 @@ engines promise to bear.  A LAUNCH that a STOP already follows is not performed 
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeGuard
 
@@ -15,6 +15,7 @@ from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
+from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import (
@@ -25,13 +26,13 @@ from trainshed.lifecycle.outcome import (
     gave_up,
 )
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.faults import EngineFault, Fault
+from trainshed.model.faults import EngineFault, Fault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.model.transient import is_transient
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Holding, JobRecord, StoredCommand
 
 _LOG = logging.getLogger(__name__)
@@ -58,50 +59,36 @@ class _Delay:
     until: float
 
 
+@dataclass(eq=False)
 class Performer:
     """Performs the commands of the jobs that this server owns."""
 
-    def __init__(  # noqa: PLR0913 - the parts that a command touches
-        self,
-        store: StoreBase,
-        engine: Engine,
-        leases: Leases,
-        holdings: Holdings,
-        *,
-        compose: Compose,
-        performed: Callable[[Collection[AttemptKey]], None],
-        grace_s: float,
-        monotonic: Callable[[], float],
-    ) -> None:
-        """Nothing is read before the first ``once``.
-
-        ``performed`` gets the attempts whose commands have been confirmed.
-        """
-        self._store = store
-        self._engine = engine
-        self._leases = leases
-        self._holdings = holdings
-        self._compose = compose
-        self._performed = performed
-        self._grace_s = grace_s
-        self._monotonic = monotonic
-        self._delays: dict[AttemptKey, _Delay] = {}
-        self._cancelled: Collection[int] = ()
+    store: Store
+    engine: Engine
+    leases: Leases
+    holdings: Holdings
+    compose: Compose
+    performed: Callable[[Collection[AttemptKey]], None]
+    """Gets the attempts whose commands have been confirmed."""
+    pace: Pace
+    monotonic: Callable[[], float]
+    _delays: dict[AttemptKey, _Delay] = field(default_factory=dict, init=False)
+    _cancelled: Collection[int] = field(default=(), init=False)
 
     def once(self) -> int:
         """Perform what is due; how many commands were confirmed."""
-        server = self._leases.name
-        by_key = _by_key(self._store.commands(server, limit=COMMANDS_MAX))
+        server = self.leases.name
+        by_key = _by_key(self.store.commands(server, limit=COMMANDS_MAX))
         self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
         self._cancelled = self._being_cancelled(by_key, server)
         done: list[StoredCommand] = []
-        confirmed, confirmed_at = 0, self._monotonic()
+        confirmed, confirmed_at = 0, self.monotonic()
         for key, record in self._due(by_key):
             if self._perform(key, by_key[key], record, server):
                 done += by_key[key]
-            if done and self._monotonic() - confirmed_at >= _CONFIRM_EVERY_S:
+            if done and self.monotonic() - confirmed_at >= _CONFIRM_EVERY_S:
                 confirmed += self._confirm(done)
-                confirmed_at = self._monotonic()
+                confirmed_at = self.monotonic()
         return confirmed + self._confirm(done)
 
     def _due(self, by_key: _ByKey) -> Iterator[tuple[AttemptKey, JobRecord | None]]:
@@ -110,7 +97,7 @@ class Performer:
         yield from ((key, None) for key in keys if _stops(by_key[key]))
         launches = iter([key for key in keys if not _stops(by_key[key])])
         while part := list(islice(launches, _RECORDS_AT_ONCE)):
-            records = self._store.jobs_by_uid([key.uid for key in part])
+            records = self.store.jobs_by_uid([key.uid for key in part])
             yield from ((key, records.get(key.uid)) for key in part)
 
     def _being_cancelled(self, by_key: _ByKey, server: str) -> Collection[int]:
@@ -118,20 +105,20 @@ class Performer:
         uids = {key.uid for key, commands in by_key.items() if _stops(commands)}
         if not uids:
             return ()
-        active = self._store.active(server, uids=uids)
+        active = self.store.active(server, uids=uids)
         return {job.uid for job in active if job.state is JobState.CANCELLING}
 
     def _is_delayed(self, key: AttemptKey) -> bool:
         delay = self._delays.get(key)
-        return delay is not None and self._monotonic() < delay.until
+        return delay is not None and self.monotonic() < delay.until
 
     def _confirm(self, done: list[StoredCommand]) -> int:
         count = len(done)
         if done:
             try:
-                self._store.confirm([command.seq for command in done])
+                self.store.confirm([command.seq for command in done])
             finally:  # also if nobody knows whether it was committed
-                self._performed({AttemptKey(command.uid, command.attempt) for command in done})
+                self.performed({AttemptKey(command.uid, command.attempt) for command in done})
             done.clear()
         return count
 
@@ -154,7 +141,7 @@ class Performer:
 
     def _stop(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> bool:
         if key.attempt > 0:
-            self._engine.stop(key, self._order(key, commands))
+            self.engine.stop(key, self._order(key, commands))
         return True
 
     def _order(self, key: AttemptKey, commands: Sequence[StoredCommand]) -> StopOrder:
@@ -163,20 +150,22 @@ class Performer:
         if newest.stop is not None:
             return newest.stop
         if key.uid in self._cancelled:
-            return StopOrder(grace_s=self._grace_s, reason=StopReason.CANCEL, message=_CANCELLED)
-        return StopOrder(grace_s=self._grace_s, reason=StopReason.END, message=_OVER)
+            return StopOrder(
+                grace_s=self.pace.grace_s, reason=StopReason.CANCEL, message=_CANCELLED
+            )
+        return StopOrder(grace_s=self.pace.grace_s, reason=StopReason.END, message=_OVER)
 
     def _launch(self, key: AttemptKey, record: JobRecord | None, server: str) -> bool:
         if not _is_to_begin(record, key):
             return True  # it has ended or is being cancelled: the STOP has come or will come
-        held = self._holdings.of(key)
+        held = self.holdings.of(key)
         if held is None:  # read later than the job, which may be over by now
-            if _is_to_begin(self._store.job_by_uid(key.uid), key):
+            if _is_to_begin(self.store.job_by_uid(key.uid), key):
                 raise AssertionError(f"attempt {key} is to be launched and holds no places")
             return True
         try:
             plan = self._composed(record, key, held.seats)
-            self._engine.launch(key, plan, held.seats)
+            self.engine.launch(key, plan, held.seats)
         except (Fault, EngineFault, _CannotCompose) as error:
             if is_transient(error):
                 raise
@@ -185,14 +174,14 @@ class Performer:
 
     def _composed(self, record: JobRecord, key: AttemptKey, seats: Sequence[Seat]) -> LaunchPlan:
         try:
-            return self._compose(record, key.attempt, seats)
+            return self.compose(record, key.attempt, seats)
         except (Fault, EngineFault, StoreFault):
             raise
         except Exception as error:
             tries = self._delays[key].tries + 1 if key in self._delays else 1
             if tries < COMPOSE_TRIES_MAX or is_transient(error):
                 raise
-            log_with_story(self._store, key.uid, "cannot compose")
+            log_with_story(self.store, key.uid, "cannot compose")
             raise _CannotCompose(error) from error
 
     def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
@@ -204,15 +193,15 @@ class Performer:
             attempt=record.attempt,
         )
         step = step_of(active, _judgement(error), server)
-        return self._store.apply([replace(step, replicas=ended_rows(held, None))])[0]
+        return self.store.apply([replace(step, replicas=ended_rows(held, None))])[0]
 
     def _later(self, key: AttemptKey, error: Exception) -> bool:
         tries = self._delays[key].tries + 1 if key in self._delays else 1
         pause = min(_BACKOFF_S_MAX, 2.0**tries / 4)
         if tries == 1:
-            log_not_taken(self._store, key.uid, error)
-            self._store.add_event(key.uid, story.not_taken(error))
-        self._delays[key] = _Delay(tries, self._monotonic() + pause)
+            log_not_taken(self.store, key.uid, error)
+            self.store.add_event(key.uid, story.not_taken(error))
+        self._delays[key] = _Delay(tries, self.monotonic() + pause)
         return False
 
 

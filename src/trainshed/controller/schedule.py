@@ -6,6 +6,7 @@ short explanation, which costs the same however long the queue is.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
@@ -13,8 +14,8 @@ from typing import Final
 from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.pace import Pace
 from trainshed.controller.steps import apply_all, placed_rows
+from trainshed.controller.worker import Pace
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import Placed
@@ -24,7 +25,7 @@ from trainshed.model.resources import Node, NodeState, Seat
 from trainshed.model.status import JobState
 from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.placement.plan import Planner
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import Holding, Step, Waiting
 
 NODES_EVERY_S: Final = 1.0
@@ -34,41 +35,33 @@ CHANGES_MAX: Final = 16
 _NS: Final = 1_000_000_000
 
 
+@dataclass(eq=False)
 class Scheduler:
     """Plans and places while this server leads."""
 
-    def __init__(  # noqa: PLR0913 - the parts that a pass touches
-        self,
-        store: StoreBase,
-        leases: Leases,
-        holdings: Holdings,
-        *,
-        quotas: Sequence[QuotaRule],
-        clock: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        pace: Pace,
-    ) -> None:
-        """Nothing is read before the first pass."""
-        self._store = store
-        self._leases = leases
-        self._holdings = holdings
-        self._quotas = quotas
-        self._clock = clock
-        self._monotonic = monotonic
-        self._pace = pace
-        self._front: Sequence[Waiting] = ()
-        self._shown: dict[int, Explanation] = {}
-        self._departures = 0
+    store: Store
+    leases: Leases
+    holdings: Holdings
+    quotas: Sequence[QuotaRule]
+    clock: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    pace: Pace
+    _front: Sequence[Waiting] = field(default=(), init=False)
+    _shown: dict[int, Explanation] = field(default_factory=dict, init=False)
+    _departures: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Know nothing before the first pass."""
         self._forget()
 
     def due(self) -> bool:
         """Whether a pass could find anything new; explains jobs behind the front on the way."""
-        if not self._leases.leading:
+        if not self.leases.leading:
             self._forget()
             return False
         changed = self._sync()
-        new = self._explain_behind(self._store.unexplained(limit=NEW_MAX))
-        slow = self._front and self._monotonic() - self._passed_at >= self._pace.slow_s
+        new = self._explain_behind(self.store.unexplained(limit=NEW_MAX))
+        slow = self._front and self.monotonic() - self._passed_at >= self.pace.slow_s
         return bool(changed or new or slow or self._again)
 
     def look_at_nodes(self) -> None:
@@ -77,16 +70,16 @@ class Scheduler:
 
     def once(self) -> int:
         """One pass; how many jobs were placed.  0 while another server leads."""
-        if not self._leases.leading:
+        if not self.leases.leading:
             self._forget()
             return 0
-        server = self._leases.name
+        server = self.leases.name
         self._sync()
-        self._passed_at = self._monotonic()
-        self._front = self._store.waiting(limit=self._pace.window)
-        new = [uid for *_, uid in self._store.unexplained(limit=CHANGES_MAX)]
+        self._passed_at = self.monotonic()
+        self._front = self.store.waiting(limit=self.pace.window)
+        new = [uid for *_, uid in self.store.unexplained(limit=CHANGES_MAX)]
         queue = [_queued(waiting) for waiting in self._front]
-        plan = self._planner.plan(queue, self._clock().timestamp(), explain_uids=new)
+        plan = self._planner.plan(queue, self.clock().timestamp(), explain_uids=new)
         placed = self._place(plan.placed, server)
         self._again = len(placed) < len(plan.placed) or (bool(placed) and self._front_is_full)
         self._explain(
@@ -99,7 +92,7 @@ class Scheduler:
 
     def _forget(self) -> None:
         """Begin anew: whoever has not led for a while knows nothing."""
-        self._planner = Planner(self._quotas)
+        self._planner = Planner(self.quotas)
         self._held: dict[int, int] = {}
         self._synced: Mapping[int, Holding] | None = None
         self._nodes: Sequence[Node] = ()
@@ -111,9 +104,9 @@ class Scheduler:
     def _sync(self) -> bool:
         """Bring the planner up to date; whether anything was new to it."""
         changed = self._sync_nodes()
-        holdings = self._holdings.refresh()
-        if self._departures != self._holdings.departures:
-            self._departures = self._holdings.departures
+        holdings = self.holdings.refresh()
+        if self._departures != self.holdings.departures:
+            self._departures = self.holdings.departures
             changed = True  # others waited behind those that were cancelled in the queue
         if holdings is self._synced:
             return changed
@@ -130,11 +123,11 @@ class Scheduler:
         return changed
 
     def _sync_nodes(self) -> bool:
-        now = self._monotonic()
+        now = self.monotonic()
         if now - self._nodes_at < NODES_EVERY_S:
             return False
         self._nodes_at = now
-        nodes = tuple(self._store.fleet())
+        nodes = tuple(self.store.fleet())
         if nodes == self._nodes:
             return False
         self._planner.set_nodes(nodes)
@@ -164,29 +157,29 @@ class Scheduler:
             uid for uid, seats in placed.items() if closed.isdisjoint(seat.node for seat in seats)
         }
         jobs = [waiting for waiting in self._front if waiting.uid in open_to]
-        if not jobs or not self._leases.leading:
+        if not jobs or not self.leases.leading:
             return ()
-        owners = self._store.servers() or (server,)
+        owners = self.store.servers() or (server,)
         steps = [_step(job, placed[job.uid], owners[job.uid % len(owners)], server) for job in jobs]
-        applied = apply_all(self._store, steps, self._pace.batch)
+        applied = apply_all(self.store, steps, self.pace.batch)
         done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
         for job in done:
             self._shown.pop(job.uid, None)
             # the mirror of the holdings would bring it too, as news that make another pass due
-            self._hold(_holding(job, placed[job.uid], self._clock()))
+            self._hold(_holding(job, placed[job.uid], self.clock()))
         return {job.uid for job in done}
 
     def _closed(self) -> frozenset[str]:
         """Nodes that were drained since they were read: what is placed on them would be ended."""
-        closed = frozenset(order.name for order in self._store.node_orders())
+        closed = frozenset(order.name for order in self.store.node_orders())
         if any(node.name in closed and node.state is NodeState.READY for node in self._nodes):
             self.look_at_nodes()
         return closed
 
     def _explain(self, found: Mapping[int, Explanation]) -> None:
         rest = iter(found.items())
-        while part := dict(islice(rest, self._pace.batch)):
-            self._store.explain(part)
+        while part := dict(islice(rest, self.pace.batch)):
+            self.store.explain(part)
         self._shown |= found
 
     def _explain_behind(self, new: Sequence[tuple[int, int, int]]) -> int:
@@ -202,13 +195,13 @@ class Scheduler:
             blockers=(f"{len(self._front)} waiting jobs",),
         )
         rest = iter(behind)
-        while part := tuple(islice(rest, self._pace.batch)):
-            self._store.explain(dict.fromkeys(part, why))
+        while part := tuple(islice(rest, self.pace.batch)):
+            self.store.explain(dict.fromkeys(part, why))
         return len(new) - len(behind)
 
     @property
     def _front_is_full(self) -> bool:
-        return len(self._front) >= self._pace.window
+        return len(self._front) >= self.pace.window
 
 
 def _step(job: Waiting, seats: Sequence[Seat], owner: str, server: str) -> Step:

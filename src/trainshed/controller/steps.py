@@ -19,7 +19,8 @@ from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Dialect
 from trainshed.model.status import JobState
-from trainshed.store.base import Jobs, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 from trainshed.store.records import Active, Holding, Kind, ReplicaRow, Step, StoredEvent
 
 _EVENTS_AT_ONCE = 1000
@@ -61,7 +62,7 @@ def step_of(  # noqa: PLR0913 - what a step is made of
     )
 
 
-def apply_all(store: Jobs, steps: Sequence[Step], batch: int) -> list[bool]:
+def apply_all(store: Store, steps: Sequence[Step], batch: int) -> list[bool]:
     """Which steps were applied.  Raises StoreFault when the database cannot be used."""
     applied: list[bool] = []
     for part in batches(steps, batch):
@@ -82,7 +83,7 @@ def batches(steps: Sequence[Step], size: int) -> Iterator[Sequence[Step]]:
         yield part
 
 
-def events_of_attempt(store: Jobs, uid: int, attempt: int) -> Iterator[StoredEvent]:
+def events_of_attempt(store: Store, uid: int, attempt: int) -> Iterator[StoredEvent]:
     """What an attempt's story says, whichever server wrote it."""
     seq = 0
     while events := store.events(uid, after=seq, limit=_EVENTS_AT_ONCE):
@@ -90,14 +91,14 @@ def events_of_attempt(store: Jobs, uid: int, attempt: int) -> Iterator[StoredEve
         yield from (event for event in events if event.attempt == attempt)
 
 
-def planned_gain(store: Jobs, uid: int) -> float | None:
+def planned_gain(store: Store, uid: int) -> float | None:
     """What was predicted of a job's reducers; its event follows that of who has submitted it."""
     planned = (event for event in store.events(uid) if event.kind == PLANNED)
     found = next((event.data.get("gain") for event in planned), None)
     return float(found) if isinstance(found, int | float) else None
 
 
-def log_with_story(store: Jobs, uid: int, doing: str) -> None:
+def log_with_story(store: Store, uid: int, doing: str) -> None:
     """Log the exception being handled with the story of its job: it is our mistake."""
     try:
         text = "\n".join(f"  {e.attempt} {e.kind}: {e.message}" for e in store.events(uid))
@@ -106,7 +107,7 @@ def log_with_story(store: Jobs, uid: int, doing: str) -> None:
     _LOG.exception("%s job %d; its story:\n%s", doing, uid, text)
 
 
-def log_not_taken(store: Jobs, uid: int, error: Exception) -> None:
+def log_not_taken(store: Store, uid: int, error: Exception) -> None:
     """Log why an engine did not take a command: what it can say itself is no mistake of ours."""
     if isinstance(error, OSError | EngineFault):
         _LOG.warning("a command of job %d was not taken and will be repeated: %s", uid, error)
@@ -114,7 +115,7 @@ def log_not_taken(store: Jobs, uid: int, error: Exception) -> None:
         log_with_story(store, uid, "the engine did not take a command of")
 
 
-def _alone(store: Jobs, step: Step) -> bool:
+def _alone(store: Store, step: Step) -> bool:
     try:
         return store.apply([step])[0]
     except StoreFault:

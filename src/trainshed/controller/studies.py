@@ -15,10 +15,18 @@ from trainshed.controller.study_reports import Collected, Reports
 from trainshed.engines.base import Engine
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import TrialRecord, TrialState
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
 from trainshed.store.decisions import CANCELLED, ending_step
-from trainshed.store.records import JobRecord, NewEvent, NewJob, Step
-from trainshed.store.records_studies import NewTrial, OpenStudy, StudyStep
+from trainshed.store.opening import Store
+from trainshed.store.records import (
+    JobRecord,
+    NewEvent,
+    NewJob,
+    NewTrial,
+    OpenStudy,
+    Step,
+    StudyStep,
+)
 from trainshed.tuning.advance import Advance, StudyContext, TrialSnapshot
 
 #: google.rpc.Code: what a study failed of is in its trials.
@@ -36,7 +44,7 @@ class _Looked:
 
     record: JobRecord
     collected: tuple[Collected, ...]
-    moment: StudyContext
+    context: StudyContext
     seen: int
     """Stands for all that was reported and has ended."""
 
@@ -44,9 +52,7 @@ class _Looked:
 class Studies:
     """Takes studies further while this server leads."""
 
-    def __init__(
-        self, store: StoreBase, engine: Engine, leases: Leases, *, make_job: MakeJob
-    ) -> None:
+    def __init__(self, store: Store, engine: Engine, leases: Leases, *, make_job: MakeJob) -> None:
         """Nothing is read before the first ``once``."""
         self._store = store
         self._leases = leases
@@ -109,8 +115,8 @@ class Studies:
         collected = self._reports.collect(study.uid, record.job.spec.study)
         looked = self._look(record, collected)
         state = record.job.status.state
-        standings = [_standing(each) for each in collected]
-        thought = advance(record.job.spec.study, state, standings, looked.moment)
+        snapshots = [_snapshot(each) for each in collected]
+        thought = advance(record.job.spec.study, state, snapshots, looked.context)
         step = self._step(looked, thought)
         applied = step is not None and self._store.apply_study(step)
         if step is not None and not applied:
@@ -120,10 +126,10 @@ class Studies:
 
     def _look(self, record: JobRecord, collected: tuple[Collected, ...]) -> _Looked:
         seen = _seen(collected)
-        moment = self._moment(record, collected, has_news=seen != self._seen.get(record.uid))
-        return _Looked(record, collected, moment, seen)
+        context = self._context(record, collected, has_news=seen != self._seen.get(record.uid))
+        return _Looked(record, collected, context, seen)
 
-    def _moment(
+    def _context(
         self, record: JobRecord, collected: Sequence[Collected], *, has_news: bool
     ) -> StudyContext:
         starts = [each.stored.job_start_time for each in collected if each.stored.job_start_time]
@@ -162,7 +168,7 @@ class Studies:
             state=thought.state,
             server=self._leases.name,
             error=_error(thought, before.error),
-            start_time=None if before.start_time else looked.moment.began,
+            start_time=None if before.start_time else looked.context.began,
             new_trials=tuple(
                 NewTrial(trial=trial, job=self._make_job(record, trial)) for trial in thought.new
             ),
@@ -207,7 +213,7 @@ def _seen(collected: Sequence[Collected]) -> int:
     return hash(tuple((len(each.reports), each.stored.job_state) for each in collected))
 
 
-def _standing(each: Collected) -> TrialSnapshot:
+def _snapshot(each: Collected) -> TrialSnapshot:
     stored = each.stored
     if not each.was_read:  # a trial whose reports are not known is not over
         return TrialSnapshot(trial=each.trial, job_state=JobState.RUNNING, reports=each.reports)

@@ -9,9 +9,8 @@ from trainshed.engines.base import Engine
 from trainshed.model.attempt import AttemptKey, Measured, Report
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord
-from trainshed.store.base import StoreBase
-from trainshed.store.records import NewEvent
-from trainshed.store.records_studies import StoredTrial, TrialReports
+from trainshed.store.opening import Store
+from trainshed.store.records import NewEvent, StoredTrial, TrialReports
 from trainshed.tuning.measuring import measurements
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class Collected:
 class Reports:
     """Collects them; what they come to is remembered until there are more."""
 
-    def __init__(self, store: StoreBase, engine: Engine) -> None:
+    def __init__(self, store: Store, engine: Engine) -> None:
         """Nothing is read before the first ``collect``."""
         self._store = store
         self._engine = engine
@@ -78,7 +77,7 @@ class Reports:
     def _measuring(
         self, uid: int, study: StudySpec, trial: TrialRecord, reports: tuple[Report, ...]
     ) -> TrialRecord:
-        """The trial with its measurements; reports are only ever added, so their count tells."""
+        """The trial with its measurements; reports are only added: as many are the same ones."""
         count, known = self._known.get((uid, trial.number), (-1, ()))
         if count != len(reports):
             known = _curve(study, reports)

@@ -1,9 +1,10 @@
-"""A thread that takes one step again and again, and outlives every failure of the step."""
+"""A thread that takes one step again and again, however often the step fails, and the pace."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from trainshed.store.base import StoreFault
@@ -21,6 +22,35 @@ REST_S_MAX: Final = 0.5
 REST_S_MIN: Final = 0.05
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The controller's settings; tests make them small."""
+
+    tick_s: float = 0.25
+    """How long a thread waits when nobody wakes it."""
+    observe_s: float = 0.1
+    """How long a change at the engine may stay unseen on an idle server."""
+    lease_ttl_s: float = 10.0
+    """How long a server that says nothing is taken for alive."""
+    fleet_s: float = 5.0
+    """How often the engine is asked for its nodes."""
+    deadlines_s: float = 1.0
+    """How much longer than it may a job may wait or run."""
+    maintain_s: float = 0.5
+    """How long jobs on a node that goes into maintenance may wait for their notice."""
+    studies_s: float = 1.0
+    """How long what a trial has reported may stay unread."""
+    slow_s: float = 5.0
+    """How often waiting jobs are looked at though nothing has changed: time alone ends
+    reservations."""
+    grace_s: float = 10.0
+    """What replicas get between being asked to end and being killed."""
+    window: int = 2000
+    """How many waiting jobs one pass of the scheduler looks at."""
+    batch: int = 100
+    """Steps a transaction: the one writer of SQLite is shared with those who submit."""
+
+
 class Worker:
     """Takes a step when it is woken, and at least every ``tick_s``.
 
@@ -32,7 +62,7 @@ class Worker:
         self, name: str, step: Callable[[], object], *, tick_s: float, rest: float = 0.0
     ) -> None:
         """The thread starts with ``start``."""
-        self._name = name
+        self.name = name
         self._step = step
         self._tick_s = tick_s
         self._rest = rest
@@ -53,11 +83,6 @@ class Worker:
         """Take no further step; returns at once."""
         self._ending.set()
         self._woken.set()
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether the step under way should come to its end soon."""
-        return self._ending.is_set()
 
     def join(self) -> None:
         """Wait for the step under way."""
@@ -81,11 +106,9 @@ class Worker:
         except StoreFault as fault:  # it comes and goes, and is logged again while it lasts
             if time.monotonic() - self._logged_at >= LOG_EVERY_S:
                 self._logged_at = time.monotonic()
-                _LOG.warning("the controller's step %r waits: %s", self._name, fault)
+                _LOG.warning("the controller's step %r waits: %s", self.name, fault)
             return False
         except Exception:  # noqa: BLE001 - logged; the thread outlives it
-            _LOG.exception(
-                "the controller's step %r has failed and will be taken again", self._name
-            )
+            _LOG.exception("the controller's step %r has failed and will be taken again", self.name)
             return False
         return True

@@ -1,7 +1,7 @@
 """Whether a job whose attempt has not done its work may try once more (R11, R20, DESIGN 5.11).
 
 A status up to 128 says that the program cannot go on; above it a signal has ended it, which may not
-happen again.  AI Platform told them apart, and Kubernetes' training operators still do.
+happen again.  AI Platform distinguished them, and Kubernetes' training operators still do.
 """
 
 import enum

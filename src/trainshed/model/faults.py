@@ -6,8 +6,10 @@ turns the path into the caller's own name for it.
 """
 
 import enum
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from trainshed.model.roles import Role
 from trainshed.model.rules import NAMES
@@ -97,3 +99,32 @@ class UsageFault(Exception):
 
 class EngineFault(Exception):
     """An engine could not do what a valid plan asked of it; the message is for the user."""
+
+
+#: A full disk, one that is away or read-only, and too little of what is shared by all.
+_TRANSIENT: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EROFS,
+        errno.ESTALE,
+    }
+)
+
+
+class TransientFault(EngineFault):
+    """What a valid plan asked could not be done now, and may be done later."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether an error is one of the machine, and worth another try.
+
+    A job that meets it waits and is tried again; ending it would lose what was accepted.
+    """
+    is_one = isinstance(error, OSError) and error.errno in _TRANSIENT
+    return is_one or isinstance(error, TransientFault)

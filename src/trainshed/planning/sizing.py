@@ -6,7 +6,7 @@ Beside it stands the model of ``exchange``, which says what a number of reducers
 
 from dataclasses import dataclass
 
-from trainshed.catalog.bandwidth import reducers_needed
+from trainshed.catalog.machines import reducers_needed
 from trainshed.planning.exchange import Links, best, gain
 
 #: Options between no reducer and enough of them.

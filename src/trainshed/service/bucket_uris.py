@@ -16,7 +16,7 @@ from trainshed.model.job import JobSpec, Program
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.roles import Role
 from trainshed.storage.buckets import SCHEME, Buckets, is_bucket_name, split
-from trainshed.store.base import Rest
+from trainshed.store.opening import Store
 
 
 def malformed_uris(spec: JobSpec) -> Iterator[Violation]:
@@ -38,7 +38,7 @@ def _malformed(path: FieldPath, rule: str, uri: str) -> Iterator[Violation]:
         yield Violation(field=path, rule=rule, message=str(fault), accepted=accepted)
 
 
-def claim_buckets(store: Rest, project: str, spec: JobSpec) -> None:
+def claim_buckets(store: Store, project: str, spec: JobSpec) -> None:
     """Let the project have the buckets that its job writes to; a bucket has one project.
 
     Raises Refusal (PERMISSION_DENIED) for a bucket of another project.
@@ -92,7 +92,7 @@ def with_real_paths(
 
 
 def mounted(
-    spec: JobSpec, project: str, buckets: Buckets, store: Rest
+    spec: JobSpec, project: str, buckets: Buckets, store: Store
 ) -> tuple[tuple[str, str], ...]:
     """(folder, mount) of the buckets that a job may see and that are there.
 

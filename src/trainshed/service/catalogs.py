@@ -7,7 +7,7 @@ from typing import Any
 
 from trainshed.catalog import Catalog, UnknownEdition, load
 from trainshed.catalog.editions import PRODUCT_OF_DIALECT, newest_edition
-from trainshed.catalog.zones import UnknownSnapshot
+from trainshed.catalog.regions import UnknownSnapshot
 from trainshed.model.faults import UsageFault
 from trainshed.model.roles import Dialect
 

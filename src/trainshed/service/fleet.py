@@ -12,7 +12,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
-from trainshed.store.base import Work
+from trainshed.store.opening import Store
 from trainshed.wire.status import waiting
 
 #: How old the picture of the fleet may be, in seconds.
@@ -43,7 +43,7 @@ class SeenFleet:
     """
 
     def __init__(
-        self, store: Work, quotas: Sequence[QuotaRule], clock: Callable[[], float] = time.monotonic
+        self, store: Store, quotas: Sequence[QuotaRule], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """``clock`` counts seconds."""
         self._store = store

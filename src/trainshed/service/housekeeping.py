@@ -9,7 +9,8 @@ from typing import Final
 
 from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog
-from trainshed.store.base import Jobs, StoreFault, Work
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 
 #: How often every chore is done.
 EVERY_S: Final = 60.0
@@ -103,7 +104,7 @@ class Expiry:
     What a job wrote to its own output directory is the user's, and stays.
     """
 
-    store: Work
+    store: Store
     remove: Callable[[JobUid], bool]
     """Removes what an engine has of a uid (``Engine.forget``); False while anything lives."""
     days_max: float | None
@@ -154,7 +155,7 @@ _NEVER: Final = float("inf")
 class Retention:
     """Removes what is older or more than an administrator wants to keep."""
 
-    store: Jobs
+    store: Store
     job_log: JobLog
     bytes_max: int
     """Per job (settings ``log_bytes_max``)."""

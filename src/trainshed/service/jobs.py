@@ -25,8 +25,9 @@ from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
 from trainshed.service.studies import as_study, trial_views
 from trainshed.service.submission import Admitted, Parse, SubmitRules, admit
-from trainshed.store.base import AlreadyThere, Rest, StaleEtag, StoreBase
+from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.decisions import cancel_step
+from trainshed.store.opening import Store
 from trainshed.store.records import (
     ML_KINDS,
     JobRecord,
@@ -64,7 +65,7 @@ class JobService:
 
     def __init__(
         self,
-        store: StoreBase,
+        store: Store,
         rules: SubmitRules,
         wake: Callable[[], None],
         now: Callable[[], datetime] = lambda: datetime.now(tz=UTC),
@@ -227,7 +228,7 @@ def _key_of(record: JobRecord) -> tuple[datetime | None, int]:
 _ID_BITS: Final = 62
 
 
-def deleted(store: Rest, project: ProjectId, location: str, now: datetime) -> Operation:
+def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> Operation:
     """Remember that something was deleted just now."""
     number = OperationId(str(secrets.randbits(_ID_BITS)))
     name = resource_name(OPERATIONS, project, location, number)
@@ -239,7 +240,7 @@ def deleted(store: Rest, project: ProjectId, location: str, now: datetime) -> Op
 class OperationService:
     """Operations, for whoever asks how they went."""
 
-    def __init__(self, store: Rest) -> None:
+    def __init__(self, store: Store) -> None:
         """Look in a store."""
         self._store = store
 

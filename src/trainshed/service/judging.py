@@ -13,7 +13,7 @@ from typing import Any, Final
 from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
 from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import worker_links
-from trainshed.catalog.prices import price_of
+from trainshed.catalog.machines import price_of
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role

@@ -41,7 +41,7 @@ from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
 from trainshed.storage.buckets import SCHEME, Buckets
 from trainshed.storage.folders import make_all
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
 
 #: The primary's file in the folder of metric files.
@@ -55,7 +55,7 @@ class Launching:
 
     def __init__(  # noqa: PLR0913 - what a plan is made of, passed by name
         self,
-        store: StoreBase,
+        store: Store,
         engine: Engine,
         *,
         images: Images,

@@ -8,13 +8,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 
 
 class ServerMetrics:
     """Counts jobs and replicas whenever somebody looks; keeps nothing."""
 
-    def __init__(self, store: StoreBase) -> None:
+    def __init__(self, store: Store) -> None:
         """Make a registry of our own: a process may hold several servers, in tests."""
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -29,7 +29,7 @@ class ServerMetrics:
 
 
 class _Fleet(Collector):
-    def __init__(self, store: StoreBase) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     def describe(self) -> Iterable[Metric]:

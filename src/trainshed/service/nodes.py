@@ -7,7 +7,7 @@ from typing import Any, Final
 from trainshed.model.durations import duration_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import NodeState
-from trainshed.store.base import Work
+from trainshed.store.opening import Store
 from trainshed.store.records import Holding, NodeRow
 from trainshed.wire.times import rfc3339
 
@@ -21,7 +21,7 @@ NOTICE_S: Final = 120.0
 class Nodes:
     """The fleet as administrators see it and change it.  Every order may be repeated."""
 
-    store: Work
+    store: Store
     notice_s: float = NOTICE_S
     """What replicas get when a maintenance says nothing of it."""
     ordered: Callable[[], None] = lambda: None

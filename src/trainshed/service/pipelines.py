@@ -16,7 +16,7 @@ from trainshed.service.jobs import JobService, check_over, deleted
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import not_found
 from trainshed.service.submission import SubmitRules, admit
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
 from trainshed.wire.aiplatform_v1.derived import job_of_pipeline, task_definition, wants_model
@@ -41,7 +41,7 @@ class PipelineService:
 
     def __init__(
         self,
-        store: StoreBase,
+        store: Store,
         rules: SubmitRules,
         jobs: JobService,
         wake: Callable[[], None],

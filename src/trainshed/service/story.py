@@ -15,9 +15,8 @@ from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
 from trainshed.service.log.sources import all_events
 from trainshed.service.studies import trial_views
-from trainshed.store.base import StoreBase
-from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent
-from trainshed.store.records_studies import StoredTrial
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial
 from trainshed.tuning.ranking import best, objectives
 from trainshed.wire.native_v1 import explanation_json, trial_json
 from trainshed.wire.times import rfc3339, timestamp
@@ -34,7 +33,7 @@ NOT_YET = Explanation(
 class Stories:
     """Reads the story of jobs from the store."""
 
-    store: StoreBase
+    store: Store
 
     def find(self, project: str, job_id: str) -> JobRecord:
         """The job of an id in either dialect.  Raises Refusal."""
@@ -166,7 +165,7 @@ _WORDS: Final = {
 }
 
 
-def study_sentence(store: StoreBase, record: JobRecord) -> str:
+def study_sentence(store: Store, record: JobRecord) -> str:
     """Why a tuning job that is not over is where it is."""
     study = record.job.spec.study
     assert study is not None, f"job {record.uid} has no study"  # noqa: S101
@@ -193,7 +192,7 @@ def _word(stored: StoredTrial) -> str:
     return _WORDS.get(stored.trial.state, active)
 
 
-def _leader(store: StoreBase, record: JobRecord, study: StudySpec) -> Iterator[str]:
+def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
     if len(objectives(study)) != 1:
         return
     leader = best(study, [view.trial for view in trial_views(store, record)])
@@ -204,7 +203,7 @@ def _leader(store: StoreBase, record: JobRecord, study: StudySpec) -> Iterator[s
     yield f"The best so far is trial {leader.number} with {values} ({how})."
 
 
-def _waiting(store: StoreBase, stored: Sequence[StoredTrial]) -> Iterator[str]:
+def _waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
     """What the first trial that waits is waiting for."""
     queued = (each for each in stored if each.job_state is JobState.QUEUED)
     first = next(queued, None)

@@ -14,16 +14,15 @@ from trainshed.model.study import ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.refusing import invalid
 from trainshed.service.submission import Admitted
-from trainshed.store.base import Jobs, StoreBase
-from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
-from trainshed.store.records_studies import StoredTrial
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, StoredTrial
 from trainshed.tuning.measuring import measured
 from trainshed.wire.aiplatform_v1.derived import job_of_trial
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
 
 
-def as_study(store: StoreBase, project: str, admitted: Admitted) -> Admitted:
+def as_study(store: Store, project: str, admitted: Admitted) -> Admitted:
     """A tuning job that may be stored: with its own limits, and with the study it goes on from.
 
     Raises Refusal where that one is not there, is not over, or has other parameters.
@@ -37,7 +36,7 @@ def as_study(store: StoreBase, project: str, admitted: Admitted) -> Admitted:
     )
 
 
-def trial_views(store: StoreBase, record: JobRecord) -> tuple[TrialView, ...]:
+def trial_views(store: Store, record: JobRecord) -> tuple[TrialView, ...]:
     """The trials of a study by number, as clients see them; of any other job there are none."""
     study = record.job.spec.study
     if study is None or not record.job.spec.is_study:
@@ -58,7 +57,7 @@ def _going_on(spec: JobSpec, uid: int | None) -> JobSpec:
     return replace(spec, study=study and replace(study, resume_previous_uid=uid))
 
 
-def _previous(store: StoreBase, project: str, study: StudySpec | None) -> int | None:
+def _previous(store: Store, project: str, study: StudySpec | None) -> int | None:
     if study is None or not study.resume_previous_job_id:
         return None
     job_id = study.resume_previous_job_id
@@ -100,7 +99,7 @@ def limits_of_study(spec: JobSpec, limits: TimeLimits) -> TimeLimits:
 class TrialJobs:
     """Makes the jobs of trials; called by the controller before it stores them."""
 
-    store: Jobs
+    store: Store
     running_s_default: float | None = RUNNING_S_DEFAULT
 
     def __call__(self, record: JobRecord, trial: TrialRecord) -> NewJob:
@@ -119,7 +118,7 @@ class TrialJobs:
             demand=self.store.demand(record.uid),
             creator=record.creator,
             notes=self.store.notes(record.uid),
-            told=self._planned(record.uid),
+            events=self._planned(record.uid),
             running_s_max=limits.running_s_max,
             waiting_s_max=limits.waiting_s_max,
         )

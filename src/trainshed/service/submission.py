@@ -77,7 +77,7 @@ class Admitted:
             demand=self.demand,
             creator=creator,
             notes=self.notes,
-            told=self.events,
+            events=self.events,
             retry_key=retry_key,
             running_s_max=self.limits.running_s_max,
             waiting_s_max=self.limits.waiting_s_max,

@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainshed.model.faults import EngineFault
-from trainshed.model.transient import TransientFault, is_transient
+from trainshed.model.faults import EngineFault, TransientFault, is_transient
 
 #: What an errno means to the person who reads it.
 REASON = {

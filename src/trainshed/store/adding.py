@@ -177,13 +177,13 @@ def _accepted(addition: Addition, now_ns: int) -> Sequence[dict[str, Any]]:
     accepted = NewEvent(
         kind="ACCEPTED", message=f"Job was accepted from {creator}.", data={"creator": creator}
     )
-    events = [accepted, *addition.new.told]
+    events = [accepted, *addition.new.events]
     return event_rows(addition.uid, 0, _last_stamp_ns(addition, now_ns), events)
 
 
 def _last_stamp_ns(addition: Addition, now_ns: int) -> int:
     """The stamp of the last event of a new job, whose first one happens now."""
-    return now_ns + len(addition.new.told)
+    return now_ns + len(addition.new.events)
 
 
 def _refuse(tx: Transaction, addition: Addition) -> AlreadyThere:

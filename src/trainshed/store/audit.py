@@ -24,7 +24,7 @@ from trainshed.store.records import (
     StoredCommand,
     StoredEvent,
 )
-from trainshed.store.rows import HOLDING, JOB, command, holding, job_record
+from trainshed.store.rows import HOLDING, JOB, command, holding, job_record, of_columns
 from trainshed.store.story import replica_row, stored_event
 from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, LEASES, REPLICAS, TRIALS
 
@@ -98,12 +98,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
             for key, group in groupby(every(_REPLICAS), lambda row: (row.uid, row.attempt))
         },
         trials=[
-            AuditedTrial(
-                study_uid=row.uid,
-                number=row.number,
-                state=TrialState(row.state),
-                job_uid=row.job_uid,
-            )
+            of_columns(AuditedTrial, row, study_uid=row.uid, state=TrialState(row.state))
             for row in every(_TRIALS)
         ],
         nodes=[node_row(row, places.get(row.name, 0)) for row in every(ALL)],

@@ -24,7 +24,7 @@ _LIBPQ = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-#: A server that stands still in the middle of a write must not hold its locks for ever.
+#: A server that hangs in the middle of a write must not hold its locks for ever.
 _IDLE_OPTION = "-c idle_in_transaction_session_timeout=10s"
 _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_BUSY_MS}", "foreign_keys=ON")
 #: LIKE of SQLite otherwise takes A for a, which PostgreSQL does not.

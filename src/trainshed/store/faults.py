@@ -63,9 +63,9 @@ def place_of(url: URL) -> str:
 def fault_of(error: Exception, place: str) -> StoreFault:
     """What callers of the store see of a driver's error."""
     raw = _raw(error)
-    told = _told(raw)
+    known = _described(raw)
     reason = str(raw).strip().partition("\n")[0]
-    text = f"{place} {told} ({reason})" if told else f"{place} cannot be used: {reason}"
+    text = f"{place} {known} ({reason})" if known else f"{place} cannot be used: {reason}"
     fault = StoreFault(text)
     fault.__cause__ = error
     return fault
@@ -75,7 +75,7 @@ def is_of_database(error: Exception) -> bool:
     """Whether the database as a whole is at fault, and not one write."""
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return True
-    return bool(_told(_raw(error)))
+    return bool(_described(_raw(error)))
 
 
 def spoils_connection(error: BaseException) -> bool:
@@ -87,7 +87,7 @@ def _raw(error: Exception) -> BaseException:
     return error.orig or error if isinstance(error, DBAPIError) else error
 
 
-def _told(raw: BaseException) -> str:
+def _described(raw: BaseException) -> str:
     if isinstance(raw, sqlite3.Error):
         return _OF_FILES.get(_primary(raw), "")
     state = getattr(raw, "sqlstate", None) or ""

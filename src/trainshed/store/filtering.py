@@ -1,4 +1,4 @@
-"""Filters of lists as SQL conditions."""
+"""Pages of lists, and their filters as SQL conditions."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -7,11 +7,24 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, case, exists, not_, or_, true
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    and_,
+    case,
+    desc,
+    exists,
+    not_,
+    or_,
+    true,
+    tuple_,
+)
 
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.status import JobState
 from trainshed.store import codec
+from trainshed.store.records import JobQuery
 from trainshed.store.tables import JOBS, LABELS, PIPELINES
 
 Condition = ColumnElement[bool]
@@ -110,3 +123,16 @@ def _pattern(value: str) -> str:
     for special in (_ESCAPE, "%", "_"):
         value = value.replace(special, _ESCAPE + special)
     return value.replace("*", "%")
+
+
+def page_of(
+    query: JobQuery, rows: Select[Any], table: Table, fields: Mapping[str, Column]
+) -> Select[Any]:
+    """The rows of one page of a list: newest first by the columns of ``table``."""
+    age = (table.c.create_ns, table.c.uid)
+    if query.location is not None:
+        rows = rows.where(table.c.location == query.location)
+    if query.after is not None:
+        rows = rows.where(tuple_(*age) < tuple_(*query.after))
+    newest_first = rows.where(condition(query.filter, fields)).order_by(*map(desc, age))
+    return newest_first.limit(query.page_size)

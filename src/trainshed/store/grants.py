@@ -1,15 +1,21 @@
-"""Tokens, and the keys of service accounts that sign their own."""
+"""Projects and buckets; tokens, and the keys of service accounts that sign their own."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, insert, select, update
+from sqlalchemy import Row, Select, bindparam, delete, or_, select, update
+from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.access import AccessRole
 from trainshed.store import codec
 from trainshed.store.database import Database
+from trainshed.store.names import project_number
 from trainshed.store.records import SigningKey, Token
-from trainshed.store.tables import KEYS, TOKENS
+from trainshed.store.rows import of_columns
+from trainshed.store.tables import BUCKETS, KEYS, PROJECTS, TOKENS
+from trainshed.store.writer import Transaction
 
 
 class Grants:
@@ -19,15 +25,7 @@ class Grants:
 
     def add_token(self, token: Token) -> None:
         """Keep a token."""
-        row = {
-            "token_id": token.token_id,
-            "digest": token.digest,
-            "name": codec.plain(token.name),
-            "project": token.project,
-            "role": token.role.name,
-            "create_ns": codec.to_ns(token.create_time),
-            "revoked": int(token.revoked),
-        }
+        row = _row(token) | {"name": codec.plain(token.name), "revoked": int(token.revoked)}
         self._db.write(lambda tx: tx.connection.execute(insert(TOKENS), row) and None)
 
     def token(self, digest: str) -> Token | None:
@@ -48,14 +46,7 @@ class Grants:
 
     def add_key(self, key: SigningKey) -> None:
         """Register a service account's public key."""
-        row = {
-            "key_id": key.key_id,
-            "email": key.email,
-            "public_key": key.public_key,
-            "project": key.project,
-            "role": key.role.name,
-            "create_ns": codec.to_ns(key.create_time),
-        }
+        row = _row(key)
         self._db.write(lambda tx: tx.connection.execute(insert(KEYS), row) and None)
 
     def keys(self, email: str) -> Sequence[SigningKey]:
@@ -76,24 +67,76 @@ class Grants:
         return [_key(row) for row in self._db.read(lambda c: c.execute(ordered).all())]
 
 
+def _row(grant: Token | SigningKey) -> dict[str, Any]:
+    row = asdict(grant) | {"role": grant.role.name}
+    return row | {"create_ns": codec.to_ns(row.pop("create_time"))}
+
+
 def _token(row: Row[Any]) -> Token:
-    return Token(
-        token_id=row.token_id,
-        digest=row.digest,
-        name=row.name,
-        project=row.project,
-        role=AccessRole[row.role],
-        create_time=codec.to_time(row.create_ns),
-        revoked=bool(row.revoked),
-    )
+    return of_columns(Token, row, **_granted(row), revoked=bool(row.revoked))
 
 
 def _key(row: Row[Any]) -> SigningKey:
-    return SigningKey(
-        key_id=row.key_id,
-        email=row.email,
-        public_key=row.public_key,
-        project=row.project,
-        role=AccessRole[row.role],
-        create_time=codec.to_time(row.create_ns),
-    )
+    return of_columns(SigningKey, row, **_granted(row))
+
+
+def _granted(row: Row[Any]) -> dict[str, Any]:
+    return {"role": AccessRole[row.role], "create_time": codec.to_time(row.create_ns)}
+
+
+_ADD_PROJECT = insert(PROJECTS).on_conflict_do_nothing()
+_ADD_BUCKET = insert(BUCKETS).on_conflict_do_nothing()
+_BUCKET = select(BUCKETS).where(BUCKETS.c.name == bindparam("of_name"))
+#: A bucket keeps its project for ever, so whoever has seen it need not ask again.
+_KNOWN_MAX = 4096
+
+
+class Places:
+    """Projects and buckets."""
+
+    _db: Database
+    _known_buckets: dict[str, tuple[str, datetime]]
+
+    def project(self, id_or_number: str) -> tuple[str, str]:
+        """(id, number) of a project; made up at first sight, the number from the id alone.
+
+        A number that no project has is its own id: callers may know nothing but a number.
+        """
+        name = codec.plain(id_or_number)
+        one = select(PROJECTS).where(or_(PROJECTS.c.id == name, PROJECTS.c.number == name))
+        row = self._db.read(lambda c: c.execute(one.limit(1)).first())
+        if row is not None:
+            return row.id, row.number
+        if name.isdecimal():
+            return name, name
+        new = {"id": name, "number": project_number(name)}
+        self._db.write(lambda tx: tx.connection.execute(_ADD_PROJECT, new) and None)
+        return new["id"], new["number"]
+
+    def add_bucket(self, name: str, project: str) -> str:
+        """Give a bucket to a project unless it has one; the project it belongs to."""
+
+        def add(tx: Transaction) -> str:
+            row = {"name": name, "project": project, "create_ns": tx.now_ns}
+            tx.connection.execute(_ADD_BUCKET, row)
+            owner = select(BUCKETS.c.project).where(BUCKETS.c.name == name)
+            return str(tx.connection.execute(owner).scalar_one())
+
+        return self._db.write(add)
+
+    def bucket(self, name: str) -> tuple[str, datetime] | None:
+        """The project of a bucket, and since when."""
+        if (known := self._known_buckets.get(name)) is not None:
+            return known
+        row = self._db.read(lambda c: c.execute(_BUCKET, {"of_name": codec.plain(name)}).first())
+        if row is None:
+            return None
+        if len(self._known_buckets) >= _KNOWN_MAX:
+            self._known_buckets.clear()
+        found = self._known_buckets[name] = row.project, codec.to_time(row.create_ns)
+        return found
+
+    def buckets(self, project: str) -> Sequence[str]:
+        """The buckets of a project."""
+        names = select(BUCKETS.c.name).where(BUCKETS.c.project == project).order_by(BUCKETS.c.name)
+        return self._db.read(lambda c: c.execute(names).scalars().all())

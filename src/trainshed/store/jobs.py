@@ -1,8 +1,9 @@
-"""Jobs as use cases see them."""
+"""Jobs as use cases see them, from their creation until they are forgotten."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -10,7 +11,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     delete,
-    desc,
+    exists,
     func,
     select,
     tuple_,
@@ -18,8 +19,9 @@ from sqlalchemy import (
 )
 
 from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import JobUid
 from trainshed.model.resources import JobDemand
-from trainshed.store import codec
+from trainshed.store import codec, filtering
 from trainshed.store.adding import (
     RETRY_NS,
     Added,
@@ -34,12 +36,23 @@ from trainshed.store.adding import (
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.filtering import JOB_FIELDS, condition
 from trainshed.store.names import etag as etag_of
 from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
 from trainshed.store.rows import JOB, job_record
 from trainshed.store.study_rows import hide_trials
-from trainshed.store.tables import JOBS, LABELS, RETRY_KEYS, SPECS
+from trainshed.store.tables import (
+    ATTEMPTS,
+    COMMANDS,
+    EVENTS,
+    JOBS,
+    LABELS,
+    PIPELINES,
+    REPLICAS,
+    REPORTS,
+    RETRY_KEYS,
+    SPECS,
+    TRIALS,
+)
 from trainshed.store.work import IN_LINE, QUEUED
 from trainshed.store.writer import Transaction
 
@@ -94,9 +107,10 @@ class Jobs:
     _pruned_ns = 0
 
     def add_job(self, new: NewJob) -> tuple[JobRecord, bool]:
-        """Store a new job.  False with the first one's record for a known ``retry_key``.
+        """Store a new job: QUEUED or, for a study, PREPARING.
 
-        Raises AlreadyThere.  Retry keys are remembered for ten minutes.
+        False with the first one's record for a known ``retry_key``, which is remembered for ten
+        minutes.  Raises AlreadyThere.
         """
         while True:
             addition = prepare(new, self._db.new_uid())
@@ -139,7 +153,7 @@ class Jobs:
         return codec.DEMAND.decode(_known(found, uid))
 
     def notes(self, uid: int) -> tuple[str, ...]:
-        """What the job is to be told in its log.  Raises KeyError."""
+        """The sentences at the head of the job's log.  Raises KeyError."""
         return codec.TEXTS.decode(self._of_spec(uid).notes)
 
     def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:
@@ -213,18 +227,81 @@ class Jobs:
 def page_of(query: JobQuery) -> Select[Any]:
     """The statement of one page of a list."""
     page = JOB.where(JOBS.c.project == query.project, JOBS.c.kind == query.kind.value, _LIVES)
-    if query.location is not None:
-        page = page.where(JOBS.c.location == query.location)
-    if query.after is not None:
-        page = page.where(tuple_(JOBS.c.create_ns, JOBS.c.uid) < tuple_(*query.after))
-    return (
-        page.where(condition(query.filter, JOB_FIELDS))
-        .order_by(desc(JOBS.c.create_ns), desc(JOBS.c.uid))
-        .limit(query.page_size)
-    )
+    return filtering.page_of(query, page, JOBS, filtering.JOB_FIELDS)
 
 
 def _known(found: T | None, uid: int) -> T:
     if found is None:
         raise KeyError(uid)
     return found
+
+
+_IS_OVER = JOBS.c.end_ns.is_not(None) & ~exists().where(COMMANDS.c.uid == JOBS.c.uid)
+EXPIRED = (
+    select(JOBS.c.uid)
+    .where(_IS_OVER, JOBS.c.end_ns < bindparam("before_ns"))
+    .order_by(JOBS.c.end_ns, JOBS.c.uid)
+    .limit(bindparam("most"))
+)
+_GONE = given("gone", uid=BigInteger)
+_UIDS = select(_GONE.c.uid)
+#: Locked until the commit: nobody may add a word to the story of a job that is being dropped.
+OVER = select(JOBS.c.uid).where(_IS_OVER, JOBS.c.uid.in_(_UIDS)).with_for_update(of=JOBS)
+_THEIR_PIPELINES = select(PIPELINES.c.uid).where(PIPELINES.c.child_uid.in_(_UIDS))
+#: In the order in which rows refer to each other.
+DROPS: Final = (
+    delete(LABELS).where(LABELS.c.uid.in_(_THEIR_PIPELINES)),
+    delete(PIPELINES).where(PIPELINES.c.child_uid.in_(_UIDS)),
+    *(
+        delete(table).where(table.c.uid.in_(_UIDS))
+        for table in (
+            LABELS,
+            SPECS,
+            ATTEMPTS,
+            REPLICAS,
+            EVENTS,
+            RETRY_KEYS,
+            REPORTS,
+            TRIALS,
+            JOBS,
+        )
+    ),
+)
+
+
+class Forgetting:
+    """The end of what the store keeps of a job.
+
+    A job with a stop that nobody has performed yet is kept, however old it is: its command alone
+    says that something of it may still live.  The job of a trial goes by its own age: if it goes
+    before its study, the study still knows the trial.
+    """
+
+    _db: Database
+
+    def expired(self, *, ended_before: datetime, limit: int) -> Sequence[JobUid]:
+        """Jobs that ended before a time, deleted ones too, oldest first: their uids.
+
+        Left out are those with a command that is still to be performed.
+        """
+        known = {"before_ns": codec.to_ns(ended_before), "most": limit}
+        return self._db.read(lambda c: c.execute(EXPIRED, known).scalars().all())
+
+    def forget(self, uids: Collection[int]) -> None:
+        """Drop final jobs with all that is known of them, and the pipelines around them.
+
+        Left alone are others, and those with a command that is still to be performed.
+        """
+        if not uids:
+            return
+        known = {"gone": json.dumps([[uid] for uid in uids])}
+
+        def drop(tx: Transaction) -> None:
+            over = tx.connection.execute(OVER, known).scalars().all()
+            gone = {"gone": json.dumps([[uid] for uid in over])}
+            if over:
+                hide_trials(tx, over)
+            for statement in DROPS if over else ():
+                tx.connection.execute(statement, gone)
+
+        self._db.write(drop)

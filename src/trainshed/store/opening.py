@@ -1,39 +1,37 @@
 """Opens the store of a URL: makes what is missing, and sees that nobody else holds the file."""
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 from sqlalchemy import URL, delete
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
 from trainshed.store import codec
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
 from trainshed.store.database import Database, write_engine
 from trainshed.store.faults import fault_of, place_of
-from trainshed.store.file_lock import FileLock
 from trainshed.store.fleet import Fleet
-from trainshed.store.forgetting import Forgetting
-from trainshed.store.grants import Grants
-from trainshed.store.jobs import Jobs
-from trainshed.store.leases import Leases
+from trainshed.store.grants import Grants, Places
+from trainshed.store.jobs import Forgetting, Jobs
 from trainshed.store.migrate import migrate
 from trainshed.store.pipelines import Pipelines
-from trainshed.store.places import Places
 from trainshed.store.steady_clock import SteadyClock, resume
 from trainshed.store.steps import Steps
 from trainshed.store.story import Story
 from trainshed.store.studies import Studies
 from trainshed.store.tables import LEASES, MARKS
 from trainshed.store.urls import check_ours, file_of, parsed
-from trainshed.store.work import Work
+from trainshed.store.work import Leases, Work
 from trainshed.store.writer import HOLDING_MARK
 
 
-def open_store(url: str, clock: Callable[[], int] | None = None) -> StoreBase:
+def open_store(url: str, clock: Callable[[], int] | None = None) -> "Store":
     """The store of a SQLAlchemy URL (``sqlite:///PATH`` or ``postgresql+psycopg://...``).
 
     ``clock`` gives nanoseconds since 1970; by default it is one that does not jump when the wall
@@ -46,7 +44,7 @@ def open_store(url: str, clock: Callable[[], int] | None = None) -> StoreBase:
         if alone:
             _claim(file_of(known), held)
         _prepare(known, clock, alone=alone)
-        return SqlStore(Database(known, clock), held.pop_all())
+        return Store(Database(known, clock), held.pop_all())
 
 
 def _prepare(url: URL, clock: Callable[[], int], *, alone: bool) -> None:
@@ -76,10 +74,10 @@ def _claim(path: Path, held: contextlib.ExitStack) -> None:
         raise StoreFault(f"{error.filename or path} cannot be used: {error.strerror}") from error
 
 
-class SqlStore(
+class Store(
     Jobs, Steps, Story, Studies, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants
 ):
-    """All of ``store.base.StoreBase``."""
+    """All of ``store.base.Store``."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
         """Serve a database whose tables are there; ``held`` is let go of at the end."""
@@ -88,11 +86,11 @@ class SqlStore(
         self._known_buckets = {}
 
     def now(self) -> datetime:
-        """The store's time."""
+        """The store's time, to the microsecond; it does not jump when the wall clock is set."""
         return codec.to_time(self._db.clock())
 
     def clock_skew_s(self) -> float:
-        """How far the wall clock is ahead of the store's time, in seconds."""
+        """How far the wall clock, which may have been set, is ahead of the store's time."""
         clock = self._db.clock
         return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
 
@@ -100,3 +98,38 @@ class SqlStore(
         """Finish what was begun, then let go of the database."""
         self._db.close()
         self._held.close()
+
+
+class FileLock:
+    """The lock of one database file; the kernel lets go of it when the process ends.
+
+    SQLite itself would let two servers in, and each would take the other's jobs for orphans.
+    """
+
+    def __init__(self, database: Path) -> None:
+        """Take the lock.  Raises StoreFault where another process holds it."""
+        path = database.with_name(database.name + ".lock")
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise StoreFault(
+                f"{database} is in use by another server (process {holder or 'unknown'}); "
+                "several servers can share a PostgreSQL database"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def close(self) -> None:
+        """Let go."""
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        """Hold the lock for a block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go at its end."""
+        self.close()

@@ -4,14 +4,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, bindparam, delete, desc, insert, select, tuple_
+from sqlalchemy import Row, Select, bindparam, delete, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from trainshed.store import codec, rows
+from trainshed.store import codec, filtering, rows
 from trainshed.store.adding import UidTaken, add_all, add_labels, prepare
 from trainshed.store.base import AlreadyThere
 from trainshed.store.database import Database
-from trainshed.store.filtering import PIPELINE_FIELDS, condition
 from trainshed.store.jobs import DROP_LABELS
 from trainshed.store.records import JobQuery, JobRecord, NewJob, Operation, Pipeline
 from trainshed.store.tables import JOBS, OPERATIONS, PIPELINES, SPECS
@@ -104,12 +103,8 @@ class Pipelines:
         row = self._db.read(lambda c: c.execute(one).one_or_none())
         if row is None:
             return None
-        return Operation(
-            name=row.name,
-            project=row.project,
-            done=bool(row.done),
-            create_time=codec.to_time(row.create_ns),
-        )
+        time = codec.to_time(row.create_ns)
+        return rows.of_columns(Operation, row, done=bool(row.done), create_time=time)
 
     def _pipeline_of_child(self, uid: int) -> Pipeline:
         return _pipeline(self._db.read(lambda c: c.execute(_BY_CHILD, {"of_uid": uid}).one()))
@@ -149,15 +144,7 @@ def _pipeline_row(new: NewJob, document: str) -> dict[str, Any]:
 def page_of(query: JobQuery) -> Select[Any]:
     """The statement of one page of a list."""
     page = PIPELINE.where(PIPELINES.c.project == query.project)
-    if query.location is not None:
-        page = page.where(PIPELINES.c.location == query.location)
-    if query.after is not None:
-        page = page.where(tuple_(PIPELINES.c.create_ns, PIPELINES.c.uid) < tuple_(*query.after))
-    return (
-        page.where(condition(query.filter, PIPELINE_FIELDS))
-        .order_by(desc(PIPELINES.c.create_ns), desc(PIPELINES.c.uid))
-        .limit(query.page_size)
-    )
+    return filtering.page_of(query, page, PIPELINES, filtering.PIPELINE_FIELDS)
 
 
 def _pipeline(row: Row[Any]) -> Pipeline:

@@ -1,4 +1,4 @@
-"""What the store keeps of jobs, as values; those of the rest can be had here too."""
+"""What the store keeps, as values: jobs, studies and trials, nodes, pipelines, tokens and keys."""
 
 import enum
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Final
 
 from trainshed.lifecycle.events import Command
 from trainshed.model.access import AccessRole
+from trainshed.model.attempt import Report
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import (
@@ -23,6 +24,7 @@ from trainshed.model.resources import JobDemand, Node, NodeState, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import Job, JobError, JobState
 from trainshed.model.stopping import StopOrder
+from trainshed.model.trials import TrialRecord
 
 
 class Kind(enum.Enum):
@@ -56,14 +58,14 @@ class NewJob:
     demand: JobDemand
     creator: str
     notes: tuple[str, ...] = ()
-    """What the job is told at the head of its log."""
-    told: "tuple[NewEvent, ...]" = ()
-    """What its story tells of it, behind who has submitted it."""
+    """Sentences at the head of its log."""
+    events: "tuple[NewEvent, ...]" = ()
+    """Its first events, behind the one that says who has submitted it."""
     retry_key: str | None = None
     running_s_max: float | None = None
-    """How long it may be RUNNING, all attempts together; None is no limit."""
+    """How long it may be RUNNING, all attempts together; no limit if None."""
     waiting_s_max: float | None = None
-    """How long it may wait before its first RUNNING; None is no limit.
+    """How long it may wait before its first RUNNING; no limit if None.
 
     A job whose spec ``is_study`` is stored as PREPARING: it is never placed (R19).
     """
@@ -230,7 +232,7 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A job whose time to wait or to run is over, as far as the clock of the store tells."""
+    """A job whose time to wait or to run is over, by the clock of the store."""
 
     uid: int
     state: JobState
@@ -315,3 +317,85 @@ class SigningKey:
     project: str
     role: AccessRole
     create_time: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStudy:
+    """A study that is not over: what a pass over all of them begins with.
+
+    A study is the job of its name, which is never placed and never QUEUED: it is PREPARING until
+    its first trial runs (R19).  A trial is a row of its own beside the job that does its work.
+    """
+
+    uid: int
+    state: JobState
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrial:
+    """A trial, and how its job stands."""
+
+    trial: TrialRecord
+    """Its ``measurements`` are left empty: ``reports`` has what they are made of."""
+    job_uid: int
+    job_name: str
+    """The id of its job; ``job`` of the store finds it with ``trial_kind``."""
+    job_state: JobState
+    job_attempt: int
+    job_error: JobError | None = None
+    job_start_time: datetime | None = None
+    job_end_time: datetime | None = None
+    mark: tuple[int, int] = (0, 0)
+    """(attempt, mark of the engine) up to which reports are stored."""
+    reports: tuple[Report, ...] = ()
+    """All that was stored, in the order in which it came, over all attempts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTrial:
+    """A trial that begins, with the job that is to do its work; both are stored at once."""
+
+    trial: TrialRecord
+    job: NewJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialReports:
+    """What one trial has reported since; ``mark`` replaces the stored one."""
+
+    number: int
+    mark: tuple[int, int]
+    reports: tuple[Report, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyStep:
+    """One write about one study: all of it, or nothing.
+
+    Applied only if the study's row still has ``version`` and the server's lease is valid.  Writing
+    makes the version grow.  ``trials`` replace the stored ones of the same number (never their
+    reports).  A final ``state`` sets the end time in the same write.
+    """
+
+    uid: int
+    version: int
+    state: JobState
+    server: str | None
+    error: JobError | None = None
+    start_time: datetime | None = None
+    """When the first of its trials began to run; None leaves what is known."""
+    new_trials: tuple[NewTrial, ...] = ()
+    trials: tuple[TrialRecord, ...] = ()
+    reports: tuple[TrialReports, ...] = ()
+    events: tuple[NewEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialJob:
+    """The job of a trial, as far as its log needs it."""
+
+    number: int
+    job_uid: JobUid
+    end_time: datetime | None = None
+    """When the job ended."""

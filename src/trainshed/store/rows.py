@@ -1,7 +1,8 @@
 """Rows of the tables as the records of ``store.records``."""
 
-from functools import lru_cache
-from typing import Any, Final
+from dataclasses import fields
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar, cast
 
 from sqlalchemy import Row, Select, select
 
@@ -21,6 +22,8 @@ from trainshed.store.records import (
 )
 from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
 from trainshed.store.times import NS_PER_S
+
+T = TypeVar("T")
 
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
@@ -141,13 +144,20 @@ def holding(row: Row[Any]) -> Holding:
 
 def command(row: Row[Any]) -> StoredCommand:
     """A row of ``commands``."""
-    return StoredCommand(
-        seq=row.seq,
-        uid=row.uid,
-        attempt=row.attempt,
-        kind=Command(row.kind),
-        stop=codec.STOP.decode(row.stop) if row.stop else None,
-    )
+    stop = codec.STOP.decode(row.stop) if row.stop else None
+    return of_columns(StoredCommand, row, kind=Command(row.kind), stop=stop)
+
+
+def of_columns(kind: type[T], row: Row[Any], /, **found: Any) -> T:
+    """A record of the columns that are called as its fields, but for those that are given."""
+    for name in _names(cast("Any", kind), *found):
+        found[name] = getattr(row, name)
+    return kind(**found)
+
+
+@cache
+def _names(kind: Any, *found: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in found)
 
 
 @lru_cache(_DEMANDS_MAX)

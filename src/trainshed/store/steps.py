@@ -28,11 +28,11 @@ from trainshed.model.status import JobState
 from trainshed.store import codec, times
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.leases import has_lease
 from trainshed.store.records import Step
 from trainshed.store.step_rows import Additions, opens_attempt
 from trainshed.store.story import next_stamp
 from trainshed.store.tables import JOBS
+from trainshed.store.work import has_lease
 from trainshed.store.writer import Transaction
 
 _NOW: Final = bindparam("now_ns", type_=BigInteger)

@@ -21,6 +21,7 @@ from trainshed.store import codec
 from trainshed.store.bulk import add_rows
 from trainshed.store.database import Database
 from trainshed.store.records import NewEvent, ReplicaRow, StoredEvent
+from trainshed.store.rows import of_columns
 from trainshed.store.tables import EVENTS, JOBS, REPLICAS
 from trainshed.store.writer import Transaction
 
@@ -90,15 +91,7 @@ def stored_event(row: Row[Any]) -> StoredEvent:
 
 def replica_row(row: Row[Any]) -> ReplicaRow:
     """A row of ``replicas``."""
-    return ReplicaRow(
-        role=row.role,
-        index=row.number,
-        task_name=row.task_name,
-        node=row.node,
-        state=row.state,
-        exit_code=row.exit_code,
-        signal=row.signal,
-    )
+    return of_columns(ReplicaRow, row, index=row.number)
 
 
 class Story:

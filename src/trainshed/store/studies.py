@@ -15,8 +15,7 @@ from trainshed.store.adding import Addition, UidTaken, add_all, prepare
 from trainshed.store.base import AlreadyThere
 from trainshed.store.bulk import add_rows, given
 from trainshed.store.database import Database
-from trainshed.store.records import Step
-from trainshed.store.records_studies import OpenStudy, StoredTrial, StudyStep, TrialJob
+from trainshed.store.records import OpenStudy, Step, StoredTrial, StudyStep, TrialJob
 from trainshed.store.steps import apply_in
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
@@ -57,7 +56,7 @@ class _Prepared:
 
 
 class Studies:
-    """What the study loop asks and tells."""
+    """What the study loop reads and writes."""
 
     _db: Database
 

@@ -13,8 +13,7 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord, TrialState, Values
 from trainshed.store import codec
 from trainshed.store.bulk import given
-from trainshed.store.records import Kind
-from trainshed.store.records_studies import StoredTrial, TrialReports
+from trainshed.store.records import Kind, StoredTrial, TrialReports
 from trainshed.store.tables import JOBS, REPORTS, TRIALS
 from trainshed.store.writer import Transaction
 

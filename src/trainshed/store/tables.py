@@ -32,12 +32,24 @@ def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Inde
     return Index(name, *columns, unique=unique, sqlite_where=only, postgresql_where=only)
 
 
-def _number(name: str, *, null: bool = False) -> Column[int]:
-    return Column(name, BigInteger, nullable=null)
+def _numbers(*names: str, null: bool = False) -> list[Column[int]]:
+    return [Column(name, BigInteger, nullable=null) for name in names]
 
 
-def _text(name: str, *, null: bool = False) -> Column[str]:
-    return Column(name, Text, nullable=null)
+def _integers(*names: str, null: bool = False) -> list[Column[int]]:
+    return [Column(name, Integer, nullable=null) for name in names]
+
+
+def _texts(*names: str, null: bool = False) -> list[Column[str]]:
+    return [Column(name, Text, nullable=null) for name in names]
+
+
+def _uid() -> Column[int]:
+    return Column("uid", NUMBER, primary_key=True, autoincrement=False)
+
+
+def _part(name: str) -> Column[int]:
+    return Column(name, Integer, primary_key=True, autoincrement=False)
 
 
 def _key(name: str) -> Column[str]:
@@ -51,36 +63,25 @@ def _job(name: str = "uid", *, key: bool = True) -> Column[int]:
 JOBS = Table(
     "jobs",
     METADATA,
-    Column("uid", NUMBER, primary_key=True, autoincrement=False),
-    _text("project"),
-    _text("location"),
-    _text("kind"),
-    _text("job_id"),
-    _text("display_name"),
-    _text("creator"),
-    Column("rank", Integer, nullable=False),  # priority, negated: one direction serves the queue
+    _uid(),
+    *_texts("project", "location", "kind", "job_id", "display_name", "creator"),
+    *_integers("rank"),  # priority, negated: one direction serves the queue
     Column("running_s_max", Float),
-    _text("demand"),
-    _text("labels"),
-    _text("state"),
-    Column("version", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    _text("owner", null=True),
-    _text("error", null=True),
-    _text("explanation", null=True),
-    _number("create_ns"),
-    _number("start_ns", null=True),
-    _number("end_ns", null=True),
-    _number("update_ns"),
-    _number("deleted_ns", null=True),
-    _number("held_ns", null=True),  # since when the newest attempt holds places; null: it does not
-    _number("changed", null=True),  # the mark under which it last took or left places, or ended
-    _number("last_stamp_ns"),
+    *_texts("demand", "labels", "state"),
+    *_integers("version", "attempt"),
+    *_texts("owner", "error", "explanation", null=True),
+    *_numbers("create_ns"),
+    *_numbers("start_ns", "end_ns", null=True),
+    *_numbers("update_ns"),
+    *_numbers("deleted_ns", null=True),
+    *_numbers("held_ns", null=True),  # since when the newest attempt holds places; null: none
+    *_numbers("changed", null=True),  # the mark under which it last took or left places, or ended
+    *_numbers("last_stamp_ns"),
     Column("waiting_s_max", Float),
-    _number("deadline_ns", null=True),  # when its time to wait, or to run, is over
+    *_numbers("deadline_ns", null=True),  # when its time to wait, or to run, is over
     Column("ran_ns", BigInteger, nullable=False, server_default=text("0")),  # to its last stop
-    _number("running_since_ns", null=True),  # null: it does not run
-    _text("restarts", null=True),  # null: none
+    *_numbers("running_since_ns", null=True),  # null: it does not run
+    *_texts("restarts", null=True),  # null: none
     Column("is_study", Integer, nullable=False, server_default=text("0")),
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
@@ -95,50 +96,39 @@ JOBS = Table(
 )
 
 #: What was asked for; written once, so that an update of a job need not carry it along.
-SPECS = Table("specs", METADATA, _job(), _text("spec"), _text("expanded"), _text("notes"))
+SPECS = Table("specs", METADATA, _job(), *_texts("spec", "expanded", "notes"))
 
 #: Labels of jobs and pipelines once more, a row each, for filters.
-LABELS = Table(
-    "labels",
-    METADATA,
-    Column("uid", NUMBER, primary_key=True, autoincrement=False),
-    _key("key"),
-    _text("value"),
-)
+LABELS = Table("labels", METADATA, _uid(), _key("key"), *_texts("value"))
 
 ATTEMPTS = Table(
     "attempts",
     METADATA,
     _job(),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
-    _text("seats"),
-    _number("create_ns"),
+    _part("attempt"),
+    *_texts("seats"),
+    *_numbers("create_ns"),
 )
 
 REPLICAS = Table(
     "replicas",
     METADATA,
-    Column("uid", NUMBER, primary_key=True, autoincrement=False),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    _uid(),
+    _part("attempt"),
     _key("role"),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    _text("task_name"),
-    _text("node"),
-    _text("state"),
-    Column("exit_code", Integer),
-    Column("signal", Integer),
+    _part("number"),
+    *_texts("task_name", "node", "state"),
+    *_integers("exit_code", "signal", null=True),
 )
 
 EVENTS = Table(
     "events",
     METADATA,
     Column("seq", NUMBER, primary_key=True),
-    _number("uid"),
-    Column("attempt", Integer, nullable=False),
-    _number("stamp_ns"),
-    _text("kind"),
-    _text("message"),
-    _text("data"),
+    *_numbers("uid"),
+    *_integers("attempt"),
+    *_numbers("stamp_ns"),
+    *_texts("kind", "message", "data"),
     Index("events_of_job", "uid", "seq"),
 )
 
@@ -149,26 +139,25 @@ COMMANDS = Table(
     METADATA,
     Column("seq", NUMBER, primary_key=True),
     _job(key=False),
-    Column("attempt", Integer, nullable=False),
-    _text("kind"),
-    _text("stop", null=True),  # how a STOP is to be performed
+    *_integers("attempt"),
+    *_texts("kind"),
+    *_texts("stop", null=True),  # how a STOP is to be performed
     Index("commands_of_job", "uid"),
     sqlite_autoincrement=True,
 )
 
 #: ``server:NAME`` for each live server, and ``scheduler``.
-LEASES = Table("leases", METADATA, _key("name"), _text("holder"), _number("until_ns"))
+LEASES = Table("leases", METADATA, _key("name"), *_texts("holder"), *_numbers("until_ns"))
 
 #: Marks that ascend in the order of commits: whoever takes one holds its row until it commits.
 #: Beside them, how the clock of this machine's servers stands (``store.steady_clock``).
-MARKS = Table("marks", METADATA, _key("name"), _number("value"))
+MARKS = Table("marks", METADATA, _key("name"), *_numbers("value"))
 
 RETRY_KEYS = Table(
     "retry_keys",
     METADATA,
     _key("key"),
-    _number("uid"),
-    _number("create_ns"),
+    *_numbers("uid", "create_ns"),
     Index("retry_keys_by_age", "create_ns"),
     Index("retry_keys_of_job", "uid"),
 )
@@ -176,15 +165,10 @@ RETRY_KEYS = Table(
 PIPELINES = Table(
     "pipelines",
     METADATA,
-    Column("uid", NUMBER, primary_key=True, autoincrement=False),
-    _text("project"),
-    _text("location"),
-    _text("display_name"),
-    _text("document"),
-    _text("labels"),
-    _text("task_definition"),
+    _uid(),
+    *_texts("project", "location", "display_name", "document", "labels", "task_definition"),
     Column("child_uid", NUMBER, ForeignKey("jobs.uid"), nullable=False),
-    _number("create_ns"),
+    *_numbers("create_ns"),
     Index("pipelines_by_age", "project", "create_ns", "uid"),
     Index("pipelines_by_child", "child_uid"),
 )
@@ -193,23 +177,22 @@ OPERATIONS = Table(
     "operations",
     METADATA,
     _key("name"),
-    _text("project"),
-    Column("done", Integer, nullable=False),
-    _number("create_ns"),
-    _text("metadata"),
-    _text("response"),
+    *_texts("project"),
+    *_integers("done"),
+    *_numbers("create_ns"),
+    *_texts("metadata", "response"),
 )
 
 PROJECTS = Table(
-    "projects", METADATA, _key("id"), _text("number"), Index("projects_by_number", "number")
+    "projects", METADATA, _key("id"), *_texts("number"), Index("projects_by_number", "number")
 )
 
 BUCKETS = Table(
     "buckets",
     METADATA,
     _key("name"),
-    _text("project"),
-    _number("create_ns"),
+    *_texts("project"),
+    *_numbers("create_ns"),
     Index("buckets_of_project", "project"),
 )
 
@@ -218,22 +201,17 @@ TOKENS = Table(
     METADATA,
     _key("token_id"),
     Column("digest", Text, nullable=False, unique=True),
-    _text("name"),
-    _text("project"),
-    _text("role"),
-    _number("create_ns"),
-    Column("revoked", Integer, nullable=False),
+    *_texts("name", "project", "role"),
+    *_numbers("create_ns"),
+    *_integers("revoked"),
 )
 
 KEYS = Table(
     "keys",
     METADATA,
     _key("key_id"),
-    _text("email"),
-    _text("public_key"),
-    _text("project"),
-    _text("role"),
-    _number("create_ns"),
+    *_texts("email", "public_key", "project", "role"),
+    *_numbers("create_ns"),
     Index("keys_by_email", "email"),
 )
 
@@ -242,32 +220,28 @@ NODES = Table(
     METADATA,
     _key("engine"),
     _key("name"),
-    _text("node"),
-    _number("seen_ns"),
+    *_texts("node"),
+    *_numbers("seen_ns"),
 )
 
 #: States that an administrator gave; they outlive what engines report.
 NODE_STATES = Table(
-    "node_states", METADATA, _key("name"), _text("state"), Column("notice_s", Float)
+    "node_states", METADATA, _key("name"), *_texts("state"), Column("notice_s", Float)
 )
 
 
 TRIALS: Final = Table(
     "trials",
     METADATA,
-    Column("uid", NUMBER, ForeignKey("jobs.uid"), primary_key=True, autoincrement=False),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("job_uid", BigInteger, nullable=False),
-    Column("job_id", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("parameters", Text, nullable=False),
-    Column("final", Text),
-    Column("reason", Text),
-    Column("stopped_early", Integer, nullable=False),
-    Column("start_ns", BigInteger),
-    Column("end_ns", BigInteger),
-    Column("mark_attempt", Integer, nullable=False),  # up to where reports are stored
-    Column("mark", BigInteger, nullable=False),
+    _job(),
+    _part("number"),
+    *_numbers("job_uid"),
+    *_texts("job_id", "state", "parameters"),
+    *_texts("final", "reason", null=True),
+    *_integers("stopped_early"),
+    *_numbers("start_ns", "end_ns", null=True),
+    *_integers("mark_attempt"),  # up to where reports are stored
+    *_numbers("mark"),
     Index("trials_by_job", "job_uid", unique=True),
 )
 
@@ -278,7 +252,7 @@ REPORTS: Final = Table(
     METADATA,
     Column("seq", NUMBER, primary_key=True),
     Column("uid", BigInteger, ForeignKey("jobs.uid"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("content", Text, nullable=False),
+    *_integers("number"),
+    *_texts("content"),
     Index("reports_of_study", "uid", "number", "seq"),
 )

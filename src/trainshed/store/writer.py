@@ -143,7 +143,7 @@ class Writer:
             outcomes = self._perform_again(batch)
         except StoreFault as fault:
             outcomes = [fault] * len(batch)
-        except Exception as error:  # noqa: BLE001 - told to whom it belongs
+        except Exception as error:  # noqa: BLE001 - raised in the caller whose write it is
             outcomes = self._one_by_one(batch, error)
         for item, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, Exception):

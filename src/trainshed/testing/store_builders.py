@@ -1,18 +1,31 @@
-"""What the store's contract is written with: a clock that is moved by hand, jobs, and steps."""
+"""What the store's contract is written with: a clock moved by hand, jobs, studies, and steps."""
 # ruff: noqa: S101 - a step that does not fit is a failed test
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from trainshed.lifecycle.events import Command
+from trainshed.model.attempt import Report
 from trainshed.model.job import JobSpec
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
-from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, Step
+from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
+from trainshed.model.trials import TrialRecord, TrialState
+from trainshed.store.opening import Store
+from trainshed.store.records import (
+    JobRecord,
+    Kind,
+    NewEvent,
+    NewJob,
+    NewTrial,
+    Step,
+    StoredTrial,
+    StudyStep,
+    TrialReports,
+)
 
 NS_PER_S: Final = 1_000_000_000
 #: 2026-11-21T00:00:00Z
@@ -70,28 +83,28 @@ def new_job(**changes: Any) -> NewJob:
     return replace(new, **of_job)
 
 
-def add(store: StoreBase, **changes: Any) -> JobRecord:
+def add(store: Store, **changes: Any) -> JobRecord:
     """Store a new job; its record."""
     record, is_new = store.add_job(new_job(**changes))
     assert is_new
     return record
 
 
-def read(store: StoreBase, uid: int) -> JobRecord:
+def read(store: Store, uid: int) -> JobRecord:
     """The job of a uid, which is there."""
     record = store.job_by_uid(uid)
     assert record is not None
     return record
 
 
-def go(store: StoreBase, uid: int, state: JobState, **fields: Any) -> JobRecord:
+def go(store: Store, uid: int, state: JobState, **fields: Any) -> JobRecord:
     """Take a step from the row as it is now; the record after it."""
     step = Step(uid=uid, version=read(store, uid).version, state=state, **fields)
     assert list(store.apply([step])) == [True]
     return read(store, uid)
 
 
-def place(store: StoreBase, uid: int, owner: str = SERVER) -> JobRecord:
+def place(store: Store, uid: int, owner: str = SERVER) -> JobRecord:
     """Give a waiting job its seats."""
     return go(
         store,
@@ -114,6 +127,70 @@ def refused(kind: type[Exception]) -> Iterator[None]:
     raise AssertionError(f"{kind.__name__} was not raised")
 
 
-def kinds(store: StoreBase, uid: int) -> list[str]:
+def kinds(store: Store, uid: int) -> list[str]:
     """The kinds of a job's events, in order."""
     return [event.kind for event in store.events(uid)]
+
+
+STUDY: Final = StudySpec(
+    metrics=(Metric(metric_id="accuracy"),),
+    parameters=(ParameterSpec(parameter_id="lr", kind=ParameterKind.DOUBLE, bounds=(0.0, 1.0)),),
+    trial_count_max=9,
+)
+
+
+def add_study(store: Store, **changes: Any) -> JobRecord:
+    """Store a new study of ml v1; ``changes`` are fields of NewJob or of its spec."""
+    known = {"kind": Kind.ML_JOB, "job_id": "tune", "study": STUDY}
+    return add(store, **{**known, **changes})
+
+
+def trial_job(number: int, study_id: str = "tune", **changes: Any) -> NewJob:
+    """The job of a trial of ml v1."""
+    trial = TrialSpec(trial_id=str(number), parameters=(("lr", "0.5"),), study_job_id=study_id)
+    known = {"kind": Kind.TRIAL, "job_id": f"{study_id}/trials/{number}", "study": STUDY}
+    return new_job(**{**known, "trial": trial, **changes})
+
+
+def vertex_trial_job(number: int) -> NewJob:
+    """The job of a trial of Vertex, to which the store gives a name."""
+    return trial_job(number, kind=Kind.CUSTOM_JOB, job_id="")
+
+
+def trial(number: int, **changes: Any) -> TrialRecord:
+    """A trial under way."""
+    return replace(TrialRecord(number=number, values=(("lr", 0.5),)), **changes)
+
+
+def new_trials(*numbers: int) -> tuple[NewTrial, ...]:
+    """Trials of ml v1 with their jobs."""
+    return tuple(NewTrial(trial=trial(n), job=trial_job(n)) for n in numbers)
+
+
+def reported(number: int, *values: float, mark: int = 1, attempt: int = 1) -> TrialReports:
+    """What a trial has reported, at steps 0, 1, 2 and so on."""
+    reports = [Report(tag="accuracy", value=v, step=s) for s, v in enumerate(values)]
+    return TrialReports(number=number, mark=(attempt, mark), reports=tuple(reports))
+
+
+def step_of(store: Store, uid: int, **fields: Any) -> StudyStep:
+    """A step from the row as it is now; it stays in its state unless ``fields`` have another."""
+    record = read(store, uid)
+    known = {"version": record.version, "state": record.job.status.state, "server": None}
+    return StudyStep(uid=uid, **{**known, **fields})
+
+
+def advance(store: Store, uid: int, **fields: Any) -> Sequence[StoredTrial]:
+    """Take a step, which fits; the trials after it."""
+    assert store.apply_study(step_of(store, uid, **fields))
+    return store.trials(uid)
+
+
+def ended(number: int) -> TrialRecord:
+    """A trial that has come to nothing."""
+    return trial(number, state=TrialState.INFEASIBLE, infeasible_reason="it failed")
+
+
+def end(store: Store, uid: int, state: JobState = JobState.SUCCEEDED) -> None:
+    """End a study whose trials have all ended."""
+    advance(store, uid, state=state)

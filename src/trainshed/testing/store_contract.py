@@ -9,9 +9,8 @@ from trainshed.testing.store_lists import ListsContract
 from trainshed.testing.store_rest import RestContract
 from trainshed.testing.store_steps import StepsContract
 from trainshed.testing.store_studies import StudiesContract
-from trainshed.testing.store_study_ends import StudyEndsContract
 from trainshed.testing.store_times import TimesContract
-from trainshed.testing.store_trials import TrialsContract
+from trainshed.testing.store_trials import StudyEndsContract, TrialsContract
 from trainshed.testing.store_work import WorkContract
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from trainshed.lifecycle.events import Command
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind, NewEvent, Step
 from trainshed.testing.store_builders import (
     NS_PER_S,
@@ -28,11 +28,11 @@ def _now(clock: HandClock) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=clock.now_ns / NS_PER_S)
 
 
-def _confirm_all(store: StoreBase) -> None:
+def _confirm_all(store: Store) -> None:
     store.confirm([command.seq for command in store.commands(SERVER)])
 
 
-def _expired(store: StoreBase, clock: HandClock, limit: int = 9) -> Sequence[int]:
+def _expired(store: Store, clock: HandClock, limit: int = 9) -> Sequence[int]:
     return list(store.expired(ended_before=_now(clock), limit=limit))
 
 
@@ -40,7 +40,7 @@ class ForgettingContract:
     """The end of what is kept."""
 
     def test_expired_are_the_oldest_ends_deleted_ones_too(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uids = [add(store).uid for _ in range(4)]
         for uid in (uids[2], uids[0], uids[3]):
@@ -52,7 +52,7 @@ class ForgettingContract:
         assert _expired(store, clock) == [uids[2], uids[0], uids[3]]
         assert _expired(store, clock, limit=1) == [uids[2]]
 
-    def test_nothing_of_a_forgotten_job_is_left(self, store: StoreBase) -> None:
+    def test_nothing_of_a_forgotten_job_is_left(self, store: Store) -> None:
         new = new_job(
             kind=Kind.ML_JOB, job_id="j", retry_key="k", spec=new_job(labels={"a": "b"}).spec
         )
@@ -85,7 +85,7 @@ class ForgettingContract:
         assert store.events(kept)
         assert list(store.holding_changed(mark)[2]) == []
 
-    def test_what_is_not_over_is_not_forgotten(self, store: StoreBase, clock: HandClock) -> None:
+    def test_what_is_not_over_is_not_forgotten(self, store: Store, clock: HandClock) -> None:
         waits, runs = add(store).uid, add(store).uid
         place(store, runs)
         go(store, runs, JobState.RUNNING)
@@ -98,7 +98,7 @@ class ForgettingContract:
         assert store.replicas(runs)
 
     def test_a_job_is_kept_until_its_stop_was_performed(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         place(store, uid)
@@ -112,7 +112,7 @@ class ForgettingContract:
         store.forget([uid])
         assert store.job_by_uid(uid) is None
 
-    def test_a_pipeline_goes_with_its_job(self, store: StoreBase) -> None:
+    def test_a_pipeline_goes_with_its_job(self, store: Store) -> None:
         document = json.dumps({"displayName": "train", "labels": {"team": "red"}})
         gone, kept = (store.add_pipeline(new_job(), document, "task") for _ in range(2))
         go(store, gone.child_uid, JobState.CANCELLED)
@@ -122,7 +122,7 @@ class ForgettingContract:
         query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, filter=red)
         assert [pipeline.uid for pipeline, _ in store.list_pipelines(query)] == [kept.uid]
 
-    def test_many_are_forgotten_at_once(self, store: StoreBase, clock: HandClock) -> None:
+    def test_many_are_forgotten_at_once(self, store: Store, clock: HandClock) -> None:
         uids = [add(store).uid for _ in range(40)]
         store.apply([Step(uid=uid, version=1, state=JobState.CANCELLED) for uid in uids])
         clock.forward(1)

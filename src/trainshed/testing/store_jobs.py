@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from trainshed.model.status import JobState
-from trainshed.store.base import AlreadyThere, StaleEtag, StoreBase
+from trainshed.store.base import AlreadyThere, StaleEtag
+from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind, NewEvent
 from trainshed.testing.store_builders import (
     DEMAND,
@@ -26,7 +27,7 @@ RETRY_S = 600
 class JobsContract:
     """Adding, naming, labelling, deleting."""
 
-    def test_a_new_job_waits_and_reads_back_as_it_was_answered(self, store: StoreBase) -> None:
+    def test_a_new_job_waits_and_reads_back_as_it_was_answered(self, store: Store) -> None:
         record = add(store, labels={"team": "red"}, notes=("no GPUs here",))
         assert read(store, record.uid) == record
         assert store.job(PROJECT, Kind.CUSTOM_JOB, record.job.job_id) == record
@@ -36,11 +37,9 @@ class JobsContract:
         assert store.notes(record.uid) == ("no GPUs here",)
         assert kinds(store, record.uid) == ["ACCEPTED"]
 
-    def test_what_a_new_job_is_told_comes_behind_who_has_submitted_it(
-        self, store: StoreBase
-    ) -> None:
-        told = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
-        record = add(store, told=told)
+    def test_the_first_events_of_a_job_come_behind_who_has_submitted_it(self, store: Store) -> None:
+        given = (NewEvent(kind="ONE", message="", data={"x": 1}), NewEvent(kind="TWO", message=""))
+        record = add(store, events=given)
         store.add_event(record.uid, NewEvent(kind="THREE", message=""))
         events = store.events(record.uid)
         assert [event.kind for event in events] == ["ACCEPTED", "ONE", "TWO", "THREE"]
@@ -48,7 +47,7 @@ class JobsContract:
         stamps = [event.stamp_ns for event in events]
         assert stamps == sorted(set(stamps))
 
-    def test_the_spec_to_launch_is_the_expanded_one(self, store: StoreBase) -> None:
+    def test_the_spec_to_launch_is_the_expanded_one(self, store: Store) -> None:
         new = new_job(request='{"a": 1}', envelope='{"b": 2}')
         record, _ = store.add_job(new)
         assert record.job.spec == new.spec
@@ -57,7 +56,7 @@ class JobsContract:
         assert store.expanded(store.add_job(same)[0].uid) == same.spec
         assert store.waiting(limit=1)[0].demand == DEMAND
 
-    def test_what_is_not_there_is_none_or_a_key_error(self, store: StoreBase) -> None:
+    def test_what_is_not_there_is_none_or_a_key_error(self, store: Store) -> None:
         assert store.job(PROJECT, Kind.ML_JOB, "nobody") is None
         assert store.job_by_uid(1) is None
         assert store.queue_position(1) is None
@@ -69,12 +68,12 @@ class JobsContract:
         with refused(KeyError):
             store.add_event(1, NewEvent(kind="NOTE", message=""))
 
-    def test_a_nameless_job_is_named_after_its_uid(self, store: StoreBase) -> None:
+    def test_a_nameless_job_is_named_after_its_uid(self, store: Store) -> None:
         first, second = add(store), add(store)
         assert first.job.job_id == str(first.uid)
         assert 0 < first.uid < second.uid < 2**63
 
-    def test_an_id_is_given_once_in_a_project_and_kind(self, store: StoreBase) -> None:
+    def test_an_id_is_given_once_in_a_project_and_kind(self, store: Store) -> None:
         add(store, kind=Kind.ML_JOB, job_id="j")
         with refused(AlreadyThere):
             store.add_job(new_job(kind=Kind.ML_JOB, job_id="j"))
@@ -83,9 +82,7 @@ class JobsContract:
         add(store, kind=Kind.ML_JOB, job_id="J")
         assert store.waiting_count() == 4
 
-    def test_a_repeated_create_finds_the_first_job(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_a_repeated_create_finds_the_first_job(self, store: Store, clock: HandClock) -> None:
         new = new_job(retry_key="gcloud/1")
         first, _ = store.add_job(new)
         clock.forward(RETRY_S - 1)
@@ -96,12 +93,12 @@ class JobsContract:
         assert later.uid != first.uid
         assert store.add_job(new) == (later, False)
 
-    def test_a_repeated_create_of_a_named_job_finds_it_too(self, store: StoreBase) -> None:
+    def test_a_repeated_create_of_a_named_job_finds_it_too(self, store: Store) -> None:
         new = new_job(kind=Kind.ML_JOB, job_id="j", retry_key="gcloud/1")
         first, _ = store.add_job(new)
         assert store.add_job(new) == (first, False)
 
-    def test_a_refused_create_leaves_its_retry_key_free(self, store: StoreBase) -> None:
+    def test_a_refused_create_leaves_its_retry_key_free(self, store: Store) -> None:
         add(store, kind=Kind.ML_JOB, job_id="j")
         taken = new_job(kind=Kind.ML_JOB, job_id="j", retry_key="k")
         for _ in range(2):
@@ -109,7 +106,7 @@ class JobsContract:
                 store.add_job(taken)
 
     def test_labels_change_with_the_etag_and_only_with_it(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         record = add(store, labels={"team": "red"})
         clock.forward(1)
@@ -124,7 +121,7 @@ class JobsContract:
             store.set_labels(record.uid, {}, record.job.etag)
         assert store.set_labels(record.uid, {}, None).job.labels == {}
 
-    def test_a_final_job_can_be_deleted_and_its_story_stays(self, store: StoreBase) -> None:
+    def test_a_final_job_can_be_deleted_and_its_story_stays(self, store: Store) -> None:
         record = add(store, kind=Kind.ML_JOB, job_id="j")
         store.delete_job(record.uid)
         assert store.job(PROJECT, Kind.ML_JOB, "j") is not None, "it is not final"
@@ -139,7 +136,7 @@ class JobsContract:
             store.set_labels(record.uid, {}, None)
         assert add(store, kind=Kind.ML_JOB, job_id="j").uid != record.uid
 
-    def test_counts_are_by_project_and_state(self, store: StoreBase) -> None:
+    def test_counts_are_by_project_and_state(self, store: Store) -> None:
         uids = [add(store).uid for _ in range(3)]
         add(store, project="other")
         place(store, uids[0])
@@ -150,7 +147,7 @@ class JobsContract:
         }
 
     def test_stamps_ascend_in_a_job_though_the_clock_stands_or_goes_back(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         for seconds in (0, -5, 0, 60):
@@ -167,7 +164,7 @@ class JobsContract:
         assert events[1].data == {"n": [1, None]}
         assert version == 1, "an event is not a change of the job"
 
-    def test_a_story_is_read_in_pages(self, store: StoreBase) -> None:
+    def test_a_story_is_read_in_pages(self, store: Store) -> None:
         uid, other = add(store).uid, add(store).uid
         for number in range(5):
             store.add_event(uid, NewEvent(kind=f"N{number}", message=""))
@@ -176,7 +173,7 @@ class JobsContract:
         rest = store.events(uid, after=first[-1].seq)
         assert [e.kind for e in (*first, *rest)] == ["ACCEPTED", "N0", "N1", "N2", "N3", "N4"]
 
-    def test_texts_that_databases_cannot_hold_do_no_harm(self, store: StoreBase) -> None:
+    def test_texts_that_databases_cannot_hold_do_no_harm(self, store: Store) -> None:
         odd = "a\x00b\ud800c\N{SNOWMAN}"
         record = add(store, job_dir=odd, labels={odd: odd}, notes=(odd,), retry_key=odd)
         uid = record.uid

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, JobRecord, Kind
 from trainshed.testing.store_builders import PROJECT, HandClock, add, go, place
 
@@ -33,7 +33,7 @@ def _differs(field: str, value: str) -> Compare:
     return Compare(field=field, operator="!=", value=value)
 
 
-def _ids(store: StoreBase, item: Filter) -> set[str]:
+def _ids(store: Store, item: Filter) -> set[str]:
     query = JobQuery(project=PROJECT, kind=Kind.ML_JOB, filter=item)
     return {record.job.job_id for record in store.list_jobs(query)}
 
@@ -42,7 +42,7 @@ class ListsContract:
     """Lists."""
 
     def test_a_list_has_the_newest_first_and_goes_on_where_it_stopped(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         added = []
         for number in range(7):
@@ -64,13 +64,13 @@ class ListsContract:
             )
         assert [record.uid for record in found] == added[::-1]
 
-    def test_a_list_can_be_of_one_location(self, store: StoreBase) -> None:
+    def test_a_list_can_be_of_one_location(self, store: Store) -> None:
         add(store)
         there = add(store, location="europe-west4").uid
         query = JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB, location="europe-west4")
         assert [record.uid for record in store.list_jobs(query)] == [there]
 
-    def test_ids_are_compared_whole_or_with_wildcards(self, store: StoreBase) -> None:
+    def test_ids_are_compared_whole_or_with_wildcards(self, store: Store) -> None:
         for name in ("census_1", "censusA1", "Census_1", "rnn%", "rnn"):
             add(store, kind=Kind.ML_JOB, job_id=name)
         assert _ids(store, _is("job_id", "rnn")) == {"rnn"}
@@ -89,7 +89,7 @@ class ListsContract:
             "rnn",
         }, "a wildcard is none in !="
 
-    def test_states_labels_and_names_can_be_asked_for(self, store: StoreBase) -> None:
+    def test_states_labels_and_names_can_be_asked_for(self, store: Store) -> None:
         red = add(store, kind=Kind.ML_JOB, job_id="red", labels={"team": "red", "x": "1"})
         add(store, kind=Kind.ML_JOB, job_id="blue", labels={"team": "blue"})
         add(store, kind=Kind.ML_JOB, job_id="bare")
@@ -105,7 +105,7 @@ class ListsContract:
         assert _ids(store, _is("labels.team", "red")) == set()
         assert _ids(store, _is("labels.x", "*")) == set()
 
-    def test_a_job_that_is_restarted_runs_for_whoever_asks(self, store: StoreBase) -> None:
+    def test_a_job_that_is_restarted_runs_for_whoever_asks(self, store: Store) -> None:
         for name, state in (("run", JobState.RUNNING), ("again", JobState.RESTARTING)):
             uid = add(store, kind=Kind.ML_JOB, job_id=name).uid
             place(store, uid)
@@ -119,7 +119,7 @@ class ListsContract:
         counted = store.counts()
         assert counted[PROJECT, "RESTARTING"] == counted[PROJECT, "RUNNING"] == 1
 
-    def test_filters_combine(self, store: StoreBase) -> None:
+    def test_filters_combine(self, store: Store) -> None:
         for name in ("a1", "a2", "b1"):
             add(store, kind=Kind.ML_JOB, job_id=name, labels={"n": name[1]})
         a, one = _is("job_id", "a*"), _is("labels.n", "1")
@@ -128,7 +128,7 @@ class ListsContract:
         assert _ids(store, AllOf((Not(a), one))) == {"b1"}
         assert _ids(store, AllOf()) == {"a1", "a2", "b1"}
 
-    def test_create_times_can_be_compared(self, store: StoreBase, clock: HandClock) -> None:
+    def test_create_times_can_be_compared(self, store: Store, clock: HandClock) -> None:
         first = add(store, kind=Kind.ML_JOB, job_id="first")
         clock.forward(0.5)
         add(store, kind=Kind.ML_JOB, job_id="second")
@@ -141,7 +141,7 @@ class ListsContract:
         equal = Compare(field="create_time", operator="=", value=time + timedelta(seconds=0.5))
         assert _ids(store, equal) == {"second"}
 
-    def test_the_queue_is_by_priority_then_age(self, store: StoreBase, clock: HandClock) -> None:
+    def test_the_queue_is_by_priority_then_age(self, store: Store, clock: HandClock) -> None:
         uids = []
         for priority in (0, 5, 0, 9, 5):
             uids.append(add(store, scheduling=_priority(priority)).uid)

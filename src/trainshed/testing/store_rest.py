@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from trainshed.model.access import AccessRole
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind, Operation, SigningKey, Token
 from trainshed.testing.store_builders import PROJECT, HandClock, go, new_job, place, read
 
@@ -20,7 +20,7 @@ DOCUMENT = json.dumps({"displayName": "train", "labels": {"team": "red"}, "odd":
 class RestContract:
     """Everything that is not a job."""
 
-    def test_a_pipeline_is_a_document_around_a_real_job(self, store: StoreBase) -> None:
+    def test_a_pipeline_is_a_document_around_a_real_job(self, store: Store) -> None:
         pipeline = store.add_pipeline(new_job(), DOCUMENT, TASK)
         assert (pipeline.display_name, pipeline.labels) == ("train", {"team": "red"})
         assert (pipeline.document, pipeline.task_definition) == (DOCUMENT, TASK)
@@ -33,14 +33,14 @@ class RestContract:
         assert store.pipeline(PROJECT, pipeline.uid) is None
         assert read(store, pipeline.child_uid) == child
 
-    def test_a_repeated_create_of_a_pipeline_finds_the_first(self, store: StoreBase) -> None:
+    def test_a_repeated_create_of_a_pipeline_finds_the_first(self, store: Store) -> None:
         new = new_job(retry_key="k")
         first = store.add_pipeline(new, DOCUMENT, TASK)
         assert store.add_pipeline(new, DOCUMENT, TASK) == first
         assert store.waiting_count() == 1
 
     def test_pipelines_are_listed_by_their_own_names_and_their_childs_state(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         added = []
         for name in ("train", "tune", "train"):
@@ -69,7 +69,7 @@ class RestContract:
         rest = store.list_pipelines(replace(page, after=(int(create_ns), last.uid)))
         assert [pipeline.uid for pipeline, _ in rest] == [uids[0]]
 
-    def test_operations_are_remembered(self, store: StoreBase) -> None:
+    def test_operations_are_remembered(self, store: Store) -> None:
         name = f"projects/{PROJECT}/locations/us-central1/operations/1"
         operation = Operation(name=name, project=PROJECT, done=False, create_time=NOW)
         assert store.operation(name) is None
@@ -79,7 +79,7 @@ class RestContract:
         store.add_operation(done)
         assert store.operation(name) == done
 
-    def test_a_project_has_one_number_that_leads_back(self, store: StoreBase) -> None:
+    def test_a_project_has_one_number_that_leads_back(self, store: Store) -> None:
         name, number = store.project("census")
         assert name == "census"
         assert len(number) == 12
@@ -89,9 +89,7 @@ class RestContract:
         assert store.project("other")[1] != number
         assert store.project("123456789012") == ("123456789012", "123456789012")
 
-    def test_a_bucket_belongs_to_whoever_had_it_first(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_a_bucket_belongs_to_whoever_had_it_first(self, store: Store, clock: HandClock) -> None:
         assert store.bucket("stage") is None
         assert store.add_bucket("stage", "census") == "census"
         clock.forward(1)
@@ -104,7 +102,7 @@ class RestContract:
         assert list(store.buckets("census")) == ["data", "stage"]
         assert list(store.buckets("other")) == []
 
-    def test_tokens_are_found_by_digest_and_revoked_by_id(self, store: StoreBase) -> None:
+    def test_tokens_are_found_by_digest_and_revoked_by_id(self, store: Store) -> None:
         token = Token(
             token_id="t1",  # noqa: S106 - an id, not a token
             digest="d1",
@@ -123,7 +121,7 @@ class RestContract:
         assert not store.revoke_token("t2")
         assert store.token("d1") == replace(token, revoked=True)
 
-    def test_keys_are_found_by_their_account(self, store: StoreBase) -> None:
+    def test_keys_are_found_by_their_account(self, store: Store) -> None:
         key = SigningKey(
             key_id="k1",
             email="robot@census",

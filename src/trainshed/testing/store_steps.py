@@ -6,7 +6,7 @@ from datetime import timedelta
 from trainshed.lifecycle.events import Command
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.status import FINAL, JobError, JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import NewEvent, ReplicaRow, Step
 from trainshed.testing.store_builders import (
     LEASE_S,
@@ -33,7 +33,7 @@ WHY = Explanation(
 class StepsContract:
     """States, attempts, replicas, commands."""
 
-    def test_a_step_needs_the_version_that_it_was_thought_about(self, store: StoreBase) -> None:
+    def test_a_step_needs_the_version_that_it_was_thought_about(self, store: Store) -> None:
         record = add(store)
         step = Step(uid=record.uid, version=1, state=JobState.CANCELLED, events=(PLACED,))
         assert list(store.apply([step])) == [True]
@@ -42,7 +42,7 @@ class StepsContract:
         assert kinds(store, record.uid) == ["ACCEPTED", "PLACED"]
         assert list(store.apply([])) == []
 
-    def test_each_step_of_many_stands_for_itself(self, store: StoreBase) -> None:
+    def test_each_step_of_many_stands_for_itself(self, store: Store) -> None:
         uids = [add(store).uid for _ in range(40)]
         steps = [
             Step(uid=uid, version=1 + number % 2, state=JobState.CANCELLED)
@@ -52,7 +52,7 @@ class StepsContract:
         states = [read(store, uid).job.status.state for uid in uids]
         assert states == [JobState.CANCELLED, JobState.QUEUED] * 20
 
-    def test_two_steps_of_one_job_follow_each_other(self, store: StoreBase) -> None:
+    def test_two_steps_of_one_job_follow_each_other(self, store: Store) -> None:
         uid = add(store).uid
         opening = Step(
             uid=uid, version=1, state=JobState.PREPARING, seats=SEATS, commands=(LAUNCH,)
@@ -65,7 +65,7 @@ class StepsContract:
         assert [c.kind for c in store.commands(SERVER)] == [STOP]
 
     def test_placing_opens_an_attempt_with_all_its_replicas(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         store.explain({uid: WHY})
@@ -83,7 +83,7 @@ class StepsContract:
         [command] = store.commands(SERVER)
         assert (command.uid, command.attempt, command.kind) == (uid, 1, LAUNCH)
 
-    def test_what_runs_is_not_placed_a_second_time(self, store: StoreBase) -> None:
+    def test_what_runs_is_not_placed_a_second_time(self, store: Store) -> None:
         uid = add(store).uid
         record = place(store, uid)
         step = Step(uid=uid, version=record.version, state=JobState.PREPARING, seats=SEATS)
@@ -91,7 +91,7 @@ class StepsContract:
         assert read(store, uid).attempt == 1
 
     def test_a_restart_waits_again_and_keeps_its_first_start(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         place(store, uid)
@@ -110,7 +110,7 @@ class StepsContract:
         assert {r.state for r in store.replicas(uid, 1)} == {"PLACED"}
 
     def test_an_end_has_its_time_its_error_and_no_place(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         for state in sorted(FINAL, key=lambda s: s.name):
             uid = add(store).uid
@@ -131,19 +131,19 @@ class StepsContract:
             assert late.job.status.end_time == status.end_time
             assert late.job.status.error == error
 
-    def test_what_is_over_stays_over(self, store: StoreBase) -> None:
+    def test_what_is_over_stays_over(self, store: Store) -> None:
         uid = add(store).uid
         version = go(store, uid, JobState.FAILED).version
         for state in set(JobState) - {JobState.FAILED}:
             step = Step(uid=uid, version=version, state=state, seats=SEATS)
             assert list(store.apply([step])) == [False]
 
-    def test_a_job_that_never_had_an_attempt_needs_no_stopping(self, store: StoreBase) -> None:
+    def test_a_job_that_never_had_an_attempt_needs_no_stopping(self, store: Store) -> None:
         uid = add(store).uid
         go(store, uid, JobState.CANCELLED, commands=(STOP,), owner=SERVER)
         assert not store.commands(SERVER)
 
-    def test_commands_stay_until_they_are_confirmed(self, store: StoreBase) -> None:
+    def test_commands_stay_until_they_are_confirmed(self, store: Store) -> None:
         uids = [add(store).uid for _ in range(3)]
         for uid in uids:
             place(store, uid)
@@ -155,13 +155,13 @@ class StepsContract:
         assert len(store.commands(SERVER, limit=0)) == 0
         assert not store.commands("server-b")
 
-    def test_a_stop_is_kept_after_the_end_and_a_launch_is_not(self, store: StoreBase) -> None:
+    def test_a_stop_is_kept_after_the_end_and_a_launch_is_not(self, store: Store) -> None:
         uid = add(store).uid
         place(store, uid)
         go(store, uid, JobState.FAILED, commands=(STOP,))
         assert [c.kind for c in store.commands(SERVER)] == [STOP]
 
-    def test_replicas_are_replaced_as_a_whole(self, store: StoreBase) -> None:
+    def test_replicas_are_replaced_as_a_whole(self, store: Store) -> None:
         uid = add(store).uid
         place(store, uid)
         rows = (
@@ -179,7 +179,7 @@ class StepsContract:
         assert tuple(store.replicas(uid)) == ()
 
     def test_a_server_without_a_valid_lease_changes_nothing(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         step = Step(uid=uid, version=1, state=JobState.CANCELLED, server=SERVER)
@@ -190,7 +190,7 @@ class StepsContract:
         store.join(SERVER, LEASE_S)
         assert list(store.apply([step])) == [True]
 
-    def test_explaining_changes_neither_version_nor_etag(self, store: StoreBase) -> None:
+    def test_explaining_changes_neither_version_nor_etag(self, store: Store) -> None:
         record, running = add(store), add(store).uid
         place(store, running)
         store.explain({record.uid: WHY, running: WHY, 1: WHY})

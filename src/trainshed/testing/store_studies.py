@@ -7,25 +7,23 @@ from datetime import timedelta
 from trainshed.model.filters import Compare
 from trainshed.model.status import FINAL, JobError, JobState
 from trainshed.model.trials import TrialState
-from trainshed.store.base import AlreadyThere, StoreBase
+from trainshed.store.base import AlreadyThere
 from trainshed.store.decisions import cancel_step
-from trainshed.store.records import JobQuery, Kind, NewEvent
-from trainshed.store.records_studies import NewTrial, StudyStep
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewEvent, NewTrial, StudyStep
 from trainshed.testing.store_builders import (
     LEASE_S,
     PROJECT,
     SERVER,
     HandClock,
     add,
-    go,
-    kinds,
-    read,
-    refused,
-)
-from trainshed.testing.study_builders import (
     add_study,
     advance,
+    go,
+    kinds,
     new_trials,
+    read,
+    refused,
     reported,
     step_of,
     trial,
@@ -45,7 +43,7 @@ EVERYTHING = {
 }
 
 
-def _same(store: StoreBase, uid: int, step: StudyStep, error: type[Exception] | None) -> None:
+def _same(store: Store, uid: int, step: StudyStep, error: type[Exception] | None) -> None:
     """The step is refused, and nothing of it is there."""
 
     def seen() -> object:
@@ -63,7 +61,7 @@ def _same(store: StoreBase, uid: int, step: StudyStep, error: type[Exception] | 
 class StudiesContract:
     """The row of a study, and steps."""
 
-    def test_a_study_prepares_at_once_and_is_nowhere_placed(self, store: StoreBase) -> None:
+    def test_a_study_prepares_at_once_and_is_nowhere_placed(self, store: Store) -> None:
         record = add_study(store)
         assert record.job.status.state is S.PREPARING
         assert record == read(store, record.uid)
@@ -77,7 +75,7 @@ class StudiesContract:
         assert kinds(store, record.uid) == ["ACCEPTED"]
 
     def test_open_studies_are_those_that_are_not_over_the_oldest_first(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uids = []
         for number in range(4):
@@ -94,7 +92,7 @@ class StudiesContract:
         ]
 
     def test_a_trial_comes_with_a_job_that_waits_like_any_other(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add_study(store).uid
         jobs = [replace(trial_job(n), waiting_s_max=60.0) for n in (1, 2)]
@@ -118,7 +116,7 @@ class StudiesContract:
         clock.forward(60)
         assert {due.uid for due in store.due(limit=9)} == {each.job_uid for each in found}
 
-    def test_a_step_needs_its_version_and_a_lease(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_step_needs_its_version_and_a_lease(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
         advance(store, uid, new_trials=new_trials(1))
         _same(store, uid, step_of(store, uid, **EVERYTHING, version=1), None)
@@ -129,7 +127,7 @@ class StudiesContract:
         store.join(SERVER, LEASE_S)
         assert len(advance(store, uid, **EVERYTHING, server=SERVER)) == 2
 
-    def test_what_cannot_be_added_undoes_the_whole_step(self, store: StoreBase) -> None:
+    def test_what_cannot_be_added_undoes_the_whole_step(self, store: Store) -> None:
         uid = add_study(store).uid
         advance(store, uid, new_trials=new_trials(1))
         store.add_job(trial_job(3))
@@ -142,13 +140,11 @@ class StudiesContract:
             _same(store, uid, step_of(store, uid, **{**EVERYTHING, **unknown}), KeyError)
         assert len(advance(store, uid, **EVERYTHING)) == 2
 
-    def test_a_study_is_never_queued(self, store: StoreBase) -> None:
+    def test_a_study_is_never_queued(self, store: Store) -> None:
         uid = add_study(store).uid
         _same(store, uid, step_of(store, uid, state=S.QUEUED), ValueError)
 
-    def test_a_study_began_when_its_first_trial_did(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_a_study_began_when_its_first_trial_did(self, store: Store, clock: HandClock) -> None:
         for state in (S.RUNNING, S.SUCCEEDED):
             uid = add_study(store, job_id=state.name).uid
             began = store.now()
@@ -158,9 +154,7 @@ class StudiesContract:
             advance(store, uid, state=state)
             assert read(store, uid).job.status.start_time == began
 
-    def test_a_study_runs_and_ends_as_other_jobs_do(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_a_study_runs_and_ends_as_other_jobs_do(self, store: Store, clock: HandClock) -> None:
         for state in sorted(FINAL, key=lambda s: s.name):
             uid = add_study(store, job_id=state.name).uid
             clock.forward(1)
@@ -181,7 +175,7 @@ class StudiesContract:
             for other in set(S) - {state, S.QUEUED}:
                 _same(store, uid, step_of(store, uid, state=other), None)
 
-    def test_a_study_may_wait_and_run_for_a_time(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_study_may_wait_and_run_for_a_time(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store, waiting_s_max=60.0, running_s_max=100.0).uid
         clock.forward(60)
         [due] = store.due(limit=9)
@@ -197,7 +191,7 @@ class StudiesContract:
         go(store, uid, S.CANCELLING)
         assert not store.due(limit=9)
 
-    def test_cancelling_a_study_asks_no_engine_for_anything(self, store: StoreBase) -> None:
+    def test_cancelling_a_study_asks_no_engine_for_anything(self, store: Store) -> None:
         uid = add_study(store).uid
         store.join(SERVER, LEASE_S)
         step = cancel_step(read(store, uid))
@@ -212,9 +206,7 @@ class StudiesContract:
         assert error is not None
         assert error.code == 1, "that of the request is kept"
 
-    def test_studies_are_listed_among_jobs_and_trials_of_ml_v1_nowhere(
-        self, store: StoreBase
-    ) -> None:
+    def test_studies_are_listed_among_jobs_and_trials_of_ml_v1_nowhere(self, store: Store) -> None:
         uid, other = add_study(store).uid, add(store, kind=Kind.ML_JOB, job_id="plain").uid
         advance(store, uid, state=S.RUNNING, new_trials=new_trials(1, 2))
         listed = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.ML_JOB))

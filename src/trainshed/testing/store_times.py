@@ -5,7 +5,7 @@ from trainshed.lifecycle.events import Command
 from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind
 from trainshed.testing.store_builders import PROJECT, SERVER, HandClock, add, go, place, read
 
@@ -13,11 +13,11 @@ STOP = Command.STOP
 S = JobState
 
 
-def _due(store: StoreBase) -> list[int]:
+def _due(store: Store) -> list[int]:
     return [due.uid for due in store.due(limit=9)]
 
 
-def _run(store: StoreBase, uid: int) -> None:
+def _run(store: Store, uid: int) -> None:
     place(store, uid)
     go(store, uid, S.RUNNING)
 
@@ -26,7 +26,7 @@ class TimesContract:
     """Running time, deadlines, restarts."""
 
     def test_running_time_is_that_of_all_attempts_and_of_nothing_else(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         clock.forward(100)
@@ -50,7 +50,7 @@ class TimesContract:
         assert listed.ran_s == store.jobs_by_uid([uid])[uid].ran_s == 15
 
     def test_an_attempt_that_was_over_before_anybody_looked_has_not_run_until_then(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store, running_s_max=60.0).uid
         _run(store, uid)
@@ -65,7 +65,7 @@ class TimesContract:
         assert go(store, uid, S.SUCCEEDED, ran_s_max=30.0).ran_s == 35
 
     def test_a_clock_that_went_back_takes_no_running_time_away(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store).uid
         _run(store, uid)
@@ -74,7 +74,7 @@ class TimesContract:
         assert go(store, uid, S.FAILED).ran_s == 0
 
     def test_a_job_is_due_when_it_has_run_for_as_long_as_it_may(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store, running_s_max=60.0).uid
         clock.forward(1000)
@@ -90,9 +90,7 @@ class TimesContract:
         go(store, uid, S.CANCELLING)
         assert not _due(store), "it is being ended already"
 
-    def test_a_restart_does_not_begin_the_time_anew(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_a_restart_does_not_begin_the_time_anew(self, store: Store, clock: HandClock) -> None:
         uid = add(store, running_s_max=60.0, waiting_s_max=10.0).uid
         _run(store, uid)
         clock.forward(40)
@@ -109,7 +107,7 @@ class TimesContract:
         assert _due(store) == [uid]
 
     def test_a_job_is_due_when_it_has_waited_for_as_long_as_it_may(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add(store, waiting_s_max=60.0).uid
         clock.forward(30)
@@ -129,7 +127,7 @@ class TimesContract:
         go(store, uid, S.QUEUED)
         assert not _due(store)
 
-    def test_what_is_over_is_never_due(self, store: StoreBase, clock: HandClock) -> None:
+    def test_what_is_over_is_never_due(self, store: Store, clock: HandClock) -> None:
         uid = add(store, waiting_s_max=60.0, running_s_max=60.0).uid
         go(store, uid, S.CANCELLED)
         other = add(store, waiting_s_max=60.0, running_s_max=60.0).uid
@@ -138,22 +136,20 @@ class TimesContract:
         clock.forward(1000)
         assert not _due(store)
 
-    def test_those_that_are_due_longest_come_first(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_those_that_are_due_longest_come_first(self, store: Store, clock: HandClock) -> None:
         uids = [add(store, waiting_s_max=float(seconds)).uid for seconds in (30, 10, 20, 1000)]
         clock.forward(500)
         assert _due(store) == [uids[1], uids[2], uids[0]]
         assert [due.uid for due in store.due(limit=1)] == [uids[1]]
 
-    def test_a_limit_of_ages_is_none(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_limit_of_ages_is_none(self, store: Store, clock: HandClock) -> None:
         uid = add(store, waiting_s_max=1e300, running_s_max=1e300).uid
         clock.forward(10**8)
         _run(store, uid)
         clock.forward(10**8)
         assert not _due(store)
 
-    def test_restarts_are_counted_by_whoever_grants_them(self, store: StoreBase) -> None:
+    def test_restarts_are_counted_by_whoever_grants_them(self, store: Store) -> None:
         uid = add(store).uid
         assert read(store, uid).restarts == Restarts()
         _run(store, uid)
@@ -166,7 +162,7 @@ class TimesContract:
         go(store, uid, S.RESTARTING, restarts=twice)
         assert go(store, uid, S.FAILED).restarts == twice
 
-    def test_an_order_to_stop_stands_with_its_command(self, store: StoreBase) -> None:
+    def test_an_order_to_stop_stands_with_its_command(self, store: Store) -> None:
         uid = add(store).uid
         _run(store, uid)
         order = StopOrder(
@@ -182,9 +178,7 @@ class TimesContract:
         go(store, uid, S.RUNNING, stop=order)
         assert [c.stop for c in store.commands(SERVER)] == [order, None, None]
 
-    def test_what_is_being_restarted_keeps_its_places_until_it_waits(
-        self, store: StoreBase
-    ) -> None:
+    def test_what_is_being_restarted_keeps_its_places_until_it_waits(self, store: Store) -> None:
         uid = add(store).uid
         _run(store, uid)
         mark, _, _ = store.holding_changed(0)

@@ -1,18 +1,26 @@
-"""The store's contract: trials, what they have reported, and how their jobs stand."""
+"""The store's contract: trials with their reports and jobs, and what is left of them later."""
 # ruff: noqa: D102, S101 - tests by name, made of asserts
 
 import math
+from collections.abc import Sequence
 
 from trainshed.model.attempt import Report
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
-from trainshed.store.base import StoreBase
-from trainshed.store.records_studies import NewTrial, TrialReports
-from trainshed.testing.store_builders import HandClock, add, go, place
-from trainshed.testing.study_builders import (
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewTrial, StoredTrial, TrialReports
+from trainshed.testing.store_builders import (
+    PROJECT,
+    HandClock,
+    add,
     add_study,
     advance,
+    end,
+    ended,
+    go,
     new_trials,
+    place,
+    read,
     reported,
     trial,
     trial_job,
@@ -26,7 +34,7 @@ class TrialsContract:
     """Trials: what is stored of them, and how their jobs stand."""
 
     def test_a_trial_is_replaced_and_its_reports_are_not(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid = add_study(store).uid
         advance(store, uid, new_trials=new_trials(1, 2))
@@ -50,7 +58,7 @@ class TrialsContract:
         [first, _] = advance(store, uid, reports=(reported(1, mark=11, attempt=2),))
         assert (first.mark, len(first.reports)) == ((2, 11), 3), "a mark may come alone"
 
-    def test_values_and_reports_come_back_as_they_were(self, store: StoreBase) -> None:
+    def test_values_and_reports_come_back_as_they_were(self, store: Store) -> None:
         uid = add_study(store).uid
         odd = "\ud800 \x00 naïve \u2028"
         values = (("f", 1.0), ("i", 1), ("n", -0.0), ("s", odd), ("e", ""), ("big", 1e300))
@@ -70,7 +78,7 @@ class TrialsContract:
         assert math.isnan(found.reports[-1].value)
         assert found.mark == (1, 2**62)
 
-    def test_a_trial_says_how_its_job_stands(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_trial_says_how_its_job_stands(self, store: Store, clock: HandClock) -> None:
         uid = add_study(store).uid
         job = vertex_trial_job(1)
         [found] = advance(store, uid, new_trials=(NewTrial(trial=trial(1), job=job),))
@@ -87,7 +95,7 @@ class TrialsContract:
         assert found.trial == trial(1), "what that means is for the study to say"
 
     def test_the_jobs_of_trials_are_known_without_their_reports(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         uid, other = add_study(store).uid, add_study(store, job_id="other").uid
         first, second, third = advance(store, uid, new_trials=new_trials(1, 2, 3))
@@ -100,7 +108,7 @@ class TrialsContract:
         assert found == [(1, first.job_uid, ended), (2, second.job_uid, None)]
         assert not store.trial_jobs(other)
 
-    def test_a_job_knows_its_study(self, store: StoreBase) -> None:
+    def test_a_job_knows_its_study(self, store: Store) -> None:
         uid, other = add_study(store).uid, add_study(store, job_id="other").uid
         found = advance(store, uid, new_trials=new_trials(1, 2))
         for each in found:
@@ -110,7 +118,7 @@ class TrialsContract:
         assert not store.trials(other)
         assert not store.trials(1)
 
-    def test_trials_come_by_number_and_belong_to_one_study(self, store: StoreBase) -> None:
+    def test_trials_come_by_number_and_belong_to_one_study(self, store: Store) -> None:
         uids = [add_study(store, job_id=name).uid for name in ("a", "b")]
         for number in (10, 2, 1):
             for uid, name in zip(uids, "ab", strict=True):
@@ -122,3 +130,88 @@ class TrialsContract:
             assert [each.trial.number for each in store.trials(uid)] == [1, 2, 10]
             assert [len(each.reports) for each in store.trials(uid)] == [1, 2, 10]
         assert store.trials(uids[1])[1].trial.state is TrialState.ACTIVE
+
+
+def _over(store: Store, *trials: NewTrial) -> tuple[int, Sequence[StoredTrial]]:
+    """A study that has ended after its trials have."""
+    uid = add_study(store).uid
+    found = advance(store, uid, new_trials=trials)
+    for each in found:
+        go(store, each.job_uid, S.FAILED)
+    numbers = [each.trial.number for each in trials]
+    reports = tuple(reported(number, 0.5) for number in numbers)
+    advance(store, uid, trials=tuple(map(ended, numbers)), reports=reports)
+    end(store, uid)
+    return uid, found
+
+
+class StudyEndsContract:
+    """Deleting and forgetting."""
+
+    def test_a_forgotten_study_leaves_its_trials_jobs_and_nothing_else(self, store: Store) -> None:
+        uid, found = _over(store, *new_trials(1, 2))
+        store.forget([uid])
+        assert store.job_by_uid(uid) is None
+        assert not store.trials(uid)
+        for each in found:
+            assert store.study_of(each.job_uid) is None
+            assert read(store, each.job_uid).job.status.state is S.FAILED
+        again = add_study(store).uid
+        assert not advance(store, again, new_trials=new_trials(1, 2))[0].reports
+
+    def test_a_trial_outlives_its_job(self, store: Store, clock: HandClock) -> None:
+        uid = add_study(store).uid
+        first, second, third = advance(store, uid, new_trials=new_trials(1, 2, 3))
+        start = store.now()
+        clock.forward(5)
+        times = {"start_time": start, "end_time": store.now()}
+        done = trial(1, state=TrialState.SUCCEEDED, **times)
+        advance(
+            store, uid, trials=(done, ended(2)), reports=(reported(1, 0.5, attempt=3), reported(2))
+        )
+        for each in (first, second, third):
+            go(store, each.job_uid, S.FAILED)
+        store.forget([each.job_uid for each in (first, second, third)])
+        kept, failed, lost = store.trials(uid)
+        assert (kept.trial, kept.job_state, kept.job_name) == (done, S.SUCCEEDED, "tune/trials/1")
+        assert (kept.job_attempt, kept.mark, len(kept.reports)) == (3, (3, 1), 1)
+        assert (kept.job_start_time, kept.job_end_time) == (start, times["end_time"])
+        assert (failed.trial, failed.job_state) == (ended(2), S.FAILED)
+        assert lost.job_state is S.FAILED, "nobody waits for a job that is gone"
+
+    def test_a_deleted_study_frees_the_names_of_its_trials(self, store: Store) -> None:
+        uid, found = _over(store, *new_trials(1))
+        store.delete_job(uid)
+        assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is None
+        assert [each.trial for each in store.trials(uid)] == [ended(1)], "its story stays"
+        again = add_study(store).uid
+        [fresh] = advance(store, again, new_trials=new_trials(1))
+        assert fresh.job_uid != found[0].job_uid
+        store.delete_job(uid)
+        store.forget([uid])
+        record = store.job(PROJECT, Kind.TRIAL, "tune/trials/1")
+        assert record is not None
+        assert record.uid == fresh.job_uid, "it is not the old study's"
+
+    def test_a_study_that_is_not_over_is_not_deleted_nor_are_its_trials(self, store: Store) -> None:
+        uid = add_study(store).uid
+        advance(store, uid, new_trials=new_trials(1))
+        store.delete_job(uid)
+        store.forget([uid])
+        assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is not None
+        assert len(store.trials(uid)) == 1
+
+    def test_trials_of_vertex_stay_in_the_list_when_their_study_is_deleted(
+        self, store: Store
+    ) -> None:
+        uid, found = _over(store, NewTrial(trial=trial(1), job=vertex_trial_job(1)))
+        store.delete_job(uid)
+        [listed] = store.list_jobs(JobQuery(project=PROJECT, kind=Kind.CUSTOM_JOB))
+        assert listed.uid == found[0].job_uid
+
+    def test_a_job_that_is_no_study_frees_no_trials_names(self, store: Store) -> None:
+        store.add_job(trial_job(1))
+        uid = add_study(store).uid
+        end(store, uid)
+        store.delete_job(uid)
+        assert store.job(PROJECT, Kind.TRIAL, "tune/trials/1") is not None

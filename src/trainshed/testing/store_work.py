@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
 from trainshed.model.status import JobState
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import Kind
 from trainshed.testing.store_builders import (
     DEMAND,
@@ -27,7 +27,7 @@ class WorkContract:
     """What the controller relies on."""
 
     def test_one_scheduler_leads_until_its_lease_runs_out(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         assert store.lead(SERVER, LEASE_S)
         assert not store.lead(OTHER, LEASE_S)
@@ -41,7 +41,7 @@ class WorkContract:
         store.leave(OTHER)
         assert store.lead(SERVER, LEASE_S)
 
-    def test_servers_are_those_with_a_valid_lease(self, store: StoreBase, clock: HandClock) -> None:
+    def test_servers_are_those_with_a_valid_lease(self, store: Store, clock: HandClock) -> None:
         store.join(OTHER, LEASE_S)
         clock.forward(1)
         store.join(SERVER, LEASE_S)
@@ -51,7 +51,7 @@ class WorkContract:
         assert list(store.servers()) == [SERVER]
 
     def test_the_jobs_of_a_dead_server_are_taken_over_once(
-        self, store: StoreBase, clock: HandClock
+        self, store: Store, clock: HandClock
     ) -> None:
         waits, runs, ended = (add(store).uid for _ in range(3))
         store.join(SERVER, LEASE_S)
@@ -72,11 +72,11 @@ class WorkContract:
         assert {c.uid for c in store.commands(OTHER)} == {runs}
         assert read(store, waits).owner is None
 
-    def test_without_a_lease_nothing_is_taken_over(self, store: StoreBase) -> None:
+    def test_without_a_lease_nothing_is_taken_over(self, store: Store) -> None:
         place(store, add(store).uid)
         assert list(store.take_over(OTHER)) == []
 
-    def test_who_leaves_lets_go_at_once(self, store: StoreBase) -> None:
+    def test_who_leaves_lets_go_at_once(self, store: Store) -> None:
         uid = add(store).uid
         store.join(SERVER, LEASE_S)
         store.join(OTHER, LEASE_S)
@@ -84,7 +84,7 @@ class WorkContract:
         store.leave(SERVER)
         assert list(store.take_over(OTHER)) == [uid]
 
-    def test_holding_is_what_has_places_now(self, store: StoreBase, clock: HandClock) -> None:
+    def test_holding_is_what_has_places_now(self, store: Store, clock: HandClock) -> None:
         record = add(store, kind=Kind.ML_JOB, job_id="j")
         uid = record.uid
         waiting = store.waiting(limit=1)[0]
@@ -101,7 +101,7 @@ class WorkContract:
         [active] = store.active(SERVER)
         assert (active.state, active.version) == (JobState.CANCELLING, read(store, uid).version)
 
-    def test_changes_of_holding_are_told_from_a_mark_on(self, store: StoreBase) -> None:
+    def test_changes_of_holding_are_reported_from_a_mark_on(self, store: Store) -> None:
         uids = [add(store).uid for _ in range(4)]
         start, came, gone = store.holding_changed(0)
         assert (list(came), list(gone)) == ([], [])
@@ -120,9 +120,7 @@ class WorkContract:
         assert list(gone) == [uids[2]]
         assert store.holding_changed(last) == (last, (), ())
 
-    def test_unexplained_jobs_are_told_oldest_first(
-        self, store: StoreBase, clock: HandClock
-    ) -> None:
+    def test_unexplained_jobs_come_oldest_first(self, store: Store, clock: HandClock) -> None:
         uids = []
         for _ in range(3):
             uids.append(add(store).uid)
@@ -132,7 +130,7 @@ class WorkContract:
         go(store, uids[0], JobState.QUEUED)
         assert [uid for _, _, uid in store.unexplained(limit=9)] == uids
 
-    def test_a_fleet_is_what_was_last_reported(self, store: StoreBase, clock: HandClock) -> None:
+    def test_a_fleet_is_what_was_last_reported(self, store: Store, clock: HandClock) -> None:
         n1 = Node(
             name="n1",
             region="us-central1",
@@ -160,7 +158,7 @@ class WorkContract:
         assert {row.replicas for row in store.nodes()} == {0}
         assert store.fleet() == [row.node for row in store.nodes()]
 
-    def test_an_administrators_state_outlives_reports(self, store: StoreBase) -> None:
+    def test_an_administrators_state_outlives_reports(self, store: Store) -> None:
         assert not store.set_node_state("n1", NodeState.DRAINED)
         store.see_nodes("local", [Node(name="n1")])
         assert store.set_node_state("n1", NodeState.DRAINED)
@@ -170,7 +168,7 @@ class WorkContract:
         assert store.set_node_state("n1", NodeState.READY)
         assert [row.node.state for row in store.nodes()] == [NodeState.READY]
 
-    def test_orders_about_nodes_stand_until_they_are_taken_back(self, store: StoreBase) -> None:
+    def test_orders_about_nodes_stand_until_they_are_taken_back(self, store: Store) -> None:
         store.see_nodes("local", [Node(name=f"n{number}") for number in (1, 2, 3)])
         assert not store.node_orders()
         store.set_node_state("n2", NodeState.DRAINED, notice_s=5.0)

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Final, Protocol
+from typing import Final
 
 from trainshed.admission.rules.parameter_values import DISCRETE_GAP
 from trainshed.model.study import ParameterKind, ParameterSpec, Scale
@@ -55,30 +55,6 @@ class ScaledRange:
         if power < _EXPONENT_MAX:
             return self.low * math.expm1(power)
         return math.exp(math.log(self.low) + power) - self.low
-
-
-class Axis(Protocol):
-    """The values of one parameter and their positions; ``value`` takes any position in 0..1."""
-
-    @property
-    def count(self) -> int | None:
-        """How many values there are; None for a range of DOUBLE."""
-
-    @property
-    def is_even(self) -> bool:
-        """Whether the values are finitely many, each with the same share of 0..1."""
-
-    def position(self, value: Value) -> float:
-        """Where a value lies; for a finite axis ``value`` gives it back."""
-
-    def value(self, position: float) -> Value:
-        """The value at a position, or the nearest there is."""
-
-    def same(self, value: Value) -> tuple[Value, ...]:
-        """The values that are meant by a number or word: most often one, or none."""
-
-    def after(self, first: Value | None) -> Iterator[Value]:
-        """All values of a finite axis, once each: upwards from ``first``, and those before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +178,14 @@ class Listed:
         """In the study's order."""
         start = 0 if first is None else self.indexes[first]
         return iter(self.values[start:] + self.values[:start])
+
+
+#: The values of one parameter and their positions.
+#: ``count`` is how many there are, None: no end of them; ``is_even``: finitely many, each with an
+#: equal share of 0..1.  ``position`` is where a value lies, ``value`` what lies at any position in
+#: 0..1, or nearest to it.  ``same`` are the values that are meant by a number or word: most often
+#: one, or none.  ``after`` lists a finite axis once: upwards from ``first``, and those before it.
+Axis = Doubles | Integers | Listed
 
 
 def axis_of(spec: ParameterSpec) -> Axis:

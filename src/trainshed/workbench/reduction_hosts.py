@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import WorkerLinks, worker_links
 from trainshed.catalog.catalog import Catalog
-from trainshed.catalog.prices import Price, price_of
+from trainshed.catalog.machines import Price, price_of
 from trainshed.catalog.rows import table
 from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup

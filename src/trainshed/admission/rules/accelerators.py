@@ -184,7 +184,7 @@ def _bad_count(
     else:
         message = f"{asked.type} comes in counts of {listing(known.counts)}, not {asked.count}"
     if machine and not fitting and not machine.is_legacy:
-        accepted = _fitting_machines(context, known)
+        accepted = _fitted(context, known)
     else:
         accepted = listing(fitting or known.counts) or "1 or more"
     return broken(group, Field.ACCELERATOR_COUNT, "accelerator-count", message, accepted)
@@ -208,7 +208,7 @@ def _carried(
         else:
             message = f"no count of {asked.type} fits {machine.name}; "
         message += f"{cap.count} carry at most {shortage}"
-        accepted = listing(counts) if counts else _smaller_machines(context, known, cap.count)
+        accepted = listing(counts) if counts else _fitted(context, known, cap.count)
         yield broken(group, Field.ACCELERATOR_COUNT, rule, message, accepted)
 
 
@@ -219,22 +219,12 @@ def _shortages(machine: MachineType, cap: MachineLimit) -> Iterator[tuple[str, s
         yield "not-enough-memory", f"{cap.memory_gb_max:g} GB of its {machine.memory_gb:g}"
 
 
-def _fitting_machines(context: RuleContext, known: AcceleratorType) -> str:
-    """The attaching machine types that some count fits."""
+def _fitted(context: RuleContext, known: AcceleratorType, count: int | None = None) -> str:
+    """The attaching machine types that a count fits; any count if None."""
     catalog = context.catalog
-    fitting = [
-        m.name
-        for m in catalog.machines.values()
-        if m.family == known.family and catalog.fitting_counts(m, known)
-    ]
-    return f"they fit {listing(fitting)}"
-
-
-def _smaller_machines(context: RuleContext, known: AcceleratorType, count: int) -> str:
-    catalog = context.catalog
-    fitting = [
-        m.name
-        for m in catalog.machines.values()
-        if m.family == known.family and count in catalog.fitting_counts(m, known)
-    ]
-    return f"{count} of them fit {listing(fitting)}"
+    of_family = [m for m in catalog.machines.values() if m.family == known.family]
+    counts = {m.name: catalog.fitting_counts(m, known) for m in of_family}
+    if count is None:
+        return f"they fit {listing(name for name, fitting in counts.items() if fitting)}"
+    names = (name for name, fitting in counts.items() if count in fitting)
+    return f"{count} of them fit {listing(names)}"

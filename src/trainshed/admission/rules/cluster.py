@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainshed.admission.context import RuleContext, broken
 from trainshed.catalog.software import is_reduction_server
-from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.faults import Field, Violation
 from trainshed.model.job import ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
 
@@ -40,19 +40,13 @@ def has_a_primary(context: RuleContext) -> Iterator[Violation]:
     asked, primary = context.asked, context.spec.group(Role.PRIMARY)
     if asked.dialect is Dialect.ML_V1:
         if asked.scale_tier is ScaleTier.CUSTOM and not (primary and primary.machine_type):
-            yield Violation(
-                field=FieldPath(Field.MACHINE_TYPE, Role.PRIMARY),
-                rule="master-type-missing",
-                message="scaleTier CUSTOM needs a machine type for the master",
-                accepted="masterType: n1-standard-4, for example",
-            )
+            message = "scaleTier CUSTOM needs a machine type for the master"
+            accepted = "masterType: n1-standard-4, for example"
+            yield broken(Role.PRIMARY, Field.MACHINE_TYPE, "master-type-missing", message, accepted)
     elif primary is None:
-        yield Violation(
-            field=FieldPath(Field.GROUPS),
-            rule="worker-pools",
-            message="the first worker pool is the primary replica's and cannot be empty",
-            accepted="workerPoolSpecs[0] with a machineSpec and replicaCount 1",
-        )
+        message = "the first worker pool is the primary replica's and cannot be empty"
+        accepted = "workerPoolSpecs[0] with a machineSpec and replicaCount 1"
+        yield broken(None, Field.GROUPS, "worker-pools", message, accepted)
     elif primary.count != 1:
         yield broken(
             primary,

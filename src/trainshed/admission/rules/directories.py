@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.admission.context import RuleContext
-from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.admission.context import RuleContext, broken
+from trainshed.model.faults import Field, Violation
 from trainshed.model.job import JobSpec
 
 ACCEPTED: Final = "gs://BUCKET/PATH, or a path on this machine"
@@ -33,8 +33,7 @@ def violations(spec: JobSpec) -> Iterator[Violation]:
     for place in (spec.job_dir, spec.base_output_dir):
         fault = None if place is None else _fault(place)
         if fault:
-            path = FieldPath(Field.JOB_DIR)
-            yield Violation(field=path, rule="job-dir", message=fault, accepted=ACCEPTED)
+            yield broken(None, Field.JOB_DIR, "job-dir", fault, ACCEPTED)
 
 
 def _fault(place: str) -> str | None:

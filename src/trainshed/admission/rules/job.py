@@ -26,7 +26,7 @@ def job_id_is_well_formed(context: RuleContext) -> Iterator[Violation]:
     if context.asked.dialect is Dialect.ML_V1 and job_id and not JOB_ID.fullmatch(job_id):
         message = f"{job_id!r} is no job id"
         accepted = "a letter, then up to 127 letters, digits and underscores"
-        yield _at(Field.JOB_ID, "job-id", message, accepted)
+        yield broken(None, Field.JOB_ID, "job-id", message, accepted)
 
 
 def labels_are_well_formed(context: RuleContext) -> Iterator[Violation]:
@@ -63,7 +63,9 @@ def display_name_is_short(context: RuleContext) -> Iterator[Violation]:
     length = len(context.asked.display_name)
     if length > DISPLAY_NAME_MAX:
         message = f"a display name of {length} characters is too long"
-        yield _at(Field.DISPLAY_NAME, "display-name", message, f"at most {DISPLAY_NAME_MAX}")
+        yield broken(
+            None, Field.DISPLAY_NAME, "display-name", message, f"at most {DISPLAY_NAME_MAX}"
+        )
 
 
 def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
@@ -71,15 +73,15 @@ def limits_are_possible(context: RuleContext) -> Iterator[Violation]:
     scheduling = context.asked.scheduling
     if scheduling.priority is not None and not 0 <= scheduling.priority <= PRIORITY_MAX:
         message = f"a priority is from 0 to {PRIORITY_MAX}, not {scheduling.priority}"
-        yield _at(Field.PRIORITY, "priority", message, f"0 to {PRIORITY_MAX}")
+        yield broken(None, Field.PRIORITY, "priority", message, f"0 to {PRIORITY_MAX}")
     if scheduling.running_s_max is not None and scheduling.running_s_max < 0:
         message = f"a job cannot run {scheduling.running_s_max:g} s"
-        yield _at(Field.RUNNING_MAX, "running-time", message, "a duration such as 7200s")
+        yield broken(None, Field.RUNNING_MAX, "running-time", message, "a duration such as 7200s")
     waiting = scheduling.waiting_s_max
     least = WAIT_S_MIN if context.asked.dialect is Dialect.ML_V1 else 0
     if waiting is not None and waiting < least:
         message = f"a job waits at least {least} s, not {waiting:g}"
-        yield _at(Field.WAITING_MAX, "waiting-time", message, f"{least}s or more")
+        yield broken(None, Field.WAITING_MAX, "waiting-time", message, f"{least}s or more")
 
 
 def strategy_fits(context: RuleContext) -> Iterator[Violation]:
@@ -117,7 +119,3 @@ def _flex_start(context: RuleContext) -> Iterator[Violation]:
             message = "strategy FLEX_START needs the same machines in all worker pools"
             accepted = f"{first.machine_type}, as in the first pool"
             yield broken(group, Field.MACHINE_TYPE, "flex-start", message, accepted)
-
-
-def _at(field: Field, rule: str, message: str, accepted: str) -> Violation:
-    return Violation(field=FieldPath(field), rule=rule, message=message, accepted=accepted)

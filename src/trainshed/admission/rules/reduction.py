@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainshed.admission.context import RuleContext, broken
-from trainshed.catalog.bandwidth import reducers_needed
+from trainshed.catalog.machines import reducers_needed
 from trainshed.catalog.software import PrebuiltImage, prebuilt_image, version
 from trainshed.model.faults import Field, Violation
 from trainshed.model.job import ReplicaGroup

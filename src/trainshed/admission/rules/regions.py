@@ -6,10 +6,10 @@ A job without a region (a config.yaml whose region comes by flag) is not judged 
 import difflib
 from collections.abc import Iterator
 
-from trainshed.admission.context import GroupDevices, RuleContext, listing
+from trainshed.admission.context import GroupDevices, RuleContext, broken, listing
 from trainshed.admission.rules.tpus import REGIONAL_NAMES, SLICE_CORES
 from trainshed.catalog.regions import Region
-from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.faults import Field, Violation
 
 
 def region_exists(context: RuleContext) -> Iterator[Violation]:
@@ -20,9 +20,7 @@ def region_exists(context: RuleContext) -> Iterator[Violation]:
     near = difflib.get_close_matches(name, regions, n=3, cutoff=0.4)
     accepted = listing(near) if near else listing(regions)
     message = f"there is no region {name or '(empty)'}"
-    yield Violation(
-        field=FieldPath(Field.REGION), rule="region-unknown", message=message, accepted=accepted
-    )
+    yield broken(None, Field.REGION, "region-unknown", message, accepted)
 
 
 def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
@@ -40,12 +38,9 @@ def one_zone_has_all(context: RuleContext) -> Iterator[Violation]:
         return
     if not snapshot.common_zones(region, covered):
         names = listing(types[name] for name in sorted(covered)).replace(" or ", " and ")
-        yield Violation(
-            field=FieldPath(Field.REGION),
-            rule="no-single-zone",
-            message=f"no single zone of {region} has {names} ({snapshot.id})",
-            accepted=_regions_for(context, covered),
-        )
+        message = f"no single zone of {region} has {names} ({snapshot.id})"
+        accepted = _regions_for(context, covered)
+        yield broken(None, Field.REGION, "no-single-zone", message, accepted)
 
 
 def _regions_for(context: RuleContext, types: frozenset[str]) -> str:
@@ -96,17 +91,12 @@ def _offered(
     if not name.startswith("TPU") and not region.has_gpus:
         message = f"{region.name} is no GPU region of edition {context.catalog.edition.id}"
         accepted = listing(_places(context, name), limit=40) or "another accelerator type"
-        yield _at_region("region-without-gpus", message, accepted)
+        yield broken(None, Field.REGION, "region-without-gpus", message, accepted)
     elif region.offers(name) is False:
         marked = " (it is there, but not for training)" if name in region.excluded else ""
         message = f"{region.name} does not offer {enum_name} for training{marked}"
         accepted = listing(_places(context, name), limit=40) or "another accelerator type"
-        yield _at_region("gpu-not-in-region", message, accepted)
-
-
-def _at_region(rule: str, message: str, accepted: str) -> Violation:
-    path = FieldPath(Field.REGION)
-    return Violation(field=path, rule=rule, message=message, accepted=accepted)
+        yield broken(None, Field.REGION, "gpu-not-in-region", message, accepted)
 
 
 def _places(context: RuleContext, name: str) -> list[str]:

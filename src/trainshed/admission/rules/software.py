@@ -1,7 +1,9 @@
-"""Rules about programs: images, packages, runtime and Python versions (R25)."""
+"""Rules about programs: images, packages, runtime and Python versions (R25), variables."""
 
+import re
 from collections.abc import Iterator
 from datetime import date
+from typing import Final
 
 from trainshed.admission.context import RuleContext, Scope, broken, listing
 from trainshed.catalog.rows import rows
@@ -12,7 +14,7 @@ from trainshed.catalog.software import (
     runtimes,
     version,
 )
-from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.faults import Field, Violation
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 
@@ -65,33 +67,41 @@ def _ml(context: RuleContext, program: Program | None) -> Iterator[Violation]:
         both = "a job has a runtimeVersion or a masterConfig.imageUri, not both"
         message = both if image else "neither a runtimeVersion nor a masterConfig.imageUri is given"
         accepted = "exactly one of runtimeVersion and masterConfig.imageUri"
-        yield _at(Field.RUNTIME_VERSION, "runtime-xor-image", message, accepted)
+        yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "runtime-xor-image", message, accepted)
     if program and runtime:
         yield from _runtime(context, program, runtime)
     if program and len(program.package_uris) > _packages_max():
         message = f"{len(program.package_uris)} packages are too many"
-        yield _at(Field.PACKAGE_URIS, "package-uris", message, f"at most {_packages_max()}")
+        yield broken(
+            Role.PRIMARY, Field.PACKAGE_URIS, "package-uris", message, f"at most {_packages_max()}"
+        )
 
 
 def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Violation]:
     known = runtimes().get(name)
     if known is None:
         message, accepted = f"there is no runtime version {name}", listing(runtimes(), limit=30)
-        yield _at(Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
+        yield broken(Role.PRIMARY, Field.RUNTIME_VERSION, "unknown-runtime", message, accepted)
         return
     edition = context.catalog.edition
     if not _released(known, context):
         message = f"runtime version {name} is younger than edition {edition.id}"
-        yield _at(Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version")
+        yield broken(
+            Role.PRIMARY, Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version"
+        )
     elif edition.date >= BLOCKED_FROM and version(name) <= BLOCKED_UP_TO:
         message = f"runtime version {name} is blocked for training since {BLOCKED_FROM}"
-        yield _at(Field.RUNTIME_VERSION, "runtime-retired", message, "1.10 or later")
+        yield broken(
+            Role.PRIMARY, Field.RUNTIME_VERSION, "runtime-retired", message, "1.10 or later"
+        )
     python = program.python_version
     missing = python is None and edition.python_version_required
     if missing or (python is not None and python not in known.python):
         has = f"has Python {listing(known.python).replace(' or ', ' and ')}"
         message = f"runtime version {name} {has}, " + (f"not {python}" if python else "say which")
-        yield _at(Field.PYTHON_VERSION, "python-version", message, listing(known.python))
+        yield broken(
+            Role.PRIMARY, Field.PYTHON_VERSION, "python-version", message, listing(known.python)
+        )
 
 
 def _released(runtime: RuntimeVersion, context: RuleContext) -> bool:
@@ -109,6 +119,25 @@ def _packages_max() -> int:
     return most
 
 
-def _at(field: Field, rule: str, message: str, accepted: str) -> Violation:
-    path = FieldPath(field, Role.PRIMARY)
-    return Violation(field=path, rule=rule, message=message, accepted=accepted)
+#: Of one containerSpec or pythonPackageSpec (contracts/vertex-sdk.md 8).
+ENV_MAX: Final = 100
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def env_is_well_formed(context: RuleContext) -> Iterator[Violation]:
+    """C identifiers, at most 100 of them a pool (contracts/vertex-sdk.md 8)."""
+    for group in context.asked.groups:
+        if group.program:
+            yield from _env(group, group.program)
+
+
+def _env(group: ReplicaGroup, program: Program) -> Iterator[Violation]:
+    if len(program.env) > ENV_MAX:
+        message = f"{len(program.env)} environment variables are too many"
+        yield broken(group, Field.ENV, "env-count", message, f"at most {ENV_MAX}")
+    for name, _ in program.env:
+        if not _IDENTIFIER.fullmatch(name):
+            message = f"{name!r} cannot be the name of an environment variable"
+            accepted = "letters, digits and underscores, not beginning with a digit"
+            yield broken(group, Field.ENV, "env-name", message, accepted)

@@ -1,16 +1,24 @@
-"""Rules about a tuning study as a whole: its metrics, its algorithm and its trials (R19).
+"""Rules about a tuning study as a whole: metrics and their limits, trials, early stopping (R19).
 
 What one parameter must be is asked in ``parameters``.  A study of which a part could not be read
 is not judged: that part has a violation of its own, and what it left behind is not the caller's.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from trainshed.admission.context import RuleContext
+from trainshed.admission.context import RuleContext, listing
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.roles import Dialect
-from trainshed.model.study import Algorithm, Metric, ParameterKind, StudySpec
+from trainshed.model.study import (
+    Algorithm,
+    ConvexRule,
+    Metric,
+    ParameterKind,
+    StudySpec,
+    parameters_of,
+)
 from trainshed.model.study_places import StudyField, StudyPlace, placed
 
 #: Keys of a line of the metric file: a metric of that name is lost, or replaces the line's own
@@ -105,3 +113,70 @@ def broken_study(rule: str, place: StudyPlace, message: str, accepted: str) -> V
     """A violation at a place of the study."""
     path = FieldPath(Field.STUDY, place=place)
     return Violation(field=path, rule=rule, message=message, accepted=accepted)
+
+
+def study_safety_is_possible(context: RuleContext) -> Iterator[Violation]:
+    """A limit is a number, the share of safe trials is one, and one metric is no limit."""
+    study = judged_study(context)
+    if study is None:
+        return
+    for index, metric in enumerate(study.metrics):
+        yield from _limits(metric, index)
+    if study.metrics and not objective_count(study):
+        message = "every metric is a safety metric, so nothing is left to improve"
+        accepted = "at least one metric without safetyConfig"
+        yield broken_study("study-safety", StudyPlace(StudyField.METRICS), message, accepted)
+
+
+def _limits(metric: Metric, index: int) -> Iterator[Violation]:
+    safety, name = metric.safety, metric.metric_id
+    if safety is None:
+        return
+    if not math.isfinite(safety.threshold):
+        at = StudyPlace(StudyField.SAFETY_THRESHOLD, (index,))
+        message = f"metric {name!r}: the safety threshold is {safety.threshold}"
+        yield broken_study("study-safety", at, message, "a finite number")
+    if not 0 <= safety.fraction_min <= 1:
+        at = StudyPlace(StudyField.SAFETY_FRACTION, (index,))
+        message = f"metric {name!r}: {safety.fraction_min:g} is no share of the trials"
+        yield broken_study("study-safety", at, message, "a number from 0 to 1")
+
+
+def study_stopping_fits(context: RuleContext) -> Iterator[Violation]:
+    """One objective, by which trials are compared, and a convex rule that can come to apply."""
+    study = judged_study(context)
+    if study is None or study.stopping is None:
+        return
+    count = objective_count(study)
+    if count > 1:
+        message = f"trials are stopped early by one metric, and the study has {count} objectives"
+        accepted = "one metric, or no early stopping"
+        yield broken_study("study-stopping", StudyPlace(StudyField.STOPPING), message, accepted)
+    if isinstance(study.stopping, ConvexRule):
+        yield from _convex(study.stopping)
+        yield from _learning_rate(study, study.stopping.learning_rate_parameter)
+
+
+def _convex(rule: ConvexRule) -> Iterator[Violation]:
+    counts = (
+        (StudyField.STEPS_MAX, "maxStepCount", rule.step_count_max),
+        (StudyField.STEPS_MIN, "minStepCount", rule.step_count_min),
+        (StudyField.MEASUREMENTS_MIN, "minMeasurementCount", rule.measurement_count_min),
+    )
+    for field, name, count in counts:
+        if count is not None and count < 0:
+            message = f"{name} is at least 0, not {count}"
+            yield broken_study("study-stopping", StudyPlace(field), message, "a whole number")
+    most, least = rule.step_count_max, rule.step_count_min
+    if most is not None and least is not None and least > most >= 0:
+        message = f"minStepCount is {least}, which is more than maxStepCount, {most}"
+        at = StudyPlace(StudyField.STEPS_MIN)
+        yield broken_study("study-stopping", at, message, f"at most {most}")
+
+
+def _learning_rate(study: StudySpec, name: str | None) -> Iterator[Violation]:
+    known = [parameter.parameter_id for parameter in parameters_of(study)]
+    if name is not None and name not in known:
+        at = StudyPlace(StudyField.LEARNING_RATE)
+        message = f"the study has no parameter {name}, whose value would be the learning rate"
+        yield broken_study("study-stopping", at, message, listing(known) or "a parameter's id")

@@ -37,11 +37,10 @@ from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
-from trainshed.model.faults import EngineFault
+from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.stopping import StopOrder
-from trainshed.model.transient import is_transient
 
 _LOG = logging.getLogger(__name__)
 

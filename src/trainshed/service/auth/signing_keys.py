@@ -19,7 +19,7 @@ from trainshed.model.access import ALL_PROJECTS
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.signed_tokens import public_key
 from trainshed.service.auth.tokens import Json, invalid, project_of, refuse_unknown, role_of
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import SigningKey
 
 #: Shorter RSA keys can be broken.
@@ -28,7 +28,7 @@ _EMAIL = re.compile(r"[A-Za-z0-9._%+-]{1,128}@[A-Za-z0-9.-]{1,190}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-def add(store: StoreBase, document: Mapping[str, Any]) -> Json:
+def add(store: Store, document: Mapping[str, Any]) -> Json:
     """``POST /trainshed/v1/keys``: let a service account in.
 
     ``document``: ``email``, ``publicKey`` (PEM), and maybe ``keyId`` (the ``private_key_id`` of a
@@ -58,12 +58,12 @@ def add(store: StoreBase, document: Mapping[str, Any]) -> Json:
     return _shown(key)
 
 
-def listing(store: StoreBase) -> Json:
+def listing(store: Store) -> Json:
     """``GET /trainshed/v1/keys``."""
     return {"keys": [_shown(key) for key in store.all_keys()]}
 
 
-def remove(store: StoreBase, key_id: str) -> Json:
+def remove(store: Store, key_id: str) -> Json:
     """``DELETE /trainshed/v1/keys/{id}``.  Raises Refusal where there is none of this id."""
     if not store.remove_key(key_id):
         raise Refusal(Code.NOT_FOUND, f"there is no key {key_id!r}; see `trainshed keys list`")

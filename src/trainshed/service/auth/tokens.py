@@ -16,7 +16,7 @@ from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.access import digest_of
 from trainshed.service.server_files import ADMIN_FILE, alone_in, read_token, write_file
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import Token
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ class FirstToken:
     made: str | None
 
 
-def create(store: StoreBase, document: Mapping[str, Any]) -> Json:
+def create(store: Store, document: Mapping[str, Any]) -> Json:
     """``POST /trainshed/v1/tokens``: make a token; only this answer ever holds its text.
 
     ``document``: ``name``, ``project`` (``*``, the default, is every project), ``role`` (viewer,
@@ -58,12 +58,12 @@ def create(store: StoreBase, document: Mapping[str, Any]) -> Json:
     return {**_shown(token), "token": text}
 
 
-def listing(store: StoreBase) -> Json:
+def listing(store: Store) -> Json:
     """``GET /trainshed/v1/tokens``: all tokens, oldest first, without their texts."""
     return {"tokens": [{**_shown(token), "revoked": token.revoked} for token in store.tokens()]}
 
 
-def revoke(store: StoreBase, token_id: str) -> Json:
+def revoke(store: Store, token_id: str) -> Json:
     """``DELETE /trainshed/v1/tokens/{id}``.  Raises Refusal where there is none of this id."""
     if not store.revoke_token(token_id):
         raise Refusal(
@@ -72,7 +72,7 @@ def revoke(store: StoreBase, token_id: str) -> Json:
     return {}
 
 
-def first_token(store: StoreBase, data_dir: Path) -> FirstToken:
+def first_token(store: Store, data_dir: Path) -> FirstToken:
     """See that there is an administrator, at every start of a server.
 
     The token of the file is used again; a file that was removed is made again only where the

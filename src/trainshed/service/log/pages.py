@@ -27,7 +27,7 @@ from trainshed.service.log.stream import LogCursor
 from trainshed.service.paging import digest_of, parts_of, token_of
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind
 from trainshed.wire.logging_v2 import filter as log_filter
 from trainshed.wire.logging_v2.entries import EntriesQuery
@@ -57,7 +57,7 @@ class LogPage:
 class LogService:
     """The use cases around logs; the store and the files are all its state."""
 
-    store: StoreBase
+    store: Store
     job_log: JobLog
 
     def entries(self, project: str, query: EntriesQuery) -> LogPage:

@@ -14,9 +14,8 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
-from trainshed.store.base import Jobs, Studies
-from trainshed.store.records import JobRecord, StoredEvent
-from trainshed.store.records_studies import TrialJob
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, StoredEvent, TrialJob
 
 _READ_MAX: Final = 1000
 
@@ -24,7 +23,7 @@ _READ_MAX: Final = 1000
 _GRAVE: Final = {"FAILED": "ERROR", "RESTARTING": "WARNING", "ENGINE_RETRIED": "WARNING"}
 
 
-def all_events(store: Jobs, uid: JobUid) -> Iterator[StoredEvent]:
+def all_events(store: Store, uid: JobUid) -> Iterator[StoredEvent]:
     """The whole story of a job."""
     seq = 0
     while events := store.events(uid, after=seq, limit=_READ_MAX):
@@ -68,7 +67,7 @@ class LogSource(NamedTuple):
 
 
 def sources(
-    store: Studies, record: JobRecord, *, from_ns: int = 0, trial: str | None = None
+    store: Store, record: JobRecord, *, from_ns: int = 0, trial: str | None = None
 ) -> tuple[LogSource, ...]:
     """The jobs whose lines are asked for.
 
@@ -84,7 +83,7 @@ def sources(
     return tuple(LogSource(job.job_uid, str(job.number)) for job in wanted)
 
 
-def story_of(store: Studies, record: JobRecord, trial: str | None) -> LogSource | None:
+def story_of(store: Store, record: JobRecord, trial: str | None) -> LogSource | None:
     """Whose events are told: the job's own, or those of a trial's job where one trial is asked for.
 
     None for a trial that is not there.
@@ -94,7 +93,7 @@ def story_of(store: Studies, record: JobRecord, trial: str | None) -> LogSource 
     return next(iter(sources(store, record, trial=trial)), None)
 
 
-def check_trial(store: Studies, record: JobRecord, trial: str | None) -> None:
+def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
     """Refuse a trial that is not there, or not yet, instead of telling nothing of it."""
     if trial is None or sources(store, record, trial=trial):
         return

@@ -21,7 +21,7 @@ from trainshed.service.log.sources import (
 )
 from trainshed.storage.log_files import JobLog
 from trainshed.storage.log_segment import Span
-from trainshed.store.base import StoreBase
+from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, StoredEvent
 
 READ_MAX: Final = 1000
@@ -32,7 +32,7 @@ class LogCursor:
 
     def __init__(
         self,
-        store: StoreBase,
+        store: Store,
         job_log: JobLog,
         record: JobRecord,
         after_ns: int,

@@ -1,5 +1,8 @@
 """The first tables."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -9,262 +12,147 @@ down_revision = None
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
+def _texts(*names: str, null: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text(), nullable=null) for name in names]
+
+
+def _integers(*names: str, null: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Integer(), nullable=null) for name in names]
+
+
+def _numbers(*names: str, null: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.BigInteger(), nullable=null) for name in names]
+
+
+def _uid(name: str = "uid", *, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, NUMBER, autoincrement=False, nullable=null)
+
+
+def _of_jobs(name: str = "uid") -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint([name], ["jobs.uid"])
+
+
+def _table(
+    name: str, columns: Sequence[sa.Column[Any]], keys: Sequence[str], *more: Any, **options: Any
+) -> None:
+    op.create_table(name, *columns, *more, sa.PrimaryKeyConstraint(*keys), **options)
+
+
+def _index_of_jobs(name: str, columns: Sequence[str], where: str, *, unique: bool = False) -> None:
+    only = sa.text(where)
+    op.create_index(name, "jobs", columns, unique=unique, sqlite_where=only, postgresql_where=only)
+
+
 def upgrade() -> None:
     """Make every table."""
-    op.create_table(
-        "buckets",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("name"),
-    )
-    op.create_index("buckets_of_project", "buckets", ["project"], unique=False)
-    op.create_table(
-        "events",
-        sa.Column("seq", NUMBER, nullable=False),
-        sa.Column("uid", sa.BigInteger(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("stamp_ns", sa.BigInteger(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("message", sa.Text(), nullable=False),
-        sa.Column("data", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("seq"),
-    )
-    op.create_index("events_of_job", "events", ["uid", "seq"], unique=False)
-    op.create_table(
-        "jobs",
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("location", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("job_id", sa.Text(), nullable=False),
-        sa.Column("display_name", sa.Text(), nullable=False),
-        sa.Column("creator", sa.Text(), nullable=False),
-        sa.Column("rank", sa.Integer(), nullable=False),
+    _jobs()
+    _beside_jobs()
+    _around_jobs()
+    _users_and_places()
+    _servers_and_nodes()
+
+
+def _jobs() -> None:
+    columns = [
+        _uid(),
+        *_texts("project", "location", "kind", "job_id", "display_name", "creator"),
+        *_integers("rank"),
         sa.Column("running_s_max", sa.Float(), nullable=True),
-        sa.Column("demand", sa.Text(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("version", sa.Integer(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("owner", sa.Text(), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
-        sa.Column("explanation", sa.Text(), nullable=True),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.Column("start_ns", sa.BigInteger(), nullable=True),
-        sa.Column("end_ns", sa.BigInteger(), nullable=True),
-        sa.Column("update_ns", sa.BigInteger(), nullable=False),
-        sa.Column("deleted_ns", sa.BigInteger(), nullable=True),
-        sa.Column("held_ns", sa.BigInteger(), nullable=True),
-        sa.Column("changed", sa.BigInteger(), nullable=True),
-        sa.Column("last_stamp_ns", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("uid"),
-    )
-    op.create_index(
-        "jobs_by_age",
-        "jobs",
-        ["project", "kind", "create_ns", "uid"],
-        unique=False,
-        sqlite_where=sa.text("deleted_ns IS NULL"),
-        postgresql_where=sa.text("deleted_ns IS NULL"),
-    )
-    op.create_index(
-        "jobs_by_name",
-        "jobs",
-        ["project", "kind", "job_id"],
-        unique=True,
-        sqlite_where=sa.text("deleted_ns IS NULL"),
-        postgresql_where=sa.text("deleted_ns IS NULL"),
-    )
-    op.create_index(
-        "jobs_by_state",
-        "jobs",
-        ["project", "state"],
-        unique=False,
-        sqlite_where=sa.text("deleted_ns IS NULL"),
-        postgresql_where=sa.text("deleted_ns IS NULL"),
-    )
-    op.create_index(
-        "jobs_changed",
-        "jobs",
-        ["changed"],
-        unique=False,
-        sqlite_where=sa.text("changed IS NOT NULL"),
-        postgresql_where=sa.text("changed IS NOT NULL"),
-    )
-    op.create_index(
-        "jobs_held",
-        "jobs",
-        ["owner"],
-        unique=False,
-        sqlite_where=sa.text("held_ns IS NOT NULL"),
-        postgresql_where=sa.text("held_ns IS NOT NULL"),
-    )
-    op.create_index(
-        "jobs_queued",
-        "jobs",
-        ["rank", "create_ns", "uid"],
-        unique=False,
-        sqlite_where=sa.text("state = 'QUEUED'"),
-        postgresql_where=sa.text("state = 'QUEUED'"),
-    )
-    op.create_index(
-        "jobs_unexplained",
-        "jobs",
-        ["create_ns", "uid"],
-        unique=False,
-        sqlite_where=sa.text("state = 'QUEUED' AND explanation IS NULL"),
-        postgresql_where=sa.text("state = 'QUEUED' AND explanation IS NULL"),
-    )
-    op.create_table(
-        "keys",
-        sa.Column("key_id", sa.Text(), nullable=False),
-        sa.Column("email", sa.Text(), nullable=False),
-        sa.Column("public_key", sa.Text(), nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("key_id"),
-    )
-    op.create_index("keys_by_email", "keys", ["email"], unique=False)
-    op.create_table(
-        "labels",
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("uid", "key"),
-    )
-    op.create_table(
-        "leases",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("holder", sa.Text(), nullable=False),
-        sa.Column("until_ns", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("name"),
-    )
-    op.create_table(
-        "marks",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("value", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("name"),
-    )
-    op.create_table(
-        "node_states",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("name"),
-    )
-    op.create_table(
-        "nodes",
-        sa.Column("engine", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("node", sa.Text(), nullable=False),
-        sa.Column("seen_ns", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("engine", "name"),
-    )
-    op.create_table(
-        "operations",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("done", sa.Integer(), nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.Column("metadata", sa.Text(), nullable=False),
-        sa.Column("response", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("name"),
-    )
-    op.create_table(
-        "projects",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("number", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-    )
-    op.create_index("projects_by_number", "projects", ["number"], unique=False)
-    op.create_table(
-        "replicas",
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=False),
+        *_texts("demand", "labels", "state"),
+        *_integers("version", "attempt"),
+        *_texts("owner", "error", "explanation", null=True),
+        *_numbers("create_ns"),
+        *_numbers("start_ns", "end_ns", null=True),
+        *_numbers("update_ns"),
+        *_numbers("deleted_ns", "held_ns", "changed", null=True),
+        *_numbers("last_stamp_ns"),
+    ]
+    _table("jobs", columns, ["uid"])
+    lives, waits = "deleted_ns IS NULL", "state = 'QUEUED'"
+    _index_of_jobs("jobs_by_age", ["project", "kind", "create_ns", "uid"], lives)
+    _index_of_jobs("jobs_by_name", ["project", "kind", "job_id"], lives, unique=True)
+    _index_of_jobs("jobs_by_state", ["project", "state"], lives)
+    _index_of_jobs("jobs_changed", ["changed"], "changed IS NOT NULL")
+    _index_of_jobs("jobs_held", ["owner"], "held_ns IS NOT NULL")
+    _index_of_jobs("jobs_queued", ["rank", "create_ns", "uid"], waits)
+    _index_of_jobs("jobs_unexplained", ["create_ns", "uid"], f"{waits} AND explanation IS NULL")
+
+
+def _beside_jobs() -> None:
+    """What a job has rows of its own for."""
+    _table("specs", [_uid(), *_texts("spec", "expanded", "notes")], ["uid"], _of_jobs())
+    _table("labels", [_uid(), *_texts("key", "value")], ["uid", "key"])
+    attempt = sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False)
+    columns = [_uid(), attempt, *_texts("seats"), *_numbers("create_ns")]
+    _table("attempts", columns, ["uid", "attempt"], _of_jobs())
+    columns = [
+        _uid(),
         sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
+        *_texts("role"),
         sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("task_name", sa.Text(), nullable=False),
-        sa.Column("node", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("exit_code", sa.Integer(), nullable=True),
-        sa.Column("signal", sa.Integer(), nullable=True),
-        sa.PrimaryKeyConstraint("uid", "attempt", "role", "number"),
-    )
-    op.create_table(
-        "retry_keys",
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("uid", sa.BigInteger(), nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("key"),
-    )
-    op.create_index("retry_keys_by_age", "retry_keys", ["create_ns"], unique=False)
-    op.create_table(
-        "tokens",
-        sa.Column("token_id", sa.Text(), nullable=False),
-        sa.Column("digest", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.Column("revoked", sa.Integer(), nullable=False),
-        sa.PrimaryKeyConstraint("token_id"),
-        sa.UniqueConstraint("digest"),
-    )
-    op.create_table(
-        "attempts",
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("seats", sa.Text(), nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["uid"],
-            ["jobs.uid"],
-        ),
-        sa.PrimaryKeyConstraint("uid", "attempt"),
-    )
-    op.create_table(
-        "commands",
+        *_texts("task_name", "node", "state"),
+        *_integers("exit_code", "signal", null=True),
+    ]
+    _table("replicas", columns, ["uid", "attempt", "role", "number"])
+    columns = [
         sa.Column("seq", NUMBER, nullable=False),
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=True),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["uid"],
-            ["jobs.uid"],
-        ),
-        sa.PrimaryKeyConstraint("seq"),
-        sqlite_autoincrement=True,
-    )
-    op.create_index("commands_of_job", "commands", ["uid"], unique=False)
-    op.create_table(
-        "pipelines",
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("location", sa.Text(), nullable=False),
-        sa.Column("display_name", sa.Text(), nullable=False),
-        sa.Column("document", sa.Text(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
-        sa.Column("task_definition", sa.Text(), nullable=False),
+        *_numbers("uid"),
+        *_integers("attempt"),
+        *_numbers("stamp_ns"),
+        *_texts("kind", "message", "data"),
+    ]
+    _table("events", columns, ["seq"])
+    op.create_index("events_of_job", "events", ["uid", "seq"])
+    columns = [
+        sa.Column("seq", NUMBER, nullable=False),
+        _uid(null=True),
+        *_integers("attempt"),
+        *_texts("kind"),
+    ]
+    _table("commands", columns, ["seq"], _of_jobs(), sqlite_autoincrement=True)
+    op.create_index("commands_of_job", "commands", ["uid"])
+
+
+def _around_jobs() -> None:
+    """What clients have of a job beside it."""
+    _table("retry_keys", [*_texts("key"), *_numbers("uid", "create_ns")], ["key"])
+    op.create_index("retry_keys_by_age", "retry_keys", ["create_ns"])
+    columns = [
+        _uid(),
+        *_texts("project", "location", "display_name", "document", "labels", "task_definition"),
         sa.Column("child_uid", NUMBER, nullable=False),
-        sa.Column("create_ns", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["child_uid"],
-            ["jobs.uid"],
-        ),
-        sa.PrimaryKeyConstraint("uid"),
-    )
-    op.create_index("pipelines_by_age", "pipelines", ["project", "create_ns", "uid"], unique=False)
-    op.create_index("pipelines_by_child", "pipelines", ["child_uid"], unique=False)
-    op.create_table(
-        "specs",
-        sa.Column("uid", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("spec", sa.Text(), nullable=False),
-        sa.Column("expanded", sa.Text(), nullable=False),
-        sa.Column("notes", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["uid"],
-            ["jobs.uid"],
-        ),
-        sa.PrimaryKeyConstraint("uid"),
-    )
+        *_numbers("create_ns"),
+    ]
+    _table("pipelines", columns, ["uid"], _of_jobs("child_uid"))
+    op.create_index("pipelines_by_age", "pipelines", ["project", "create_ns", "uid"])
+    op.create_index("pipelines_by_child", "pipelines", ["child_uid"])
+    columns = [
+        *_texts("name", "project"),
+        *_integers("done"),
+        *_numbers("create_ns"),
+        *_texts("metadata", "response"),
+    ]
+    _table("operations", columns, ["name"])
+
+
+def _users_and_places() -> None:
+    _table("projects", _texts("id", "number"), ["id"])
+    op.create_index("projects_by_number", "projects", ["number"])
+    _table("buckets", [*_texts("name", "project"), *_numbers("create_ns")], ["name"])
+    op.create_index("buckets_of_project", "buckets", ["project"])
+    columns = [
+        *_texts("token_id", "digest", "name", "project", "role"),
+        *_numbers("create_ns"),
+        *_integers("revoked"),
+    ]
+    _table("tokens", columns, ["token_id"], sa.UniqueConstraint("digest"))
+    columns = [*_texts("key_id", "email", "public_key", "project", "role"), *_numbers("create_ns")]
+    _table("keys", columns, ["key_id"])
+    op.create_index("keys_by_email", "keys", ["email"])
+
+
+def _servers_and_nodes() -> None:
+    _table("leases", [*_texts("name", "holder"), *_numbers("until_ns")], ["name"])
+    _table("marks", [*_texts("name"), *_numbers("value")], ["name"])
+    _table("node_states", _texts("name", "state"), ["name"])
+    _table("nodes", [*_texts("engine", "name", "node"), *_numbers("seen_ns")], ["engine", "name"])
