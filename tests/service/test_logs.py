@@ -19,7 +19,7 @@ from trainshed.model.status import JobState
 from trainshed.service.housekeeping import Retention
 from trainshed.service.log import pages as log_pages
 from trainshed.service.log.pages import LogService
-from trainshed.storage import log_segment
+from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
@@ -356,7 +356,7 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     store.add_event(record.uid, NewEvent(kind="NOTE", message="news"))
     decoded = []
     with monkeypatch.context() as counted:
-        counted.setattr(log_segment, "decode", lambda data: decoded.append(1) or decode(data))
+        counted.setattr(log_files, "decode", lambda data: decoded.append(1) or decode(data))
         everybody, master = logs.cursor(record), logs.cursor(record)
         assert texts_of(everybody.last(3, None)) == ["4998", "4999", "news"]
         assert texts_of(master.last(2, "master-replica-0")) == ["4996", "4998"]

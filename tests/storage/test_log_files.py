@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainshed.model.log_line import LOG_FOLDER, LogLine, encode, segment_name
-from trainshed.storage.log_files import JobLog
-from trainshed.storage.log_segment import Span
+from trainshed.storage.log_files import JobLog, Span
 
 UID = 7
 DEADLINE_S = 120.0

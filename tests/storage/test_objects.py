@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions
 from trainshed.storage import objects as module
 from trainshed.storage.bucket_folders import BucketNotEmpty
-from trainshed.storage.object_files import ConditionFailed, NoSuchObject
-from trainshed.storage.object_names import NameRefused
-from trainshed.storage.object_parts import CopyTarget, compose, copy, part
+from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject
 from trainshed.storage.objects import NewObject, Objects
+from trainshed.storage.uploads import CopyTarget, compose, copy, part
 
 
 @pytest.fixture

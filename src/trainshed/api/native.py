@@ -24,8 +24,7 @@ from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.log.pages import LogService
-from trainshed.service.log.sources import check_trial
-from trainshed.service.log.stream import LogCursor
+from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreBase, StoreFault

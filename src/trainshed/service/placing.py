@@ -10,7 +10,7 @@ from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.planning.prediction import ONE_MACHINE
-from trainshed.service.catalogs import catalog_for
+from trainshed.service.judging import catalog_for
 
 #: The memory of machine types is printed in GB and meant in GiB.
 _GIB: Final = 1 << 30

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainshed.model.faults import UsageFault, Violation
-from trainshed.service.catalogs import load_catalog
-from trainshed.service.judging import Judgement, Rulebook, judge
+from trainshed.service.judging import Judgement, Rulebook, judge, load_catalog
 from trainshed.workbench.documents import Document, read
 from trainshed.workbench.merging import merge_any
 

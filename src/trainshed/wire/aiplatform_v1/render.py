@@ -6,7 +6,7 @@ clients insist on ``done`` together with a ``response`` (contracts/vertex-sdk.md
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,20 +14,9 @@ from trainshed.model.resource_names import CUSTOM_JOBS, PIPELINES, TUNING_JOBS, 
 from trainshed.model.status import Job, JobState
 from trainshed.model.trials import TrialView
 from trainshed.wire.aiplatform_v1.trials import trial_json
+from trainshed.wire.aiplatform_v1.words import STATE
 from trainshed.wire.status import ending, with_labels
 from trainshed.wire.times import rfc3339
-
-#: This dialect's word for every state, behind its prefix (contracts/gcloud.md 10.3).
-STATE: Final[Mapping[JobState, str]] = {
-    JobState.QUEUED: "QUEUED",
-    JobState.PREPARING: "PENDING",
-    JobState.RUNNING: "RUNNING",
-    JobState.RESTARTING: "RUNNING",  # neither dialect has a word for it
-    JobState.CANCELLING: "CANCELLING",
-    JobState.SUCCEEDED: "SUCCEEDED",
-    JobState.FAILED: "FAILED",
-    JobState.CANCELLED: "CANCELLED",
-}
 
 #: Labels that the service adds while a job waits.
 WAITING_LABEL: Final = "trainshed-waiting"
