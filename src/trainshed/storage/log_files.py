@@ -154,25 +154,6 @@ class JobLog:
 
     root: Path
 
-    def lines(  # noqa: PLR0913 - what one may ask of a log
-        self,
-        uid: JobUid,
-        *,
-        limit: int,
-        after_ns: int | None = None,
-        from_ns: int | None = None,
-        before_ns: int | None = None,
-        task: str | None = None,
-    ) -> list[LogLine]:
-        """At most ``limit`` whole lines of a job, oldest first.
-
-        ``after_ns`` is a stamp that was seen, ``from_ns`` the first that may be, ``before_ns`` the
-        first that is too late.  Of a log that was pruned meanwhile, what is left is given.
-        """
-        first = max(from_ns or 0, 0 if after_ns is None else after_ns + 1)
-        span = Span(from_ns=first, before_ns=before_ns, task=task)
-        return list(islice(self.read(uid, span), limit))
-
     def tail(self, uid: JobUid, count: int, *, task: str | None = None) -> list[LogLine]:
         """The last ``count`` lines, oldest first."""
         return list(islice(self.read(uid, Span(task=task, newest_first=True)), count))[::-1]
@@ -186,10 +167,6 @@ class JobLog:
         for segment in reversed(chosen) if span.newest_first else chosen:
             if span.before_ns is None or segment.first_ns < span.before_ns:
                 yield from segment.read(span)
-
-    def size(self, uid: JobUid) -> int:
-        """How many bytes a job's log takes."""
-        return sum(size for _, size in self._sizes(uid))
 
     def prune(self, uid: JobUid, bytes_max: int) -> int:
         """Remove the oldest segments until what is left fits; how many were removed.

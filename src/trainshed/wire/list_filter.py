@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, NoReturn, cast, get_args
 
@@ -15,7 +15,6 @@ LABELS: Final = "labels"
 STATE: Final = "state"
 CREATE_TIME: Final = "create_time"
 
-EQUAL: Final = frozenset({"=", "!="})
 MATCHING: Final = frozenset({"=", "!=", ":"})
 ORDERED: Final = frozenset(get_args(Operator)) - {":"}
 
@@ -29,14 +28,12 @@ _NAMES_ONE = re.compile(r"[^*]+")
 class FilterWords:
     """A dialect's words.
 
-    ``operators`` are those of each field, by the model's name; ``aliases`` are further names that
-    the dialect has.  ``states`` holds every state of the dialect; None for one that no job here
-    is ever in.
+    ``operators`` are those of each field, by the model's name.  ``states`` holds every state of the
+    dialect; None for one that no job here is ever in.
     """
 
     operators: Mapping[str, frozenset[str]]
     states: Mapping[str, JobState | None]
-    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fields_told(self) -> str:
@@ -80,7 +77,6 @@ def meaning(written: Restriction, words: FilterWords) -> Filter:
 def _field(written: str, words: FilterWords) -> str:
     """Both key cases are accepted (contracts/vertex-sdk.md 8)."""
     known = {_plain(name): name for name in words.operators}
-    known |= {_plain(alias): name for alias, name in words.aliases.items()}
     name = known.get(_plain(written))
     if name is None:
         raise Unfit(f"a field: {words.fields_told}")
