@@ -15,12 +15,11 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.call import Method
+from trainshed.api.call import Method, Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
-from trainshed.api.routes import Routes
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings

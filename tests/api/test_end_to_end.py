@@ -10,11 +10,11 @@ import pytest
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import client
+from trainshed.api.call import Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
-from trainshed.api.routes import Routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.resources import Node

@@ -1,6 +1,7 @@
 """The handlers of Google's routes: a resource's document in, the resource out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.api.call import Call, Json
@@ -67,34 +68,33 @@ class Jobs:
         return self._render(self._jobs.patch(project, job, call.document, mask).job)
 
 
+@dataclass(frozen=True, slots=True)
 class TrainingPipelines:
     """The methods of ``trainingPipelines``."""
 
-    def __init__(self, pipelines: PipelineService) -> None:
-        """Ask this service."""
-        self._pipelines = pipelines
+    pipelines: PipelineService
 
     def create(self, call: Call) -> Json:
         """Submit a pipeline with its job."""
-        return _rendered(self._pipelines.create(*_parent(call), call.document, **_creator(call)))
+        return _rendered(self.pipelines.create(*_parent(call), call.document, **_creator(call)))
 
     def get(self, call: Call) -> Json:
         """One pipeline."""
-        return _rendered(self._pipelines.get(*_name(call, "pipeline")))
+        return _rendered(self.pipelines.get(*_name(call, "pipeline")))
 
     def list(self, call: Call) -> Json:
         """One page of pipelines, newest first, with the fields of the mask."""
-        views, token = self._pipelines.list(*_parent(call), **_paging(call))
+        views, token = self.pipelines.list(*_parent(call), **_paging(call))
         return _page(call, PIPELINES, [_rendered(view) for view in views], PIPELINE, token)
 
     def cancel(self, call: Call) -> Json:
         """Ask for the end of its job."""
-        self._pipelines.cancel(*_name(call, "pipeline"), by=call.caller.name)
+        self.pipelines.cancel(*_name(call, "pipeline"), by=call.caller.name)
         return {}
 
     def delete(self, call: Call) -> Json:
         """Forget a finished pipeline."""
-        return _operation(self._pipelines.delete(*_name(call, "pipeline")))
+        return _operation(self.pipelines.delete(*_name(call, "pipeline")))
 
 
 PIPELINE: Final = "TrainingPipeline"
@@ -104,17 +104,16 @@ def _rendered(view: PipelineView) -> Json:
     return vertex.training_pipeline(view.job, backing_custom_job=view.backing_custom_job)
 
 
+@dataclass(frozen=True, slots=True)
 class Operations:
     """The methods of ``operations``: all of them are over when they are first heard of."""
 
-    def __init__(self, operations: OperationService) -> None:
-        """Ask this service."""
-        self._operations = operations
+    operations: OperationService
 
     def get(self, call: Call) -> Json:
         """One operation; to wait for one is the same."""
         number = OperationId(call.params["operation"])
-        return _operation(self._operations.get(*_parent(call), number))
+        return _operation(self.operations.get(*_parent(call), number))
 
     def cancel(self, call: Call) -> Json:
         """Nothing, where the operation is known: it is over."""
@@ -127,22 +126,21 @@ class Operations:
         raise Refusal(Code.UNIMPLEMENTED, "operations are not deleted here")
 
 
+@dataclass(frozen=True, slots=True)
 class LogEntries:
     """``entries:list``, the one method by which gcloud reads logs (contracts/gcloud.md 7).
 
     The document names the project, so the handler asks itself whether the caller may read it.
     """
 
-    def __init__(self, logs: LogService, permissions: Permissions) -> None:
-        """Ask this service for the logs of projects that the caller may read."""
-        self._logs = logs
-        self._permissions = permissions
+    logs: LogService
+    permissions: Permissions
 
     def list(self, call: Call) -> Json:
         """One page of a job's log."""
         named, query = entries.parse(call.document)
-        project = self._permissions.enter(call.caller, AccessRole.VIEWER, named)
-        found = self._logs.entries(project, query)
+        project = self.permissions.enter(call.caller, AccessRole.VIEWER, named)
+        found = self.logs.entries(project, query)
         shown = entries.render(found.lines, project=project, job_id=found.job_id)
         return page("entries", shown, found.next_page_token)
 

@@ -14,7 +14,7 @@ from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
 from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
 from trainshed.storage.objects import Objects
-from trainshed.storage.uploads import CopyTarget, Uploads, compose, copy
+from trainshed.storage.uploads import Target, Uploads, compose, copy
 from trainshed.store.base import Rest
 from trainshed.wire.storage_v1.requests import (
     SOURCE_CONDITION_KEYS,
@@ -181,7 +181,7 @@ def _copied(
     wanted = conditions_of(call.query, SOURCE_CONDITION_KEYS)
     found, file = objects.open(call.bucket, name, wanted)
     try:
-        target = CopyTarget(
+        target = Target(
             bucket=to[0],
             name=to[1],
             attributes=patched(found.attributes, document),
@@ -204,7 +204,7 @@ def _moved(call: StorageCall, name: str, to: str) -> Response:
 def _composed(call: StorageCall, name: str, document: dict[str, Any]) -> Response:
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
     sources, destination = compose_sources(document)
-    target = CopyTarget(
+    target = Target(
         bucket=call.bucket,
         name=name,
         attributes=attributes_of(destination),

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -235,17 +235,16 @@ def deleted(store: Rest, project: ProjectId, location: str, now: datetime) -> Op
     return operation
 
 
+@dataclass(frozen=True, slots=True)
 class OperationService:
     """Operations, for whoever asks how they went."""
 
-    def __init__(self, store: Rest) -> None:
-        """Look in a store."""
-        self._store = store
+    store: Rest
 
     def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
         """The operation of a name.  Raises Refusal (NOT_FOUND)."""
         name = resource_name(OPERATIONS, project, location, operation_id)
-        found = self._store.operation(name)
+        found = self.store.operation(name)
         if found is None or found.project != project:
             raise not_found(name)
         return found

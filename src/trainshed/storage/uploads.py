@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainshed.model.codec import decode, encode
-from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions, StoredObject
+from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
 from trainshed.storage.object_files import check_name, exclusive
 from trainshed.storage.object_hashes import PIECE_BYTES, Hasher, HashMismatch, check, checksums_of
 from trainshed.storage.objects import NewObject, Objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyTarget:
-    """Where copied bytes are to go, what is said about them, and on which conditions."""
+class Target:
+    """Where bytes are to go, what is said about them, and on which conditions."""
 
     bucket: str
     name: str
-    attributes: Attributes
-    conditions: Conditions = ALWAYS
+    attributes: Attributes = field(default_factory=Attributes)
+    conditions: Conditions = field(default_factory=Conditions)
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def part(data_dir: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
 
 def copy(
-    objects: Objects, source: StoredObject, file: BinaryIO | None, target: CopyTarget
+    objects: Objects, source: StoredObject, file: BinaryIO | None, target: Target
 ) -> StoredObject:
     """Copy an open object, and close it."""
     with part(objects.data_dir) as (path, out), file or contextlib.nullcontext():
@@ -59,7 +59,7 @@ def copy(
 
 
 def compose(
-    objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: CopyTarget
+    objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: Target
 ) -> StoredObject:
     """Put objects of a bucket one behind the other.  Raises NoSuchObject, ConditionFailed."""
     with part(objects.data_dir) as (path, out):
@@ -74,7 +74,7 @@ def compose(
         return objects.commit(_new(path, target, hasher.checksums()), target.conditions)
 
 
-def _new(path: Path, target: CopyTarget, checksums: Checksums) -> NewObject:
+def _new(path: Path, target: Target, checksums: Checksums) -> NewObject:
     return NewObject(
         bucket=target.bucket,
         name=target.name,
@@ -103,14 +103,10 @@ class ConcurrentWrite(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UploadSession:
+class UploadSession(Target):
     """What is to become of the bytes.  ``total`` None: the size is not known yet."""
 
-    bucket: str
-    name: str
-    attributes: Attributes = field(default_factory=Attributes)
     checksums: Checksums = field(default_factory=Checksums)
-    conditions: Conditions = field(default_factory=Conditions)
     total: int | None = None
     done: bool = False
 
@@ -200,14 +196,7 @@ class Uploads:
         except HashMismatch:
             shutil.rmtree(folder)
             raise
-        new = NewObject(
-            bucket=session.bucket,
-            name=session.name,
-            file=data,
-            attributes=session.attributes,
-            checksums=checksums,
-        )
-        return self.objects.commit(new, session.conditions)
+        return self.objects.commit(_new(data, session, checksums), session.conditions)
 
     def _folder(self, upload: str) -> Path:
         if not _ID.fullmatch(upload):
