@@ -11,6 +11,7 @@ path is their header.
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
@@ -52,15 +53,15 @@ def token_mount(routes: Sequence[Route]) -> Mount:
     return Mount("/as/{token}", app=TokenInPath(Router(routes, redirect_slashes=False)))
 
 
+@dataclass(frozen=True, slots=True)
 class TokenInPath:
     """Takes the token off the path, so that no log has it, and makes it the caller's header.
 
     The prefix stays in ``root_path``, for URLs that the client is to use next.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        """``app`` sees requests as if they had come without the prefix."""
-        self._app = app
+    app: ASGIApp
+    """Sees requests as if they had come without the prefix."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request.  The scope is changed in place: the server's access log reads it too."""
@@ -73,7 +74,7 @@ class TokenInPath:
         headers = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
         bearer = f"Bearer {token}".encode("utf-8", "surrogateescape")
         scope["headers"] = [*headers, (b"authorization", bearer)]
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
 
 
 async def admit(scope: Scope, around: Surroundings) -> Caller:
@@ -121,12 +122,11 @@ class LazyApp:
             return self._made
 
 
+@dataclass(frozen=True, slots=True)
 class GoogleRoutes:
     """Answers whatever path it is given; unknown ones with a refusal."""
 
-    def __init__(self, around: Surroundings) -> None:
-        """``around`` has the table."""
-        self._around = around
+    around: Surroundings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -136,7 +136,7 @@ class GoogleRoutes:
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            response = await THREADS.run(answer, self._around, passage)
+            response = await THREADS.run(answer, self.around, passage)
             await response(scope, receive, send)
 
     async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
@@ -146,8 +146,8 @@ class GoogleRoutes:
         if first["type"] == "http.disconnect":
             raise Refusal(Code.CANCELLED, "the client went away")
         if incoming.more:
-            await anyio.to_thread.run_sync(perform, ADMISSION, self._around, passage)
-            most = self._around.body_bytes_max
+            await anyio.to_thread.run_sync(perform, ADMISSION, self.around, passage)
+            most = self.around.body_bytes_max
             passage.body = await read_whole(scope, incoming, most, begun=passage.body)
 
 
@@ -227,13 +227,13 @@ def _pages_of(around: Surroundings) -> list[Middleware]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class Recognised:
     """Lets recognised callers through to an application that is not over the chain."""
 
-    def __init__(self, app: ASGIApp, around: Surroundings) -> None:
-        """``app`` decides itself what a caller may do."""
-        self._app = app
-        self._around = around
+    app: ASGIApp
+    """Decides itself what a caller may do."""
+    around: Surroundings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -241,12 +241,12 @@ class Recognised:
             raise HTTPException(404)
         incoming = Incoming(receive)
         try:
-            scope.setdefault("state", {})["caller"] = await admit(scope, self._around)
-            body = await read_whole(scope, incoming, self._around.body_bytes_max)
+            scope.setdefault("state", {})["caller"] = await admit(scope, self.around)
+            body = await read_whole(scope, incoming, self.around.body_bytes_max)
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            await self._app(scope, received_again(body, receive), send)
+            await self.app(scope, received_again(body, receive), send)
 
 
 def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:

@@ -161,18 +161,18 @@ class Accepted:
     """What its reducers are worth: told apart from the advice, which says nothing of them."""
 
 
-def accept(verdict: Judgement, dialect: Dialect | None = None) -> Accepted:
-    """The job of a verdict.  Raises Fault for a refusal, UsageFault for the other dialect."""
-    if any(v.rule not in ONLY_ADVICE for v in verdict.violations):
-        raise Fault(verdict.violations)
-    if verdict.question is None or dialect not in (None, verdict.question.spec.dialect):
+def accept(judgement: Judgement, dialect: Dialect | None = None) -> Accepted:
+    """The job of a judgement.  Raises Fault for a refusal, UsageFault for the other dialect."""
+    if any(v.rule not in ONLY_ADVICE for v in judgement.violations):
+        raise Fault(judgement.violations)
+    if judgement.question is None or dialect not in (None, judgement.question.spec.dialect):
         raise UsageFault("the file holds no job of this kind")
     return Accepted(
-        spec=equipped(verdict.question),
-        cluster=verdict.cluster,
-        say=verdict.say,
-        advice=tuple(f"{v.field}: {v.message}." for v in verdict.violations if v.rule != RULE),
-        reduction=verdict.reduction,
+        spec=equipped(judgement.question),
+        cluster=judgement.cluster,
+        say=judgement.say,
+        advice=tuple(f"{v.field}: {v.message}." for v in judgement.violations if v.rule != RULE),
+        reduction=judgement.reduction,
     )
 
 

@@ -19,7 +19,7 @@ from trainshed.service.submission import SubmitRules, admit
 from trainshed.store.base import StoreBase
 from trainshed.store.records import JobRecord, Kind, Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
-from trainshed.wire.aiplatform_v1.derived import job_of_pipeline, task_definition, wants_model
+from trainshed.wire.aiplatform_v1.render import job_of_pipeline, task_definition, wants_model
 from trainshed.wire.aiplatform_v1.words import pipelines_filter
 
 NO_REGISTRY: Final = (

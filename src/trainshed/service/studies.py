@@ -18,7 +18,7 @@ from trainshed.store.base import Jobs, StoreBase
 from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob
 from trainshed.store.records_studies import StoredTrial
 from trainshed.tuning.measuring import measured
-from trainshed.wire.aiplatform_v1.derived import job_of_trial
+from trainshed.wire.aiplatform_v1.render import job_of_trial
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
 

@@ -159,13 +159,13 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
     """
     merged = Merged(content=_object(document), region=location, region_word="location")
     book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
-    verdict = judge(merged, book, parse)
-    if found := tuple(_violations(verdict, rules)):
+    judgement = judge(merged, book, parse)
+    if found := tuple(_violations(judgement, rules)):
         raise invalid(found)
-    accepted = accept(verdict)
-    assert verdict.question is not None  # noqa: S101  # accept refuses a verdict without one
+    accepted = accept(judgement)
+    assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
     return Admitted(
-        spec=verdict.question.asked,
+        spec=judgement.question.asked,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules.images),
@@ -184,17 +184,17 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _violations(verdict: Judgement, rules: SubmitRules) -> Iterator[Violation]:
+def _violations(judgement: Judgement, rules: SubmitRules) -> Iterator[Violation]:
     """All that is wrong; what follows from a fault that was told already is not told again."""
-    found = [v for v in verdict.violations if v.rule not in ONLY_ADVICE]
+    found = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from found
-    if verdict.question is None:
+    if judgement.question is None:
         return
     fields = {violation.field for violation in found}
-    spec = verdict.question.spec
+    spec = judgement.question.spec
     for violation in (*_missing(spec), *malformed_uris(spec), *missing_starts(spec, rules.images)):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
-        name = verdict.say(violation.field)
+        name = judgement.say(violation.field)
         if name not in fields:
             fields.add(name)
             yield replace(violation, field=name)

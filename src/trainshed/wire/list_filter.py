@@ -36,7 +36,7 @@ class FilterWords:
     states: Mapping[str, JobState | None]
 
     @property
-    def fields_told(self) -> str:
+    def field_names(self) -> str:
         """All fields, for a refusal."""
         return ", ".join(f"{name}.KEY" if name == LABELS else name for name in self.operators)
 
@@ -79,7 +79,7 @@ def _field(written: str, words: FilterWords) -> str:
     known = {_plain(name): name for name in words.operators}
     name = known.get(_plain(written))
     if name is None:
-        raise Unfit(f"a field: {words.fields_told}")
+        raise Unfit(f"a field: {words.field_names}")
     return name
 
 
@@ -133,7 +133,7 @@ _KEY = re.compile(r"[^\s.:=<>!()\"']+")
 _VALUE = re.compile(r"[^\s()\"']+")
 _KEYWORD = re.compile(r"(AND|OR|NOT)(?![^\s()])")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_TOLD_MAX = 20
+_SHOWN_MAX = 20
 
 
 def read_filter(text: str, words: FilterWords) -> Filter:
@@ -206,7 +206,7 @@ class _Reader:
         at = self.at
         if _KEYWORD.match(self.text, at):
             self._refuse("a comparison")
-        field = self._match(_FIELD, "a field: " + self.words.fields_told)
+        field = self._match(_FIELD, "a field: " + self.words.field_names)
         key = self._key() if self.text[self.at : self.at + 1] == "." else None
         self._skip_blanks()
         operator = self._match(_COMPARATOR, "one of = != : < <= > >=")
@@ -259,7 +259,7 @@ class _Reader:
     def _refuse(self, wanted: str, at: int | None = None) -> NoReturn:
         at = self.at if at is None else at
         rest = self.text[at:]
-        found = repr(rest[:_TOLD_MAX]) + ("..." if len(rest) > _TOLD_MAX else "")
+        found = repr(rest[:_SHOWN_MAX]) + ("..." if len(rest) > _SHOWN_MAX else "")
         message = f"the filter cannot be read at character {at + 1}: accepted is {wanted}, "
         message += f"not {found}" if rest else "and the filter ends there"
         raise Refusal(Code.INVALID_ARGUMENT, message)

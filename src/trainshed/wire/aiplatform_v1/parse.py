@@ -28,8 +28,7 @@ from trainshed.wire.aiplatform_v1.study import missing_values, study_of
 from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
 from trainshed.wire.jsonmap import Reading, described, read
-from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
-from trainshed.wire.spelling import as_written, snake
+from trainshed.wire.parsed import Parsed, as_written, compact, in_own_spelling, snake, without
 from trainshed.wire.times import seconds
 
 POOLS_MAX: Final = 1 + max(POOL_OF_ROLE.values())

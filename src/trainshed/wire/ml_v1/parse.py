@@ -31,8 +31,7 @@ from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import described, read
 from trainshed.wire.ml_v1.study import misplaced, missing_types, study_of
 from trainshed.wire.ml_v1.words import FAMILY, HYPERPARAMETERS, caller_words
-from trainshed.wire.parsed import Parsed, compact, in_own_spelling, without
-from trainshed.wire.spelling import as_written, snake
+from trainshed.wire.parsed import Parsed, as_written, compact, in_own_spelling, snake, without
 from trainshed.wire.times import seconds
 
 #: The roles of this dialect; it has no reducers.

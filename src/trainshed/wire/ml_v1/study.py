@@ -6,7 +6,7 @@ from typing import Any, Final
 from trainshed.model.faults import Violation
 from trainshed.model.study import DecayCurveRule, Metric, ParameterKind, ParameterSpec, StudySpec
 from trainshed.wire.ml_v1.words import HYPERPARAMETERS
-from trainshed.wire.spelling import as_written
+from trainshed.wire.parsed import as_written
 from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 
 #: The metric of a study that names none.
