@@ -29,12 +29,7 @@ from trainshed.controller.pace import Pace
 from trainshed.controller.perform import Compose
 from trainshed.engines.base import Engine, Reach
 from trainshed.service.auth.access import Access
-from trainshed.service.housekeeping import (
-    ClockWatch,
-    Expiry,
-    Housekeeping,
-    Retention,
-)
+from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService

@@ -26,14 +26,7 @@ from trainshed.service.studies import as_study, trial_views
 from trainshed.service.submission import Admitted, Parse, SeenFleet, SubmitRules, admit
 from trainshed.store.base import AlreadyThere, Rest, StaleEtag, StoreBase
 from trainshed.store.decisions import cancel_step
-from trainshed.store.records import (
-    ML_KINDS,
-    JobRecord,
-    Kind,
-    NewEvent,
-    Operation,
-    Step,
-)
+from trainshed.store.records import ML_KINDS, JobRecord, Kind, NewEvent, Operation, Step
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.aiplatform_v1.words import jobs_filter as vertex_filter
 from trainshed.wire.ml_v1 import parse as ml_v1
