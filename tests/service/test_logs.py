@@ -338,7 +338,7 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
             days_max=30.0,
             clock=lambda: now + days * DAY_S,
         ).tidy()
-        return [len(job_log.lines(record.uid, limit=9)) for record in (running, over)]
+        return [len(job_log.tail(record.uid, 9)) for record in (running, over)]
 
     assert tidy(days=29) == [2, 2]
     assert tidy(days=0, bytes_max=0) == [2, 2]  # each is the newest of its attempt
@@ -405,4 +405,4 @@ def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
     assert looks == []
     now[0] += 31 * DAY_S
     retention.tidy()
-    assert [len(logs.job_log.lines(record.uid, limit=9)) for record in over] == [0, 0, 0]
+    assert [len(logs.job_log.tail(record.uid, 9)) for record in over] == [0, 0, 0]
