@@ -15,14 +15,11 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
-from trainshed.api.call import Method
+from trainshed.api.call import Method, Routes
 from trainshed.api.chain import Surroundings
-from trainshed.api.logging_v2 import LogEntries
-from trainshed.api.ml_v1 import MlJobs
+from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
-from trainshed.api.routes import Routes
 from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
@@ -32,12 +29,7 @@ from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.service.auth.access import Access
-from trainshed.service.housekeeping import (
-    ClockWatch,
-    Expiry,
-    Housekeeping,
-    Retention,
-)
+from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
@@ -215,11 +207,11 @@ def _table(
     store: Store, jobs: JobService, pipelines: PipelineService, logs: LogEntries
 ) -> tuple[Method, ...]:
     handlers = Handlers(
-        ml_jobs=MlJobs(jobs),
-        custom_jobs=VertexJobs(Kind.CUSTOM_JOB, jobs),
-        tuning_jobs=VertexJobs(Kind.TUNING_JOB, jobs),
+        ml_jobs=Jobs(Kind.ML_JOB, jobs),
+        custom_jobs=Jobs(Kind.CUSTOM_JOB, jobs),
+        tuning_jobs=Jobs(Kind.TUNING_JOB, jobs),
         pipelines=TrainingPipelines(pipelines),
-        operations=VertexOperations(OperationService(store)),
+        operations=Operations(OperationService(store)),
         logs=logs,
     )
     return google_table(handlers)

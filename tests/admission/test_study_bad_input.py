@@ -8,7 +8,7 @@ from admission.asking import ask
 from trainshed.admission import check
 from trainshed.model.faults import FieldPath
 from trainshed.wire.detect import parse
-from trainshed.wire.spelling import snake
+from trainshed.wire.parsed import snake
 
 LR = {"parameterId": "lr", "doubleValueSpec": {"minValue": 0.1, "maxValue": 1.0}}
 N = {"parameterId": "n", "integerValueSpec": {"minValue": "1", "maxValue": "4"}}

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
-from trainshed.api.call import Method
+from trainshed.api.call import Method, Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
-from trainshed.api.routes import Routes
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 

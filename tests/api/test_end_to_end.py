@@ -10,13 +10,11 @@ import pytest
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import client
-from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
+from trainshed.api.call import Routes
 from trainshed.api.chain import Surroundings
-from trainshed.api.logging_v2 import LogEntries
-from trainshed.api.ml_v1 import MlJobs
+from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
-from trainshed.api.routes import Routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.resources import Node
@@ -98,11 +96,11 @@ def edges(tmp_path_factory):
         permissions = Permissions(store.project)
         rows = google_table(
             Handlers(
-                ml_jobs=MlJobs(jobs),
-                custom_jobs=VertexJobs(Kind.CUSTOM_JOB, jobs),
-                tuning_jobs=VertexJobs(Kind.TUNING_JOB, jobs),
+                ml_jobs=Jobs(Kind.ML_JOB, jobs),
+                custom_jobs=Jobs(Kind.CUSTOM_JOB, jobs),
+                tuning_jobs=Jobs(Kind.TUNING_JOB, jobs),
                 pipelines=TrainingPipelines(PipelineService(store, rules, jobs, lambda: None)),
-                operations=VertexOperations(OperationService(store)),
+                operations=Operations(OperationService(store)),
                 logs=LogEntries(LogService(store, JobLog(folder / "jobs")), permissions),
             )
         )

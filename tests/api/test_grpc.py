@@ -9,8 +9,7 @@ import pytest
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import Seen, method, surroundings
 from trainshed.api.chain import Passage
-from trainshed.api.grpc_messages import transcoder
-from trainshed.api.grpc_server import start_grpc
+from trainshed.api.grpc_server import start_grpc, transcoder
 from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from trainshed.api.routes import Routes
+from trainshed.api.call import Routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.model.access import AccessRole
 from trainshed.wire.descriptors import message_class

@@ -6,7 +6,7 @@ import pytest
 
 from trainshed import catalog
 from trainshed.model.faults import UsageFault
-from trainshed.service.catalogs import load_catalog
+from trainshed.service.judging import load_catalog
 
 OWN = """
 [[machine_type]]

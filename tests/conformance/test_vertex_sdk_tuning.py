@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.test_vertex_sdk import SDKS, WAYS
-from trainshed.wire.spelling import snake
+from trainshed.wire.parsed import snake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -11,7 +11,7 @@ from api.grpc_calls import GrpcClient
 from e2e.every_route import GOOGLE, filled
 from e2e.support import custom_job, good, wait_until
 from e2e.world import FOREIGN, NEVER, OWN, body_of, check_strangers, ghost_of, told
-from trainshed.api.routes import parameter_names
+from trainshed.api.call import parameter_names
 from trainshed.wire.descriptors import message_class
 
 pytestmark = pytest.mark.slow

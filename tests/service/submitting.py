@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from trainshed.config.settings import ImageMapping
+from trainshed.config import ImageMapping
 from trainshed.engines.container_runtime import Found, Runtime
 from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState

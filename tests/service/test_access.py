@@ -102,14 +102,6 @@ def test_a_clock_that_is_set_back_keeps_no_revoked_token_alive(store, access, cl
     assert refusal(access, f"Bearer {made['token']}")[0] is Code.UNAUTHENTICATED
 
 
-def test_the_server_that_revokes_a_token_can_forget_it_at_once(store, access):
-    made = tokens.create(store, {})
-    access.caller(f"Bearer {made['token']}", loopback=True)
-    tokens.revoke(store, made["id"])
-    access.forget()
-    assert refusal(access, f"Bearer {made['token']}")[0] is Code.UNAUTHENTICATED
-
-
 def test_a_token_that_was_refused_is_accepted_as_soon_as_it_is_known(store, access):
     token = tokens._token("tsd_later", "later", ALL_PROJECTS, AccessRole.VIEWER)
     refusal(access, "Bearer tsd_later")

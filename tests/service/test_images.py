@@ -9,7 +9,7 @@ import pytest
 from service.submitting import DOCKER, Desk, custom_job, images, pool, refusal
 from trainshed.catalog.rows import rows
 from trainshed.catalog.software import runtimes
-from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
 from trainshed.service import images as module

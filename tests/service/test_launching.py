@@ -10,7 +10,7 @@ import pytest
 
 from engines.support import Recorder, run
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
-from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan

@@ -19,12 +19,13 @@ from trainshed.model.status import JobState
 from trainshed.service.housekeeping import Retention
 from trainshed.service.log import pages as log_pages
 from trainshed.service.log.pages import LogService
-from trainshed.storage import log_segment
+from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
 from trainshed.wire.logging_v2.entries import EntriesQuery
-from trainshed.wire.logging_v2.filter import LogFilter, render
+from trainshed.wire.logging_v2.filter import LogFilter
+from wire.log_filters import render
 
 DAY_S = 86_400.0
 FILTER = 'resource.type="ml_job" AND resource.labels.job_id="{}"'
@@ -337,7 +338,7 @@ def test_logs_are_kept_by_size_while_a_job_runs_and_by_age_after_its_end(store, 
             days_max=30.0,
             clock=lambda: now + days * DAY_S,
         ).tidy()
-        return [len(job_log.lines(record.uid, limit=9)) for record in (running, over)]
+        return [len(job_log.tail(record.uid, 9)) for record in (running, over)]
 
     assert tidy(days=29) == [2, 2]
     assert tidy(days=0, bytes_max=0) == [2, 2]  # each is the newest of its attempt
@@ -356,7 +357,7 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     store.add_event(record.uid, NewEvent(kind="NOTE", message="news"))
     decoded = []
     with monkeypatch.context() as counted:
-        counted.setattr(log_segment, "decode", lambda data: decoded.append(1) or decode(data))
+        counted.setattr(log_files, "decode", lambda data: decoded.append(1) or decode(data))
         everybody, master = logs.cursor(record), logs.cursor(record)
         assert texts_of(everybody.last(3, None)) == ["4998", "4999", "news"]
         assert texts_of(master.last(2, "master-replica-0")) == ["4996", "4998"]
@@ -404,4 +405,4 @@ def test_what_cannot_change_any_more_is_not_looked_at_every_time(store, logs):
     assert looks == []
     now[0] += 31 * DAY_S
     retention.tidy()
-    assert [len(logs.job_log.lines(record.uid, limit=9)) for record in over] == [0, 0, 0]
+    assert [len(logs.job_log.tail(record.uid, 9)) for record in over] == [0, 0, 0]

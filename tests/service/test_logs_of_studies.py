@@ -18,7 +18,7 @@ from trainshed.model.status import JobState, JobStatus
 from trainshed.model.study import Metric, StudySpec
 from trainshed.service.log import stream as log_stream
 from trainshed.service.log.pages import LogService
-from trainshed.service.log.sources import sources
+from trainshed.service.log.stream import sources
 from trainshed.storage.log_files import JobLog
 from trainshed.store.records import TrialJob
 from trainshed.wire.logging_v2.entries import EntriesQuery

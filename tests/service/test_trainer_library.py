@@ -13,7 +13,7 @@ import pytest
 
 import trainshed_trainer
 from service.submitting import Desk, custom_job, images, pool
-from trainshed.config.settings import ImageMapping, LocalEnvironment
+from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.service.interpreters import ENTRY_POINTS, LIBRARY
 from trainshed.service.launching import Launching

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainshed.storage.object_files import NameRefused
 from trainshed.storage.object_lists import BadPageToken, ListQuery, list_page
-from trainshed.storage.object_names import NameRefused
-from trainshed.storage.object_parts import part
 from trainshed.storage.objects import NewObject, Objects
+from trainshed.storage.uploads import part
 
 
 @pytest.fixture

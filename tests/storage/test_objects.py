@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions
 from trainshed.storage import objects as module
 from trainshed.storage.bucket_folders import BucketNotEmpty
-from trainshed.storage.object_files import ConditionFailed, NoSuchObject
-from trainshed.storage.object_names import NameRefused
-from trainshed.storage.object_parts import CopyTarget, compose, copy, part
+from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject
 from trainshed.storage.objects import NewObject, Objects
+from trainshed.storage.uploads import Target, compose, copy, part
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ def test_a_copy_has_the_bytes_and_what_is_said_of_them(objects):
     said = Attributes(content_type="a/b")
     put(objects, "x", b"one", attributes=said)
     found, file = objects.open("bkt", "x")
-    copied = copy(objects, found, file, CopyTarget(bucket="bkt", name="y/z", attributes=said))
+    copied = copy(objects, found, file, Target(bucket="bkt", name="y/z", attributes=said))
     assert content(objects, "y/z") == b"one"
     assert (copied.attributes, objects.get("bkt", "y/z").checksums.crc32c) == (said, crc32c(b"one"))
 
@@ -164,7 +163,7 @@ def test_a_copy_has_the_bytes_and_what_is_said_of_them(objects):
 def test_objects_are_put_one_behind_the_other(objects):
     put(objects, "a", b"one")
     put(objects, "b", b"two")
-    target = CopyTarget(bucket="bkt", name="a", attributes=Attributes())
+    target = Target(bucket="bkt", name="a", attributes=Attributes())
     stored = compose(objects, "bkt", [("a", ALWAYS), ("b", ALWAYS)], target)
     assert content(objects, "a") == b"onetwo"
     assert stored.checksums.crc32c == crc32c(b"onetwo")

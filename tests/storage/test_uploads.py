@@ -7,9 +7,8 @@ import google_crc32c
 import pytest
 
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
-from trainshed.storage.object_files import ConditionFailed, NoSuchObject
+from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject
 from trainshed.storage.object_hashes import HashMismatch
-from trainshed.storage.object_names import NameRefused
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import (
     PART_AGE_S_MAX,

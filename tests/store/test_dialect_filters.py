@@ -5,8 +5,8 @@ import pytest
 from trainshed.model.status import JobState
 from trainshed.store.records import JobQuery, Kind
 from trainshed.testing.store_builders import PROJECT, go, new_job, place
-from trainshed.wire.aiplatform_v1.listing import jobs_filter, pipelines_filter
-from trainshed.wire.ml_v1.listing import jobs_filter as ml_jobs_filter
+from trainshed.wire.aiplatform_v1.words import jobs_filter, pipelines_filter
+from trainshed.wire.ml_v1.words import jobs_filter as ml_jobs_filter
 
 STATES = (JobState.QUEUED, JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING)
 RUN = {JobState.RUNNING, JobState.RESTARTING}

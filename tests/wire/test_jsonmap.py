@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import DEPTH_MAX, read
-from trainshed.wire.spelling import snake
+from trainshed.wire.parsed import snake
 from wire.documents import JSON, documents
 
 ML, VERTEX = table("ml_v1"), table("aiplatform_v1")

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from trainshed.model.filters import AllOf, AnyOf, Compare, Not
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobState
-from trainshed.wire.aiplatform_v1.listing import jobs_filter, pipelines_filter
-from trainshed.wire.aiplatform_v1.render import STATE
+from trainshed.wire.aiplatform_v1.words import STATE, jobs_filter, pipelines_filter
 from trainshed.wire.list_filter import DEPTH_MAX, LENGTH_MAX, NOTHING
-from trainshed.wire.ml_v1.listing import jobs_filter as ml_filter
+from trainshed.wire.ml_v1.words import jobs_filter as ml_filter
 
 #: States that a filter can name; clients take a job that is being restarted for a running one.
 ASKED = [state for state in JobState if state is not JobState.RESTARTING]

@@ -32,7 +32,7 @@ from trainshed.model.study import (
 from trainshed.wire.descriptors import message_class
 from trainshed.wire.detect import parse
 from trainshed.wire.fields import table
-from trainshed.wire.spelling import snake
+from trainshed.wire.parsed import snake
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 WHOLE = st.integers(-(2**53), 2**53)

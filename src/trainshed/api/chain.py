@@ -28,12 +28,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from trainshed.api.call import Call, Json, Method
-from trainshed.api.documents import read_document, refuse_large, write_document
+from trainshed.api.call import Call, Json, Method, Routes
+from trainshed.api.documents import read_document, read_query, refuse_large, write_document
 from trainshed.api.guards import check_host, check_origin
 from trainshed.api.permissions import Permissions, refuse_low
-from trainshed.api.queries import read_query
-from trainshed.api.routes import Routes
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.store.base import StoreFault

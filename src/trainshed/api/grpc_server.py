@@ -2,21 +2,151 @@
 
 Generic handlers: the rows of the table that have an rpc name are the service, and no generated
 stubs are needed.  TLS always, because the SDK speaks nothing else (contracts/vertex-sdk.md 2.2).
+A request says in fields what REST says in its path, its query and its body; the row of the table
+says which is which.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
 import grpc
+from google.protobuf.json_format import Error as JsonError
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
-from trainshed.api.call import Method
+from trainshed.api.call import Json, Method
 from trainshed.api.chain import Passage, Surroundings, grpc_chain, perform
-from trainshed.api.grpc_messages import status_bytes, transcoder
+from trainshed.api.documents import refuse_unstorable
 from trainshed.api.guards import is_loopback
-from trainshed.model.refusals import Refusal
+from trainshed.model.refusals import Code, Refusal
+from trainshed.wire.descriptors import message_class, pool
+from trainshed.wire.status import status_json
+
+STATUS: Final = "google.rpc.Status"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcoder:
+    """One row's way from bytes to a passage and from an answer to bytes."""
+
+    method: Method
+    request: type[Message]
+    response: type[Message]
+    name: re.Pattern[str]
+    """The resource's name, or its parent's."""
+
+    def read(self, around: Surroundings, passage: Passage) -> None:
+        """A step of the chain: what the request says.  Raises a Refusal."""
+        del around
+        message = self.request()
+        try:
+            message.ParseFromString(passage.body)
+        except DecodeError:
+            full_name = message.DESCRIPTOR.full_name
+            raise Refusal(Code.INVALID_ARGUMENT, f"the message is no {full_name}") from None
+        _refuse_unknown(message)
+        body = self.method.body.strip("*")
+        if body:
+            passage.document = _as_json(getattr(message, body), snake=True)
+            message.ClearField(body)
+        query = _as_json(message, snake=False)
+        passage.method = self.method
+        passage.params = self._params(query.pop("parent", None) or query.pop("name", ""))
+        passage.query = {name: str(value) for name, value in query.items()}
+
+    def write(self, around: Surroundings, passage: Passage) -> None:
+        """A step of the chain: the answer's bytes.  What only JSON has room for is left out."""
+        del around
+        message = ParseDict(
+            passage.answer, self.response(), ignore_unknown_fields=True, descriptor_pool=pool()
+        )
+        passage.reply = message.SerializeToString()
+
+    def _params(self, name: str) -> dict[str, str]:
+        found = self.name.fullmatch(name)
+        if found is None or not name.isprintable():
+            message = f"{name[:200]!r} is not the name of such a resource"
+            raise Refusal(Code.INVALID_ARGUMENT, message)
+        return found.groupdict()
+
+
+def transcoder(method: Method) -> Transcoder:
+    """The transcoder of a row that has an rpc."""
+    path = method.path.partition("/v1/")[2] or method.path.partition("/v1beta1/")[2]
+    name = path[: path.rindex("}") + 1]
+    return Transcoder(
+        method=method,
+        request=message_class(method.request),
+        response=message_class(method.response),
+        name=re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)),
+    )
+
+
+def status_bytes(refusal: Refusal, message: str, bytes_max: int) -> bytes:
+    """The refusal as a serialised google.rpc.Status, with ``message`` for its own.
+
+    Where that would be larger than gRPC's metadata may be, the last violations are left out.
+    """
+    details: list[Json] = status_json(refusal)["error"].get("details", [])
+    while True:
+        status = {"code": refusal.code.number, "message": message, "details": details}
+        found = ParseDict(status, message_class(STATUS)(), descriptor_pool=pool())
+        data = found.SerializeToString()
+        if len(data) <= bytes_max or not details:
+            return data
+        details = _halved(details)
+
+
+def _halved(details: list[Json]) -> list[Json]:
+    """The first half of all lists of violations; none where that is nothing."""
+    found = []
+    for detail in details:
+        violations = detail.get("fieldViolations", [])
+        if kept := violations[: len(violations) // 2]:
+            found.append({**detail, "fieldViolations": kept})
+    return found
+
+
+def _as_json(message: Message, *, snake: bool) -> dict[str, Any]:
+    """A message as its JSON form; a document in snake_case, which is its sender's own spelling."""
+    try:
+        document: dict[str, Any] = MessageToDict(
+            message, preserving_proto_field_name=snake, descriptor_pool=pool()
+        )
+    except (JsonError, ValueError, TypeError) as error:
+        raise Refusal(Code.INVALID_ARGUMENT, f"the message has no JSON form: {error}") from None
+    refuse_unstorable(document)
+    return document
+
+
+def _refuse_unknown(message: Message) -> None:
+    """Refuse fields of a newer client, as REST does: they are not swallowed in silence."""
+    size = message.ByteSize()
+    known: Message = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    if known.ByteSize() == size:
+        return
+    places = ", ".join(dict.fromkeys(_unknown_places(message, "")))
+    text = f"the request has fields that this release does not know: {places or 'in a map'}"
+    raise Refusal(Code.INVALID_ARGUMENT, text)
+
+
+def _unknown_places(message: Message, path: str) -> Iterator[str]:
+    unknown_fields: Iterable[Any] = UnknownFieldSet(message)  # type: ignore[assignment]  # stubs
+    for unknown in unknown_fields:
+        yield f"{path}field number {unknown.field_number}"
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in value if field.is_repeated else [value]:
+            yield from _unknown_places(each, f"{path}{field.name}.")
+
 
 THREADS: Final = 16
 

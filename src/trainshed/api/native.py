@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from trainshed.api import native_models as shown
@@ -24,8 +24,7 @@ from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.log.pages import LogService
-from trainshed.service.log.sources import check_trial
-from trainshed.service.log.stream import LogCursor
+from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.nodes import Nodes
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreFault
@@ -65,42 +64,6 @@ def administrator(caller: Known) -> Caller:
 
 
 Json = dict[str, Any]
-
-
-def node_routes(nodes: Nodes) -> APIRouter:
-    """``/nodes`` and below."""
-    router = APIRouter(tags=["fleet"])
-    ordered: Json = {
-        "response_model": shown.NodeOrdered,
-        "response_model_exclude_none": True,
-        "dependencies": [Depends(administrator)],
-    }
-
-    @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
-    def list_nodes(_: Known) -> Json:
-        """Show the fleet as it was last seen."""
-        return nodes.listing()
-
-    @router.post("/nodes/{node}:drain", **ordered)
-    def drain(node: str, order: shown.NodeOrder | None = None) -> Json:
-        """Let a node take no new replicas; those on it run on, unless a notice is given."""
-        return nodes.drain(node, _notice(order))
-
-    @router.post("/nodes/{node}:maintain", **ordered)
-    def maintain(node: str, order: shown.NodeOrder | None = None) -> Json:
-        """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
-        return nodes.maintain(node, _notice(order))
-
-    @router.post("/nodes/{node}:resume", **ordered)
-    def resume(node: str) -> Json:
-        """Let a node take replicas again."""
-        return nodes.resume(node)
-
-    return router
-
-
-def _notice(order: shown.NodeOrder | None) -> float | None:
-    return seconds(order.notice) if order else None
 
 
 #: How long a follower of a quiet job rests between two looks.
@@ -149,13 +112,12 @@ def native_app(native: Native, version: str) -> FastAPI:
     )
     app.state.permissions = Permissions(native.store.project)
     app.include_router(_jobs(native))
-    app.include_router(node_routes(native.nodes))
-    app.include_router(_figures(native))
+    app.include_router(_fleet(native))
     app.include_router(_administration(native))
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(StoreFault, lambda *_: refusal_response(database_away()))
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _not_routed)
+    app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
+    app.exception_handler(StoreFault)(lambda *_: refusal_response(database_away()))
+    app.exception_handler(RequestValidationError)(_malformed)
+    app.exception_handler(HTTPException)(_not_routed)
     return app
 
 
@@ -235,8 +197,33 @@ def _written(lines: Iterable[LogLine]) -> bytes:
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
 
 
-def _figures(native: Native) -> APIRouter:
-    router = APIRouter(tags=["fleet"])
+def _fleet(native: Native) -> APIRouter:
+    router, nodes = APIRouter(tags=["fleet"]), native.nodes
+    ordered: Json = {
+        "response_model": shown.NodeOrdered,
+        "response_model_exclude_none": True,
+        "dependencies": [Depends(administrator)],
+    }
+
+    @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
+    def list_nodes(_: Known) -> Json:
+        """Show the fleet as it was last seen."""
+        return nodes.listing()
+
+    @router.post("/nodes/{node}:drain", **ordered)
+    def drain(node: str, order: shown.NodeOrder | None = None) -> Json:
+        """Let a node take no new replicas; those on it run on, unless a notice is given."""
+        return nodes.drain(node, _notice(order))
+
+    @router.post("/nodes/{node}:maintain", **ordered)
+    def maintain(node: str, order: shown.NodeOrder | None = None) -> Json:
+        """Give the replicas on a node notice; their jobs start again elsewhere, or wait."""
+        return nodes.maintain(node, _notice(order))
+
+    @router.post("/nodes/{node}:resume", **ordered)
+    def resume(node: str) -> Json:
+        """Let a node take replicas again."""
+        return nodes.resume(node)
 
     @router.get("/metrics", response_class=PlainTextResponse)
     def metrics(_: Annotated[Caller, Depends(administrator)]) -> str:
@@ -244,6 +231,10 @@ def _figures(native: Native) -> APIRouter:
         return native.metrics()
 
     return router
+
+
+def _notice(order: shown.NodeOrder | None) -> float | None:
+    return seconds(order.notice) if order else None
 
 
 def _administration(native: Native) -> APIRouter:
@@ -283,15 +274,7 @@ def _administration(native: Native) -> APIRouter:
     return router
 
 
-def _refused(_: Request, error: Exception) -> Any:
-    if not isinstance(error, Refusal):
-        raise error
-    return refusal_response(error)
-
-
-def _malformed(_: Request, error: Exception) -> Any:
-    if not isinstance(error, RequestValidationError):
-        raise error
+def _malformed(_: Request, error: RequestValidationError) -> Response:
     text = "; ".join(
         f"{'.'.join(str(part) for part in found['loc'][1:]) or 'body'}: {found['msg']}"
         for found in error.errors()
@@ -299,9 +282,7 @@ def _malformed(_: Request, error: Exception) -> Any:
     return refusal_response(Refusal(Code.INVALID_ARGUMENT, text))
 
 
-def _not_routed(_: Request, error: Exception) -> Any:
-    if not isinstance(error, HTTPException):
-        raise error
+def _not_routed(_: Request, error: HTTPException) -> Response:
     status = {404: "NOT_FOUND", 405: "UNIMPLEMENTED"}.get(error.status_code, "UNKNOWN")
     content = {"error": {"code": error.status_code, "message": str(error.detail), "status": status}}
     return JSONResponse(content, status_code=error.status_code, headers=error.headers)

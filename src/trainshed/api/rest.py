@@ -2,33 +2,102 @@
 
 Google's routes are not Starlette's, for speed: a call is one look-up in the table, one hop to a
 thread (handlers are synchronous), one answer.
+
+Storage clients that are pointed here by STORAGE_EMULATOR_HOST send no Authorization header even
+when they have credentials (contracts/vertex-sdk.md 2.4).  Below ``/as/TOKEN/`` the token in the
+path is their header.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainshed.api.call import RawMethod
-from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, perform
+from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
 from trainshed.api.documents import TransportRefusal, json_bytes_response, refusal_response
 from trainshed.api.grants import grant_route
 from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
-from trainshed.api.raw_routes import admit, raw_routes, token_mount
 from trainshed.api.threads import THREADS
+from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
+
+#: nginx's status for a client that went away; nobody reads it.
+CLIENT_GONE = 499
+
+
+def raw_routes(methods: Sequence[RawMethod], around: Surroundings) -> list[Route]:
+    """A Starlette route a row."""
+    return [
+        Route(row.path, _endpoint(row, around), methods=[row.verb], include_in_schema=False)
+        for row in methods
+    ]
+
+
+def token_mount(routes: Sequence[Route]) -> Mount:
+    """The same routes below ``/as/{token}``."""
+    return Mount("/as/{token}", app=TokenInPath(Router(routes, redirect_slashes=False)))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInPath:
+    """Takes the token off the path, so that no log has it, and makes it the caller's header.
+
+    The prefix stays in ``root_path``, for URLs that the client is to use next.
+    """
+
+    app: ASGIApp
+    """Sees requests as if they had come without the prefix."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request.  The scope is changed in place: the server's access log reads it too."""
+        token = scope["path_params"].pop("token")
+        _, _, rest = scope["path"].removeprefix("/as/").partition("/")
+        raw = (scope.get("raw_path") or scope["path"].encode()).removeprefix(b"/as/")
+        scope["path"] = f"/{rest}"
+        scope["raw_path"] = b"/" + raw.partition(b"/")[2]
+        scope["root_path"] = f"/as/{quote(token, safe='')}"
+        headers = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+        bearer = f"Bearer {token}".encode("utf-8", "surrogateescape")
+        scope["headers"] = [*headers, (b"authorization", bearer)]
+        await self.app(scope, receive, send)
+
+
+async def admit(scope: Scope, around: Surroundings) -> Caller:
+    """The caller of a request whose Host and Origin are right.  Raises a Refusal."""
+    passage = passage_of(scope)
+    await anyio.to_thread.run_sync(perform, ADMISSION, around, passage)
+    if passage.caller is None:
+        raise AssertionError("the admission ends with a caller or a refusal")
+    return passage.caller
+
+
+def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await row.handle(request, await admit(request.scope, around))
+        except Refusal as refusal:
+            return refusal_response(refusal)
+        except ClientDisconnect:
+            return Response(status_code=CLIENT_GONE)
+        except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
+            return refusal_response(incident(f"{row.verb} {row.path}"))
+
+    return endpoint
 
 
 class LazyApp:
@@ -53,12 +122,11 @@ class LazyApp:
             return self._made
 
 
+@dataclass(frozen=True, slots=True)
 class GoogleRoutes:
     """Answers whatever path it is given; unknown ones with a refusal."""
 
-    def __init__(self, around: Surroundings) -> None:
-        """``around`` has the table."""
-        self._around = around
+    around: Surroundings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -68,7 +136,7 @@ class GoogleRoutes:
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            response = await THREADS.run(answer, self._around, passage)
+            response = await THREADS.run(answer, self.around, passage)
             await response(scope, receive, send)
 
     async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
@@ -78,8 +146,8 @@ class GoogleRoutes:
         if first["type"] == "http.disconnect":
             raise Refusal(Code.CANCELLED, "the client went away")
         if incoming.more:
-            await anyio.to_thread.run_sync(perform, ADMISSION, self._around, passage)
-            most = self._around.body_bytes_max
+            await anyio.to_thread.run_sync(perform, ADMISSION, self.around, passage)
+            most = self.around.body_bytes_max
             passage.body = await read_whole(scope, incoming, most, begun=passage.body)
 
 
@@ -159,13 +227,13 @@ def _pages_of(around: Surroundings) -> list[Middleware]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class Recognised:
     """Lets recognised callers through to an application that is not over the chain."""
 
-    def __init__(self, app: ASGIApp, around: Surroundings) -> None:
-        """``app`` decides itself what a caller may do."""
-        self._app = app
-        self._around = around
+    app: ASGIApp
+    """Decides itself what a caller may do."""
+    around: Surroundings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -173,12 +241,12 @@ class Recognised:
             raise HTTPException(404)
         incoming = Incoming(receive)
         try:
-            scope.setdefault("state", {})["caller"] = await admit(scope, self._around)
-            body = await read_whole(scope, incoming, self._around.body_bytes_max)
+            scope.setdefault("state", {})["caller"] = await admit(scope, self.around)
+            body = await read_whole(scope, incoming, self.around.body_bytes_max)
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            await self._app(scope, received_again(body, receive), send)
+            await self.app(scope, received_again(body, receive), send)
 
 
 def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:

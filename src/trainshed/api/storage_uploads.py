@@ -16,9 +16,8 @@ from trainshed.api.storage_call import StorageCall
 from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Checksums
 from trainshed.storage.object_hashes import Hasher, check
-from trainshed.storage.object_parts import part
 from trainshed.storage.objects import NewObject
-from trainshed.storage.uploads import Uploads, UploadSession
+from trainshed.storage.uploads import Uploads, UploadSession, part
 from trainshed.wire.storage_v1.multipart import MultipartReader, boundary_of
 from trainshed.wire.storage_v1.requests import (
     BadStorageRequest,

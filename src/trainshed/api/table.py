@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.api.aiplatform_v1 import TrainingPipelines, VertexJobs, VertexOperations
 from trainshed.api.call import Call, Json, Method
-from trainshed.api.logging_v2 import LogEntries
-from trainshed.api.ml_v1 import MlJobs
+from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.not_here import (
     no_model,
     no_operation,
@@ -37,11 +35,11 @@ SUBMITTER: Final = AccessRole.SUBMITTER
 class Handlers:
     """Everybody who answers a row."""
 
-    ml_jobs: MlJobs
-    custom_jobs: VertexJobs
-    tuning_jobs: VertexJobs
+    ml_jobs: Jobs
+    custom_jobs: Jobs
+    tuning_jobs: Jobs
     pipelines: TrainingPipelines
-    operations: VertexOperations
+    operations: Operations
     logs: LogEntries
 
 
@@ -93,7 +91,7 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
     return (*_ml(handlers.ml_jobs), *vertex, *map(_beta, vertex), *console, logs)
 
 
-def _ml(jobs: MlJobs) -> Iterator[Method]:
+def _ml(jobs: Jobs) -> Iterator[Method]:
     parent = "/v1/projects/{project}/jobs"
     name = f"{parent}/{{job}}"
     yield _row("POST", parent, SUBMITTER, jobs.create, body="*")
@@ -107,7 +105,7 @@ def _ml(jobs: MlJobs) -> Iterator[Method]:
     yield _row("POST", f"{name}:testIamPermissions", VIEWER, no_policies)
 
 
-def _collection(of: Collection, handlers: VertexJobs | TrainingPipelines) -> Iterator[Method]:
+def _collection(of: Collection, handlers: Jobs | TrainingPipelines) -> Iterator[Method]:
     parent, one = f"{LOCATION}/{of.word}", of.message
     name = f"{parent}/{{{of.item}}}"
     rpc, whole = f"{PACKAGE}.{of.service}", f"{PACKAGE}.{one}"
@@ -132,7 +130,7 @@ def _collection(of: Collection, handlers: VertexJobs | TrainingPipelines) -> Ite
     yield _row("POST", f"{operation}:wait", VIEWER, no_operation, query=("timeout",))
 
 
-def _operations(handlers: VertexOperations) -> Iterator[Method]:
+def _operations(handlers: Operations) -> Iterator[Method]:
     parent = f"{LOCATION}/operations"
     name = f"{parent}/{{operation}}"
     rpc, whole = f"{LONG}.Operations", f"{LONG}.Operation"

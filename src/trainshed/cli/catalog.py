@@ -9,7 +9,7 @@ from trainshed.catalog import editions
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model.faults import UsageFault
-from trainshed.service.catalogs import load_catalog
+from trainshed.service.judging import load_catalog
 from trainshed.workbench.catalog_rows import COLUMNS, NOUNS, Row
 
 

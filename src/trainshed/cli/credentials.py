@@ -24,7 +24,8 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
 from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.server_files import write_file
-from trainshed.store.base import StoreBase, StoreFault
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import Store
 
 ANSWER_S_MAX: Final = 10.0
 
@@ -105,7 +106,7 @@ def _ask_server(server: Server, noun: str, verb: str, given: Any = None) -> Json
     return found
 
 
-def _ask_store(store: StoreBase, noun: str, verb: str, *given: Any) -> Json:
+def _ask_store(store: Store, noun: str, verb: str, *given: Any) -> Json:
     with _store_faults():
         return _OPERATIONS[noun, verb](store, *given)
 

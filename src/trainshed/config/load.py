@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainshed.config.settings import ImageMapping, LocalEnvironment, Settings
+from trainshed.config.settings import Settings
 from trainshed.config.values import (
     Reader,
     WrongValue,
@@ -34,6 +34,7 @@ from trainshed.config.values import (
 )
 from trainshed.model.faults import UsageFault
 from trainshed.placement.jobs import QuotaRule
+from trainshed.service.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import data_dir
 
 FILE = "config.toml"

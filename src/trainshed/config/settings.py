@@ -8,28 +8,7 @@ from trainshed.engines.container_runtime import AUTO
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalEnvironment:
-    """A Python on this machine that jobs run in; ``python`` is its interpreter."""
-
-    name: str
-    python: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageMapping:
-    """An image pattern (``*`` wildcards) or runtime version, and what stands in for it here.
-
-    ``entrypoint`` starts containers that give no command.  The environment ``container`` is the
-    image itself, in a container.
-    """
-
-    environment: str
-    image: str | None = None
-    runtime_version: str | None = None
-    entrypoint: tuple[str, ...] = ()
+from trainshed.service.images import ImageMapping, LocalEnvironment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from trainshed.catalog.software import (
     PrebuiltImage,
@@ -32,36 +31,26 @@ CONTAINER = "container"
 _REMEMBERED_MAX = 1024
 
 
-class EnvironmentRow(Protocol):
-    """A Python on this machine, as the configuration names it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalEnvironment:
+    """A Python on this machine that jobs run in; ``python`` is its interpreter."""
 
-    @property
-    def name(self) -> str:
-        """Its name in the table of images."""
-
-    @property
-    def python(self) -> str:
-        """Its interpreter."""
+    name: str
+    python: str
 
 
-class MappingRow(Protocol):
-    """A row of the administrator's table; ``*`` in a pattern stands for any text."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageMapping:
+    """An image pattern (``*`` wildcards) or runtime version, and what stands in for it here.
 
-    @property
-    def environment(self) -> str:
-        """The name of the environment."""
+    ``entrypoint`` starts containers that give no command.  The environment ``container`` is the
+    image itself, in a container.
+    """
 
-    @property
-    def image(self) -> str | None:
-        """A pattern of image URIs."""
-
-    @property
-    def runtime_version(self) -> str | None:
-        """A pattern of runtime versions."""
-
-    @property
-    def entrypoint(self) -> tuple[str, ...]:
-        """What starts a container that gives no command."""
+    environment: str
+    image: str | None = None
+    runtime_version: str | None = None
+    entrypoint: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +73,8 @@ class Images:
 
     def __init__(
         self,
-        environments: Sequence[EnvironmentRow],
-        mappings: Sequence[MappingRow],
+        environments: Sequence[LocalEnvironment],
+        mappings: Sequence[ImageMapping],
         default_python: str,
         containers: container_runtime.Found = container_runtime.NONE,
     ) -> None:
@@ -102,7 +91,7 @@ class Images:
         """Why no image can be run itself; empty where there is a container runtime."""
         return self._containers.reason
 
-    def _check(self, mapping: MappingRow) -> None:
+    def _check(self, mapping: ImageMapping) -> None:
         if mapping.environment == CONTAINER:
             if mapping.image is None or mapping.entrypoint:
                 raise UsageFault(
@@ -161,7 +150,7 @@ class Images:
         )
         return self._nearest(wanted, asked)
 
-    def _mapped(self, mapping: MappingRow, asked: str) -> StandIn:
+    def _mapped(self, mapping: ImageMapping, asked: str) -> StandIn:
         name = mapping.environment
         python = self._pythons[name]
         return StandIn(

@@ -125,12 +125,12 @@ _INFO: Final = f"{TRAINER}.dist-info"
 _PYTHONPATH: Final = "PYTHONPATH"
 
 
+@dataclass(frozen=True, slots=True)
 class TrainerLibrary:
     """The server's own copy, shown as if installed in a folder that has nothing else in it."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder`` is made when it is needed."""
-        self._folder = folder
+    folder: Path
+    """It is made when it is needed."""
 
     def variables(self, python: str, env: Mapping[str, str]) -> dict[str, str]:
         """PYTHONPATH for an interpreter that lacks the library: that of ``env``, and ours last.
@@ -141,23 +141,23 @@ class TrainerLibrary:
         if package is None:
             return {}
         self._show(package)
-        paths = filter(None, [env.get(_PYTHONPATH), str(self._folder)])
+        paths = filter(None, [env.get(_PYTHONPATH), str(self.folder)])
         return {_PYTHONPATH: os.pathsep.join(paths)}
 
     def _show(self, package: str) -> None:
         """A link and no copy, so that it is renewed with the server."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._describe()
-        link = self._folder / TRAINER
+        link = self.folder / TRAINER
         if link.is_symlink() and str(link.readlink()) == package:
             return
-        new = self._folder / f".{secrets.token_hex(4)}"
+        new = self.folder / f".{secrets.token_hex(4)}"
         new.symlink_to(package)
         new.replace(link)  # never absent: replicas are importing from it
 
     def _describe(self) -> None:
         """What makes a distribution of a package: its name, and what it adds to others."""
-        info = self._folder / _INFO
+        info = self.folder / _INFO
         info.mkdir(mode=0o700, exist_ok=True)
         for name, text in (("METADATA", _metadata()), ("entry_points.txt", ENTRY_POINTS)):
             path = info / name

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,27 +20,19 @@ from trainshed.model.resource_names import (
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialView
 from trainshed.service.bucket_uris import claim_buckets
-from trainshed.service.fleet import SeenFleet
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
 from trainshed.service.studies import as_study, trial_views
-from trainshed.service.submission import Admitted, Parse, SubmitRules, admit
+from trainshed.service.submission import Admitted, Parse, SeenFleet, SubmitRules, admit
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.decisions import cancel_step
 from trainshed.store.opening import Store
-from trainshed.store.records import (
-    ML_KINDS,
-    JobRecord,
-    Kind,
-    NewEvent,
-    Operation,
-    Step,
-)
-from trainshed.wire.aiplatform_v1 import listing as vertex_listing
+from trainshed.store.records import ML_KINDS, JobRecord, Kind, NewEvent, Operation, Step
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
-from trainshed.wire.ml_v1 import listing as ml_listing
+from trainshed.wire.aiplatform_v1.words import jobs_filter as vertex_filter
 from trainshed.wire.ml_v1 import parse as ml_v1
-from trainshed.wire.ml_v1.patch import Patch, patch_of
+from trainshed.wire.ml_v1.parse import Patch, patch_of
+from trainshed.wire.ml_v1.words import jobs_filter as ml_filter
 
 PARSE: Final[Mapping[Kind, Parse]] = {
     Kind.ML_JOB: ml_v1.job,
@@ -49,9 +41,9 @@ PARSE: Final[Mapping[Kind, Parse]] = {
 }
 
 FILTERS: Final[Mapping[Kind, Callable[[str], Filter]]] = {
-    Kind.ML_JOB: ml_listing.jobs_filter,
-    Kind.CUSTOM_JOB: vertex_listing.jobs_filter,
-    Kind.TUNING_JOB: vertex_listing.jobs_filter,
+    Kind.ML_JOB: ml_filter,
+    Kind.CUSTOM_JOB: vertex_filter,
+    Kind.TUNING_JOB: vertex_filter,
 }
 
 #: ml v1 jobs have no location of their own; their region is a field.
@@ -237,17 +229,16 @@ def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> O
     return operation
 
 
+@dataclass(frozen=True, slots=True)
 class OperationService:
     """Operations, for whoever asks how they went."""
 
-    def __init__(self, store: Store) -> None:
-        """Look in a store."""
-        self._store = store
+    store: Store
 
     def get(self, project: ProjectId, location: str, operation_id: OperationId) -> Operation:
         """The operation of a name.  Raises Refusal (NOT_FOUND)."""
         name = resource_name(OPERATIONS, project, location, operation_id)
-        found = self._store.operation(name)
+        found = self.store.operation(name)
         if found is None or found.project != project:
             raise not_found(name)
         return found

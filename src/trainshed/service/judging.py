@@ -3,26 +3,66 @@
 Parsing and checking never stop each other: a refusal has all violations at once (DESIGN 6).
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from trainshed.admission import ClusterRow, Scope, check, cluster_of, equipped, quota, resolve
 from trainshed.admission.context import RuleContext
 from trainshed.admission.rules.reduction import worker_links
+from trainshed.catalog import Catalog, UnknownEdition, load
+from trainshed.catalog.editions import PRODUCT_OF_DIALECT, newest_edition
 from trainshed.catalog.machines import price_of
+from trainshed.catalog.regions import UnknownSnapshot
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.prediction import Prediction
 from trainshed.planning.sizing import Hosts
-from trainshed.service.catalogs import catalog_for
 from trainshed.service.refusing import Merged, Say, in_words
 from trainshed.wire import detect
 from trainshed.wire.parsed import Parsed
+
+
+def catalog_for(
+    dialect: Dialect, edition: str | None, overlays: tuple[Path, ...], zone_snapshot: str | None
+) -> Catalog:
+    """The catalog of an edition, by default the newest of the dialect.
+
+    Raises UsageFault for a name that does not exist and for an edition of the other product.
+    """
+    newest = newest_edition(dialect).id
+    catalog = load_catalog(edition or newest, overlays, zone_snapshot)
+    wanted = PRODUCT_OF_DIALECT[dialect]
+    if catalog.product is not wanted:
+        raise UsageFault(
+            f"edition {edition} is of product {catalog.product.value}, and the job is written for "
+            f"{wanted.value}, whose newest edition is {newest}"
+        )
+    return catalog
+
+
+@cache
+def load_catalog(edition: str, overlays: tuple[Path, ...], zone_snapshot: str | None) -> Catalog:
+    """A catalog by the edition's id or alias.  Raises UsageFault for an unknown name."""
+    try:
+        rows = [read_overlay(path) for path in overlays]
+        return load(edition, overlays=rows, zone_snapshot=zone_snapshot)
+    except (UnknownEdition, UnknownSnapshot) as error:
+        raise UsageFault(str(error)) from error
+
+
+def read_overlay(path: Path) -> dict[str, Any]:
+    """A user's own rows.  Raises UsageFault for a file that is no TOML."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageFault(f"cannot read the catalog overlay {path}: {error}") from error
+
 
 #: The rule of admission whose message is told here with what it costs the job.
 RULE: Final = "reducer-bandwidth"
@@ -121,18 +161,18 @@ class Accepted:
     """What its reducers are worth: told apart from the advice, which says nothing of them."""
 
 
-def accept(verdict: Judgement, dialect: Dialect | None = None) -> Accepted:
-    """The job of a verdict.  Raises Fault for a refusal, UsageFault for the other dialect."""
-    if any(v.rule not in ONLY_ADVICE for v in verdict.violations):
-        raise Fault(verdict.violations)
-    if verdict.question is None or dialect not in (None, verdict.question.spec.dialect):
+def accept(judgement: Judgement, dialect: Dialect | None = None) -> Accepted:
+    """The job of a judgement.  Raises Fault for a refusal, UsageFault for the other dialect."""
+    if any(v.rule not in ONLY_ADVICE for v in judgement.violations):
+        raise Fault(judgement.violations)
+    if judgement.question is None or dialect not in (None, judgement.question.spec.dialect):
         raise UsageFault("the file holds no job of this kind")
     return Accepted(
-        spec=equipped(verdict.question),
-        cluster=verdict.cluster,
-        say=verdict.say,
-        advice=tuple(f"{v.field}: {v.message}." for v in verdict.violations if v.rule != RULE),
-        reduction=verdict.reduction,
+        spec=equipped(judgement.question),
+        cluster=judgement.cluster,
+        say=judgement.say,
+        advice=tuple(f"{v.field}: {v.message}." for v in judgement.violations if v.rule != RULE),
+        reduction=judgement.reduction,
     )
 
 

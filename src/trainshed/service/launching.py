@@ -30,11 +30,7 @@ from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import mounted, with_real_paths
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
-from trainshed.service.local_run import (
-    AIP_FOLDERS,
-    PORT_ORDER,
-    in_environment,
-)
+from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment
 from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token

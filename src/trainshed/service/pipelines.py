@@ -19,8 +19,8 @@ from trainshed.service.submission import SubmitRules, admit
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
-from trainshed.wire.aiplatform_v1.derived import job_of_pipeline, task_definition, wants_model
-from trainshed.wire.aiplatform_v1.listing import pipelines_filter
+from trainshed.wire.aiplatform_v1.render import job_of_pipeline, task_definition, wants_model
+from trainshed.wire.aiplatform_v1.words import pipelines_filter
 
 NO_REGISTRY: Final = (
     "modelToUpload is not honoured: there is no model registry. The model is what the program "
@@ -36,23 +36,16 @@ class PipelineView:
     backing_custom_job: str
 
 
+@dataclass(frozen=True, slots=True)
 class PipelineService:
     """Training pipelines.  All refusals are ``Refusal``; thread-safe."""
 
-    def __init__(
-        self,
-        store: Store,
-        rules: SubmitRules,
-        jobs: JobService,
-        wake: Callable[[], None],
-        now: Callable[[], datetime] = lambda: datetime.now(tz=UTC),
-    ) -> None:
-        """``jobs`` places and cancels the children."""
-        self._store = store
-        self._rules = rules
-        self._jobs = jobs
-        self._wake = wake
-        self._now = now
+    store: Store
+    rules: SubmitRules
+    jobs: JobService
+    """Places and cancels the children."""
+    wake: Callable[[], None]
+    now: Callable[[], datetime] = lambda: datetime.now(tz=UTC)
 
     def create(
         self,
@@ -64,8 +57,8 @@ class PipelineService:
         retry_key: str | None = None,
     ) -> PipelineView:
         """Store a pipeline and its child in one write; a repeated call gets the first one's."""
-        admitted = admit(document, location, self._rules, parse.training_pipeline)
-        self._jobs.check_place(project, admitted)
+        admitted = admit(document, location, self.rules, parse.training_pipeline)
+        self.jobs.check_place(project, admitted)
         new = replace(
             admitted.as_new(Kind.CUSTOM_JOB, project, location, creator, retry_key),
             spec=job_of_pipeline(admitted.spec),
@@ -73,8 +66,8 @@ class PipelineService:
             notes=(*admitted.notes, *_model_notes(admitted.spec)),
         )
         definition = task_definition(admitted.spec)
-        pipeline = self._store.add_pipeline(new, admitted.spec.envelope, definition)
-        self._wake()
+        pipeline = self.store.add_pipeline(new, admitted.spec.envelope, definition)
+        self.wake()
         return _view(*self._find(project, location, JobId(str(pipeline.uid))))
 
     def get(self, project: ProjectId, location: str, pipeline_id: JobId) -> PipelineView:
@@ -100,8 +93,8 @@ class PipelineService:
             page_size=page_size,
             page_token=page_token,
         )
-        list_rows = self._store.list_pipelines
-        rows, token = one_page(call, pipelines_filter, list_rows, _key_of, self._now())
+        list_rows = self.store.list_pipelines
+        rows, token = one_page(call, pipelines_filter, list_rows, _key_of, self.now())
         return [_view(*row) for row in rows], token
 
     def cancel(
@@ -110,20 +103,20 @@ class PipelineService:
         """Ask for the child's end.  A pipeline that is over stays as it is."""
         _, child = self._find(project, location, pipeline_id)
         if not child.job.status.state.is_final:
-            self._jobs.cancel(Kind.CUSTOM_JOB, project, location, JobId(child.job.job_id), by=by)
+            self.jobs.cancel(Kind.CUSTOM_JOB, project, location, JobId(child.job.job_id), by=by)
 
     def delete(self, project: ProjectId, location: str, pipeline_id: JobId) -> Operation:
         """Forget a pipeline that is over; its child stays."""
         pipeline, child = self._find(project, location, pipeline_id)
         check_over(resource_name(PIPELINES, project, location, pipeline_id), child)
-        self._store.delete_pipeline(pipeline.uid)
-        return deleted(self._store, project, location, self._now())
+        self.store.delete_pipeline(pipeline.uid)
+        return deleted(self.store, project, location, self.now())
 
     def _find(
         self, project: ProjectId, location: str, pipeline_id: JobId
     ) -> tuple[Pipeline, JobRecord]:
         uid = int(pipeline_id) if _NUMBER.fullmatch(pipeline_id) else 0
-        found = self._store.pipeline(project, uid) if 0 < uid < _UID_LIMIT else None
+        found = self.store.pipeline(project, uid) if 0 < uid < _UID_LIMIT else None
         if found is None or found[0].location != location:
             raise not_found(resource_name(PIPELINES, project, location, pipeline_id))
         return found

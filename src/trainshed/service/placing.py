@@ -10,7 +10,7 @@ from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
 from trainshed.planning.prediction import ONE_MACHINE
-from trainshed.service.catalogs import catalog_for
+from trainshed.service.judging import catalog_for
 
 #: The memory of machine types is printed in GB and meant in GiB.
 _GIB: Final = 1 << 30
@@ -29,7 +29,9 @@ def as_placed(
     """The replicas with the devices that their nodes give: none on one that emulates."""
     found = _by_replica(seats, nodes)
     return tuple(
-        replace(replica, gpu_count=0, gpu_type=None) if _emulates(replica, found) else replica
+        replace(replica, gpu_count=0, gpu_type=None)
+        if _is_on(replica, found, FleetPolicy.EMULATE)
+        else replica
         for replica in replicas
     )
 
@@ -42,12 +44,14 @@ def limited(
 ) -> tuple[ReplicaPlan, ...]:
     """The replicas with the limits of their machine types, on nodes that reserve exactly those."""
     found = _by_replica(seats, nodes)
-    if not any(_is_exact(replica, found) for replica in replicas):
+    if not any(_is_on(replica, found, FleetPolicy.EXACT) for replica in replicas):
         return tuple(replicas)
     machines = catalog_for(spec.dialect, None, (), None).known_machines
     types = {group.role: machines.get(group.machine_type or "") for group in spec.groups}
     return tuple(
-        _limited(replica, types[replica.role]) if _is_exact(replica, found) else replica
+        _limited(replica, types[replica.role])
+        if _is_on(replica, found, FleetPolicy.EXACT)
+        else replica
         for replica in replicas
     )
 
@@ -101,17 +105,9 @@ def _notes(replica: ReplicaPlan, nodes: _Nodes) -> Iterator[str]:
         yield f"Node {node.name} gives {alias} GPUs in the place of {kind}."
 
 
-def _emulates(replica: ReplicaPlan, nodes: _Nodes) -> bool:
-    return _policy(replica, nodes) is FleetPolicy.EMULATE
-
-
-def _is_exact(replica: ReplicaPlan, nodes: _Nodes) -> bool:
-    return _policy(replica, nodes) is FleetPolicy.EXACT
-
-
-def _policy(replica: ReplicaPlan, nodes: _Nodes) -> FleetPolicy | None:
+def _is_on(replica: ReplicaPlan, nodes: _Nodes, policy: FleetPolicy) -> bool:
     node = nodes.get((replica.role, replica.index))
-    return node.policy if node else None
+    return node is not None and node.policy is policy
 
 
 def _by_replica(seats: Sequence[Seat], nodes: Mapping[str, Node]) -> _Nodes:

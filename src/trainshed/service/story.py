@@ -13,7 +13,7 @@ from trainshed.model.roles import Role
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import TrialState, text_of
-from trainshed.service.log.sources import all_events
+from trainshed.service.log.stream import all_events
 from trainshed.service.studies import trial_views
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, ReplicaRow, StoredEvent, StoredTrial

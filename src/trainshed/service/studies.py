@@ -17,7 +17,7 @@ from trainshed.service.submission import Admitted
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, StoredTrial
 from trainshed.tuning.measuring import measured
-from trainshed.wire.aiplatform_v1.derived import job_of_trial
+from trainshed.wire.aiplatform_v1.render import job_of_trial
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
 

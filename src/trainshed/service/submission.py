@@ -3,32 +3,100 @@
 Everything that is wrong is told at once, in the caller's own words, before anything is stored.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from trainshed.admission import Scope
+from trainshed.admission import ClusterRow, Scope
+from trainshed.launch.devices import GPU_PREFIX
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
+from trainshed.model.explanation import Reason
 from trainshed.model.faults import Field, FieldPath, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
-from trainshed.model.resources import JobDemand
+from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node
 from trainshed.model.roles import Dialect
+from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import malformed_uris
-from trainshed.service.fleet import demand_of
 from trainshed.service.images import Images
 from trainshed.service.judging import ONLY_ADVICE, Accepted, Judgement, Rulebook, accept, judge
 from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
+from trainshed.store.opening import Store
 from trainshed.store.records import Kind, NewEvent, NewJob
 from trainshed.wire.jsonmap import DEPTH_MAX, described, is_shallow
 from trainshed.wire.parsed import Parsed
+from trainshed.wire.status import waiting
+
+#: How old the picture of the fleet may be, in seconds.
+SEEN_S_MAX = 1.0
+
+
+def demand_of(cluster: Iterable[ClusterRow], region: str | None) -> JobDemand:
+    """What must be free at once."""
+    return JobDemand(region=region, groups=tuple(_group(row) for row in cluster))
+
+
+def _group(row: ClusterRow) -> GroupDemand:
+    kind = row.accelerator_type or ""
+    is_gpu = kind.startswith(GPU_PREFIX)  # a TPU is a machine that only Google has
+    each = Demand(
+        vcpus=row.vcpus or 0,
+        memory_gb=row.memory_gb or 0.0,
+        gpu_type=kind if is_gpu else None,
+        gpu_count=row.accelerator_count if is_gpu else 0,
+    )
+    return GroupDemand(role=row.role, count=row.count, each=each)
+
+
+class SeenFleet:
+    """What the fleet could hold if it were empty, as it was seen a moment ago.
+
+    Thread-safe.  A submit does not read a thousand rows, and the planner remembers its answers.
+    """
+
+    def __init__(
+        self, store: Store, quotas: Sequence[QuotaRule], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``clock`` counts seconds."""
+        self._store = store
+        self._quotas = quotas
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._nodes: Sequence[Node] = ()
+        self._feasibility = Feasibility(())
+        self._read_at = -math.inf
+
+    def check(self, project: str, demand: JobDemand) -> None:
+        """Refuse a job that could never run here.  A fleet that nobody saw yet refuses nothing.
+
+        Raises Refusal: RESOURCE_EXHAUSTED for a quota, FAILED_PRECONDITION for the nodes.
+        """
+        with self._lock:
+            self._look()
+            found = self._feasibility.judge(project, demand) if self._nodes else None
+        if found:
+            is_quota = found.reason is Reason.QUOTA
+            code = Code.RESOURCE_EXHAUSTED if is_quota else Code.FAILED_PRECONDITION
+            raise Refusal(code, waiting(found).rstrip("."))
+
+    def _look(self) -> None:
+        if self._nodes and self._clock() - self._read_at < SEEN_S_MAX:
+            return
+        nodes = self._store.fleet()
+        self._read_at = self._clock()
+        if nodes != self._nodes:
+            self._nodes, self._feasibility = nodes, Feasibility(nodes, self._quotas)
+
 
 Parse = Callable[[Mapping[str, Any]], Parsed]
 
@@ -91,13 +159,13 @@ def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse)
     """
     merged = Merged(content=_object(document), region=location, region_word="location")
     book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
-    verdict = judge(merged, book, parse)
-    if found := tuple(_violations(verdict, rules)):
+    judgement = judge(merged, book, parse)
+    if found := tuple(_violations(judgement, rules)):
         raise invalid(found)
-    accepted = accept(verdict)
-    assert verdict.question is not None  # noqa: S101  # accept refuses a verdict without one
+    accepted = accept(judgement)
+    assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
     return Admitted(
-        spec=verdict.question.asked,
+        spec=judgement.question.asked,
         expanded=accepted.spec,
         demand=demand_of(accepted.cluster, accepted.spec.region),
         notes=_notes(accepted, rules.images),
@@ -116,17 +184,17 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _violations(verdict: Judgement, rules: SubmitRules) -> Iterator[Violation]:
+def _violations(judgement: Judgement, rules: SubmitRules) -> Iterator[Violation]:
     """All that is wrong; what follows from a fault that was told already is not told again."""
-    found = [v for v in verdict.violations if v.rule not in ONLY_ADVICE]
+    found = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from found
-    if verdict.question is None:
+    if judgement.question is None:
         return
     fields = {violation.field for violation in found}
-    spec = verdict.question.spec
+    spec = judgement.question.spec
     for violation in (*_missing(spec), *malformed_uris(spec), *missing_starts(spec, rules.images)):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
-        name = verdict.say(violation.field)
+        name = judgement.say(violation.field)
         if name not in fields:
             fields.add(name)
             yield replace(violation, field=name)

@@ -2,19 +2,150 @@
 
 Stamps ascend within a job, so a line is found by its stamp: first its segment, then its place in
 it.  Nothing is indexed or copied, and nothing is held open between two calls.
+Within a file the lines of a span are found by halving, through the page cache; damaged lines are
+passed over.
 """
 
+import json
+import mmap
+import re
 import shutil
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Final, Self
 
-from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine
+from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine, decode
 from trainshed.model.resource_names import JobUid
-from trainshed.storage.log_segment import LogSegment, Span
+
+_NEWLINE: Final = b"\n"
+#: What every line begins and ends with that ``encode`` has written.
+_HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
+_TAIL: Final = b'"]\n'
+_FIRST_STAMPS_MAX: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of a log: stamps from ``from_ns`` on, below ``before_ns``; of one task or all."""
+
+    from_ns: int = 0
+    before_ns: int | None = None
+    task: str | None = None
+    newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """A file with at least one line, and the stamp of the first that can be read."""
+
+    path: Path
+    first_ns: int
+
+    @classmethod
+    def open(cls, path: Path) -> Self | None:
+        """The segment of a path; None while it has no line, or when it is gone."""
+        try:
+            return cls(path, _first_stamp(path))
+        except (ValueError, FileNotFoundError):
+            return None
+
+    def read(self, span: Span) -> Iterator[LogLine]:
+        """The whole lines of a span; a torn last one does not count, nor does a file that went."""
+        with _mapped(self.path) as data:
+            if data is None:
+                return
+            end = data.rfind(_NEWLINE) + 1
+            start = _place(data, end, span.from_ns)
+            if span.before_ns is not None:
+                end = _place(data, end, span.before_ns)
+            lines = _backward if span.newest_first else _forward
+            for first, last in lines(data, start, end, _needle(span.task)):
+                line = _decoded(data[first:last])
+                if line is not None and span.task in (None, line.task_name):
+                    yield line
+
+
+@lru_cache(maxsize=_FIRST_STAMPS_MAX)
+def _first_stamp(path: Path) -> int:
+    """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
+    with path.open("rb") as file:
+        for line in file:
+            if (head := _HEAD.match(line)) and line.endswith(_TAIL):
+                return int(head[1])
+    raise ValueError(f"{path} has no line")
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap | None]:
+    try:
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            yield data
+    except FileNotFoundError:
+        yield None
+
+
+def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
+    """Where the first line begins whose stamp is not below ``stamp_ns``; ``end`` if there is none.
+
+    Both ends of the search are always beginnings of lines.
+    """
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        start = max(low, data.rfind(_NEWLINE, low, middle) + 1)
+        line, found_ns = _first_whole_line(data, start, high)
+        if found_ns is None or found_ns >= stamp_ns:
+            high = start
+        else:
+            low = data.find(_NEWLINE, line) + 1
+    return low
+
+
+def _first_whole_line(data: mmap.mmap, start: int, end: int) -> tuple[int, int | None]:
+    """Where the first line begins that is one of ours, and its stamp; None if there is none."""
+    while start < end:
+        behind = data.find(_NEWLINE, start, end) + 1 or end
+        head = _HEAD.match(data, start, behind)
+        if head and data[behind - len(_TAIL) : behind] == _TAIL:
+            return start, int(head[1])
+        start = behind
+    return end, None
+
+
+def _needle(task: str | None) -> bytes:
+    """What every line of the task holds: a search for it is much faster than decoding."""
+    if task is None:
+        return _NEWLINE
+    return b" " + json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace") + b", "
+
+
+def _forward(data: mmap.mmap, start: int, end: int, needle: bytes) -> Iterator[tuple[int, int]]:
+    while (found := data.find(needle, start, end)) >= 0:
+        first = max(start, data.rfind(_NEWLINE, start, found) + 1)
+        start = data.find(_NEWLINE, found) + 1
+        yield first, start
+
+
+def _backward(data: mmap.mmap, start: int, end: int, needle: bytes) -> Iterator[tuple[int, int]]:
+    while (found := data.rfind(needle, start, end)) >= 0:
+        last = data.find(_NEWLINE, found) + 1
+        end = max(start, data.rfind(_NEWLINE, start, found) + 1)
+        yield end, last
+
+
+def _decoded(data: bytes) -> LogLine | None:
+    try:
+        return decode(data)
+    except (ValueError, TypeError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +153,6 @@ class JobLog:
     """The logs of all jobs below one folder: ``UID/ATTEMPT/log/SEGMENT``."""
 
     root: Path
-
-    def lines(  # noqa: PLR0913 - what one may ask of a log
-        self,
-        uid: JobUid,
-        *,
-        limit: int,
-        after_ns: int | None = None,
-        from_ns: int | None = None,
-        before_ns: int | None = None,
-        task: str | None = None,
-    ) -> list[LogLine]:
-        """At most ``limit`` whole lines of a job, oldest first.
-
-        ``after_ns`` is a stamp that was seen, ``from_ns`` the first that may be, ``before_ns`` the
-        first that is too late.  Of a log that was pruned meanwhile, what is left is given.
-        """
-        first = max(from_ns or 0, 0 if after_ns is None else after_ns + 1)
-        span = Span(from_ns=first, before_ns=before_ns, task=task)
-        return list(islice(self.read(uid, span), limit))
 
     def tail(self, uid: JobUid, count: int, *, task: str | None = None) -> list[LogLine]:
         """The last ``count`` lines, oldest first."""
@@ -55,10 +167,6 @@ class JobLog:
         for segment in reversed(chosen) if span.newest_first else chosen:
             if span.before_ns is None or segment.first_ns < span.before_ns:
                 yield from segment.read(span)
-
-    def size(self, uid: JobUid) -> int:
-        """How many bytes a job's log takes."""
-        return sum(size for _, size in self._sizes(uid))
 
     def prune(self, uid: JobUid, bytes_max: int) -> int:
         """Remove the oldest segments until what is left fits; how many were removed.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainshed.model.stored_objects import StoredObject
-from trainshed.storage.object_walk import Bounds
+from trainshed.storage.object_files import Bounds
 from trainshed.storage.objects import Objects
 
 PAGE_MAX = 1000

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions, StoredObject
-from trainshed.storage.bucket_folders import BucketFolders
+from trainshed.storage.bucket_folders import BucketFolders, Fingerprint, ObjectMetadata, fingerprint
 from trainshed.storage.object_files import (
+    NameRefused,
     NoSuchObject,
     check_conditions,
+    check_name,
     find,
     locked,
     make_room,
     place,
 )
 from trainshed.storage.object_hashes import crc32c_of
-from trainshed.storage.object_metadata import Fingerprint, ObjectMetadata, fingerprint
-from trainshed.storage.object_names import NameRefused, check_name
 
 HASH_BYTES_MAX = 1 << 30
 """Nobody waits for the checksum of a larger file that a job wrote; it is left out."""

@@ -12,16 +12,77 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from trainshed.model.codec import decode, encode
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
-from trainshed.storage.object_files import exclusive
-from trainshed.storage.object_hashes import HashMismatch, check, checksums_of
-from trainshed.storage.object_names import check_name
+from trainshed.storage.object_files import check_name, exclusive
+from trainshed.storage.object_hashes import PIECE_BYTES, Hasher, HashMismatch, check, checksums_of
 from trainshed.storage.objects import NewObject, Objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where bytes are to go, what is said about them, and on which conditions."""
+
+    bucket: str
+    name: str
+    attributes: Attributes = field(default_factory=Attributes)
+    conditions: Conditions = field(default_factory=Conditions)
+
+
+@contextlib.contextmanager
+def part(data_dir: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file for bytes that may become an object; what is left of it goes at the end."""
+    folder = data_dir / "uploads" / "parts"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / secrets.token_hex(16)
+    try:
+        with path.open("x+b") as file:
+            yield path, file
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def copy(
+    objects: Objects, source: StoredObject, file: BinaryIO | None, target: Target
+) -> StoredObject:
+    """Copy an open object, and close it."""
+    with part(objects.data_dir) as (path, out), file or contextlib.nullcontext():
+        if file:
+            shutil.copyfileobj(file, out, PIECE_BYTES)
+        out.flush()
+        return objects.commit(_new(path, target, source.checksums), target.conditions)
+
+
+def compose(
+    objects: Objects, bucket: str, sources: Sequence[tuple[str, Conditions]], target: Target
+) -> StoredObject:
+    """Put objects of a bucket one behind the other.  Raises NoSuchObject, ConditionFailed."""
+    with part(objects.data_dir) as (path, out):
+        hasher = Hasher()
+        for name, conditions in sources:
+            _, file = objects.open(bucket, name, conditions, hashes=False)
+            with file or contextlib.nullcontext():
+                while file and (piece := file.read(PIECE_BYTES)):
+                    hasher.update(piece)
+                    out.write(piece)
+        out.flush()
+        return objects.commit(_new(path, target, hasher.checksums()), target.conditions)
+
+
+def _new(path: Path, target: Target, checksums: Checksums) -> NewObject:
+    return NewObject(
+        bucket=target.bucket,
+        name=target.name,
+        file=path,
+        attributes=target.attributes,
+        checksums=checksums,
+    )
+
 
 SESSION_AGE_S_MAX = 7 * 24 * 3600.0
 """Cloud Storage keeps a session for a week."""
@@ -42,14 +103,10 @@ class ConcurrentWrite(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UploadSession:
+class UploadSession(Target):
     """What is to become of the bytes.  ``total`` None: the size is not known yet."""
 
-    bucket: str
-    name: str
-    attributes: Attributes = field(default_factory=Attributes)
     checksums: Checksums = field(default_factory=Checksums)
-    conditions: Conditions = field(default_factory=Conditions)
     total: int | None = None
     done: bool = False
 
@@ -139,14 +196,7 @@ class Uploads:
         except HashMismatch:
             shutil.rmtree(folder)
             raise
-        new = NewObject(
-            bucket=session.bucket,
-            name=session.name,
-            file=data,
-            attributes=session.attributes,
-            checksums=checksums,
-        )
-        return self.objects.commit(new, session.conditions)
+        return self.objects.commit(_new(data, session, checksums), session.conditions)
 
     def _folder(self, upload: str) -> Path:
         if not _ID.fullmatch(upload):

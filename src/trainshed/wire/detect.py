@@ -8,8 +8,7 @@ from trainshed.model.faults import FieldPath, Violation
 from trainshed.wire.aiplatform_v1 import parse as aiplatform_v1
 from trainshed.wire.jsonmap import described
 from trainshed.wire.ml_v1 import parse as ml_v1
-from trainshed.wire.parsed import Parsed
-from trainshed.wire.spelling import nearest, snake
+from trainshed.wire.parsed import Parsed, nearest, snake
 
 
 class DocumentKind(enum.Enum):

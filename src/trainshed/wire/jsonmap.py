@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from trainshed.model.faults import Violation
 from trainshed.wire.fields import FieldInfo, MessageInfo, Table
+from trainshed.wire.parsed import hint, nearest
 from trainshed.wire.scalars import READERS, WANTED, WRONG, whole
-from trainshed.wire.spelling import hint, nearest
 
 #: As in protobuf's own readers; deeper documents are refused, not followed.
 DEPTH_MAX: Final = 100
 
 #: How much of a caller's text a message repeats.
-TOLD_MAX: Final = 80
+SHOWN_MAX: Final = 80
 
 #: Alternatives whose conflict has a rule of its own (R12).
 RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
@@ -193,7 +193,7 @@ def _last_word(path: str) -> str:
 def described(item: Any) -> str:
     """A value as a sentence names it."""
     if isinstance(item, str):
-        return f"the string {item[:TOLD_MAX]!r}" + ("..." if len(item) > TOLD_MAX else "")
+        return f"the string {item[:SHOWN_MAX]!r}" + ("..." if len(item) > SHOWN_MAX else "")
     if isinstance(item, bool):
         return "true" if item else "false"
     if item is None:

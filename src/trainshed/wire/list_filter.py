@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, NoReturn, cast, get_args
 
@@ -15,7 +15,6 @@ LABELS: Final = "labels"
 STATE: Final = "state"
 CREATE_TIME: Final = "create_time"
 
-EQUAL: Final = frozenset({"=", "!="})
 MATCHING: Final = frozenset({"=", "!=", ":"})
 ORDERED: Final = frozenset(get_args(Operator)) - {":"}
 
@@ -29,17 +28,15 @@ _NAMES_ONE = re.compile(r"[^*]+")
 class FilterWords:
     """A dialect's words.
 
-    ``operators`` are those of each field, by the model's name; ``aliases`` are further names that
-    the dialect has.  ``states`` holds every state of the dialect; None for one that no job here
-    is ever in.
+    ``operators`` are those of each field, by the model's name.  ``states`` holds every state of the
+    dialect; None for one that no job here is ever in.
     """
 
     operators: Mapping[str, frozenset[str]]
     states: Mapping[str, JobState | None]
-    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def fields_told(self) -> str:
+    def field_names(self) -> str:
         """All fields, for a refusal."""
         return ", ".join(f"{name}.KEY" if name == LABELS else name for name in self.operators)
 
@@ -80,10 +77,9 @@ def meaning(written: Restriction, words: FilterWords) -> Filter:
 def _field(written: str, words: FilterWords) -> str:
     """Both key cases are accepted (contracts/vertex-sdk.md 8)."""
     known = {_plain(name): name for name in words.operators}
-    known |= {_plain(alias): name for alias, name in words.aliases.items()}
     name = known.get(_plain(written))
     if name is None:
-        raise Unfit(f"a field: {words.fields_told}")
+        raise Unfit(f"a field: {words.field_names}")
     return name
 
 
@@ -137,7 +133,7 @@ _KEY = re.compile(r"[^\s.:=<>!()\"']+")
 _VALUE = re.compile(r"[^\s()\"']+")
 _KEYWORD = re.compile(r"(AND|OR|NOT)(?![^\s()])")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_TOLD_MAX = 20
+_SHOWN_MAX = 20
 
 
 def read_filter(text: str, words: FilterWords) -> Filter:
@@ -210,7 +206,7 @@ class _Reader:
         at = self.at
         if _KEYWORD.match(self.text, at):
             self._refuse("a comparison")
-        field = self._match(_FIELD, "a field: " + self.words.fields_told)
+        field = self._match(_FIELD, "a field: " + self.words.field_names)
         key = self._key() if self.text[self.at : self.at + 1] == "." else None
         self._skip_blanks()
         operator = self._match(_COMPARATOR, "one of = != : < <= > >=")
@@ -263,7 +259,7 @@ class _Reader:
     def _refuse(self, wanted: str, at: int | None = None) -> NoReturn:
         at = self.at if at is None else at
         rest = self.text[at:]
-        found = repr(rest[:_TOLD_MAX]) + ("..." if len(rest) > _TOLD_MAX else "")
+        found = repr(rest[:_SHOWN_MAX]) + ("..." if len(rest) > _SHOWN_MAX else "")
         message = f"the filter cannot be read at character {at + 1}: accepted is {wanted}, "
         message += f"not {found}" if rest else "and the filter ends there"
         raise Refusal(Code.INVALID_ARGUMENT, message)

@@ -6,7 +6,7 @@ ml v1 neither why one has no result nor what the running ones have measured (con
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from trainshed.model.explanation import Explanation
@@ -63,13 +63,7 @@ def explanation_json(found: Explanation, position: int | None) -> dict[str, Any]
         "queuePosition": position,
     }
     if change := found.change:
-        shown["change"] = {
-            "field": change.field,
-            "role": change.role,
-            "asked": change.asked,
-            "accepted": change.accepted,
-            "text": change.text,
-        }
+        shown["change"] = asdict(change)
     return {name: value for name, value in shown.items() if value is not None}
 
 

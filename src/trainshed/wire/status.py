@@ -8,6 +8,13 @@ from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobError, JobState, JobStatus
 
+#: The word for every state.  Neither dialect has one for a restart, and aiplatform v1 calls
+#: PREPARING otherwise (contracts/gcloud.md 10.3).
+STATE: Final[Mapping[JobState, str]] = {
+    **{state: state.name for state in JobState},
+    JobState.RESTARTING: "RUNNING",
+}
+
 #: Clients take a cancelled pipeline without an error for a good one (contracts/vertex-sdk.md 1.7),
 #: so an ending whose cause nobody recorded has one too.
 UNRECORDED: Final[Mapping[JobState, JobError]] = {

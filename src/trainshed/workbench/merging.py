@@ -13,7 +13,7 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.service.refusing import Merged
-from trainshed.wire.spelling import snake
+from trainshed.wire.parsed import snake
 from trainshed.workbench.submit_flags import FLAGS, Path, SubmitFlag, text_of
 
 #: Where a file may carry flags of its own, applied as those on a command line would be.

@@ -16,8 +16,7 @@ from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.sizing import Hosts
-from trainshed.service.catalogs import catalog_for
-from trainshed.service.judging import Judgement, Rulebook, judge
+from trainshed.service.judging import Judgement, Rulebook, catalog_for, judge
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any

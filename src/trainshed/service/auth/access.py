@@ -11,11 +11,12 @@ on one server is worthless on all of them after that time.
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
-from trainshed.store.records import SigningKey, Token
+from trainshed.store.opening import Store
+from trainshed.store.records import SigningKey
 
 #: How long a token that was revoked elsewhere may still be accepted, in seconds.
 REMEMBERED_S = 2.0
@@ -40,16 +41,6 @@ NOT_BEARER = "Only `Authorization: Bearer TOKEN` is understood here."
 _Value = TypeVar("_Value")
 
 
-class Credentials(Protocol):
-    """What is asked of the store."""
-
-    def token(self, digest: str) -> Token | None:
-        """The token of a digest, revoked or not."""
-
-    def keys(self, email: str) -> Sequence[SigningKey]:
-        """The keys of a service account."""
-
-
 def digest_of(token: str) -> str:
     """What the store keeps of a token."""
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
@@ -58,7 +49,7 @@ def digest_of(token: str) -> str:
 class Access:
     """Recognises callers.  Thread-safe.  ``clock`` gives seconds since the epoch."""
 
-    def __init__(self, store: Credentials, *, anonymous: bool, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, *, anonymous: bool, clock: Callable[[], float]) -> None:
         """Begin with nobody remembered.  ``anonymous`` admits callers without credentials."""
         self._store = store
         self._anonymous = anonymous
@@ -96,12 +87,6 @@ class Access:
             "expires_in": max(0, int(ends_at_s - self._clock())),
             "token_type": "Bearer",
         }
-
-    def forget(self) -> None:
-        """Ask the store again for everybody: this server has changed tokens or keys itself."""
-        with self._lock:
-            self._tokens.clear()
-            self._keys.clear()
 
     def _holder(self, text: str) -> Caller:
         digest = digest_of(text)

@@ -15,7 +15,8 @@ from typing import Any, Final
 from trainshed.model.faults import Violation
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.log.sources import (
+from trainshed.service.log.stream import (
+    LogCursor,
     LogSource,
     all_events,
     line_of,
@@ -23,10 +24,8 @@ from trainshed.service.log.sources import (
     sources,
     wants_story,
 )
-from trainshed.service.log.stream import LogCursor
 from trainshed.service.paging import digest_of, parts_of, token_of
-from trainshed.storage.log_files import JobLog
-from trainshed.storage.log_segment import Span
+from trainshed.storage.log_files import JobLog, Span
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind
 from trainshed.wire.logging_v2 import filter as log_filter

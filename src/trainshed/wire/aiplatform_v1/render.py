@@ -3,31 +3,26 @@
 The document comes back whole: its CustomJobSpec from the spec's ``request``, all around it from the
 ``envelope``.  What deletes a resource is answered with an operation, which is over by then: the
 clients insist on ``done`` together with a ``response`` (contracts/vertex-sdk.md 4.2).
+
+The service also makes documents of a caller's: of a pipeline's job, and of a trial's job.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from trainshed.launch.directories import under
+from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import CUSTOM_JOBS, PIPELINES, TUNING_JOBS, resource_name
 from trainshed.model.status import Job, JobState
 from trainshed.model.trials import TrialView
 from trainshed.wire.aiplatform_v1.trials import trial_json
+from trainshed.wire.aiplatform_v1.words import STATE
+from trainshed.wire.parsed import compact
 from trainshed.wire.status import ending, with_labels
 from trainshed.wire.times import rfc3339
-
-#: This dialect's word for every state, behind its prefix (contracts/gcloud.md 10.3).
-STATE: Final[Mapping[JobState, str]] = {
-    JobState.QUEUED: "QUEUED",
-    JobState.PREPARING: "PENDING",
-    JobState.RUNNING: "RUNNING",
-    JobState.RESTARTING: "RUNNING",  # neither dialect has a word for it
-    JobState.CANCELLING: "CANCELLING",
-    JobState.SUCCEEDED: "SUCCEEDED",
-    JobState.FAILED: "FAILED",
-    JobState.CANCELLED: "CANCELLED",
-}
 
 #: Labels that the service adds while a job waits.
 WAITING_LABEL: Final = "trainshed-waiting"
@@ -115,3 +110,69 @@ def deletion(name: str, time: datetime) -> dict[str, Any]:
         "done": True,
         "response": {"@type": EMPTY},
     }
+
+
+#: What Google calls the job of a pipeline.
+CHILD_NAME: Final = "{pipeline}-custom-job"
+#: Whoever looks for a trial's job by itself finds its study.
+STUDY_LABEL: Final = "trainshed-study"
+TRIAL_LABEL: Final = "trainshed-trial"
+
+_DISPLAY_NAME_MAX: Final = 128
+_LABELS_MAX: Final = 64
+
+
+def task_definition(pipeline: JobSpec) -> str:
+    """The ``trainingTaskDefinition`` of a pipeline."""
+    return str(_around(pipeline).get("trainingTaskDefinition", ""))
+
+
+def wants_model(pipeline: JobSpec) -> bool:
+    """Whether a pipeline asks for its model to be registered."""
+    return bool(_around(pipeline).get("modelToUpload"))
+
+
+def job_of_pipeline(spec: JobSpec) -> JobSpec:
+    """The spec of the job: the pipeline's inputs, in a document of its own."""
+    name = CHILD_NAME.format(pipeline=spec.display_name)[:_DISPLAY_NAME_MAX]
+    return replace(spec, display_name=name, envelope=_new_envelope(spec, name, "labels"))
+
+
+def job_of_trial(spec: JobSpec, study_id: str, number: str) -> JobSpec:
+    """The spec of a trial's job: named and labelled after its study."""
+    suffix = f"-trial-{number}"
+    name = spec.display_name[: _DISPLAY_NAME_MAX - len(suffix)] + suffix
+    own = {STUDY_LABEL: study_id, TRIAL_LABEL: number}
+    labels = {**spec.labels, **(own if len(spec.labels) + len(own) <= _LABELS_MAX else {})}
+    return replace(
+        spec,
+        display_name=name,
+        labels=labels,
+        request=_in_own_folder(spec.request, number),
+        envelope=_new_envelope(spec, name, labels=labels),
+    )
+
+
+def _new_envelope(spec: JobSpec, name: str, *kept: str, **given: Any) -> str:
+    around = _around(spec)
+    found = {key: around[key] for key in (*kept, "encryptionSpec") if key in around}
+    return compact({"displayName": name, **given, **found})
+
+
+def _in_own_folder(request: str, number: str) -> str:
+    """What the trial's job shows as its output directory (contracts/vertex-sdk.md 8).
+
+    Where results go is ``launch``'s business: it puts the trial's folder under the study's.
+    """
+    document: dict[str, Any] = json.loads(request)
+    base = document.get("baseOutputDirectory", {}).get("outputUriPrefix")
+    if not base:
+        return request
+    return compact(
+        {**document, "baseOutputDirectory": {"outputUriPrefix": under(base, number, "")}}
+    )
+
+
+def _around(spec: JobSpec) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(spec.envelope)
+    return found

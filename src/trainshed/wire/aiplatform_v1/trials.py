@@ -19,17 +19,9 @@ Json = Mapping[str, Any]
 #: are not known here.
 SEARCH: Final = frozenset({"metrics", "parameters"})
 
-#: This dialect's word for every state of a trial.
-STATE: Final[Mapping[TrialState, str]] = {
-    TrialState.REQUESTED: "REQUESTED",
-    TrialState.ACTIVE: "ACTIVE",
-    TrialState.STOPPING: "STOPPING",
-    TrialState.SUCCEEDED: "SUCCEEDED",
-    TrialState.INFEASIBLE: "INFEASIBLE",
-}
 
-
-_STATES: Final = {word: state for state, word in STATE.items()}
+#: Another server may have states that are not known here.
+STATES: Final = {state.value: state for state in TrialState}
 
 
 def trial_json(view: TrialView) -> dict[str, Any]:
@@ -39,7 +31,7 @@ def trial_json(view: TrialView) -> dict[str, Any]:
     is_bad = trial.state is TrialState.INFEASIBLE
     found = {
         "id": str(trial.number),
-        "state": STATE[trial.state],
+        "state": trial.state.value,
         "parameters": [{"parameterId": name, "value": value} for name, value in trial.values],
         "measurements": [measurement_json(each) for each in trial.measurements],
         "finalMeasurement": measurement_json(trial.final) if is_good and trial.final else None,
@@ -75,7 +67,7 @@ def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
         given = ((p["parameterId"], p.get("value")) for p in trial.get("parameters", ()))
         yield TrialRecord(
             number=number_of(trial.get("id"), place),
-            state=_STATES.get(trial.get("state", ""), TrialState.REQUESTED),
+            state=STATES.get(trial.get("state", ""), TrialState.REQUESTED),
             values=values_of(kinds, given),
             measurements=tuple(map(_measurement, trial.get("measurements", ()))),
             final=_measurement(final) if final else None,

@@ -1,13 +1,21 @@
-"""What a Vertex job document calls the model's fields: total, so that no refusal lacks words."""
+"""What a Vertex job document calls the model's fields: total, so that no refusal lacks words.
+
+Also what filters of its lists call them (contracts/vertex-sdk.md 8, end).
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from trainshed.model.faults import Field, FieldPath
+from trainshed.model.filters import Filter
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.roles import POOL_OF_ROLE, Role
+from trainshed.model.status import JobState
 from trainshed.model.study import ConvexRule, DecayCurveRule, MedianRule, ParameterKind, StudySpec
 from trainshed.model.study_places import StudyField, StudyPlace, parameter_at
+from trainshed.wire.list_filter import MATCHING, ORDERED, FilterWords, read_filter
+from trainshed.wire.status import STATE as ML_STATE
+from trainshed.wire.status import states_of
 
 #: Fields of the whole study; the counts of trials stand beside the StudySpec.
 OF_STUDY: Final[Mapping[StudyField, str]] = {
@@ -179,3 +187,40 @@ def _kind(spec: JobSpec, role: Role) -> ProgramKind:
     """The kind of a group's program; a group that has none is told about containers."""
     group = spec.group(role)
     return group.program.kind if group and group.program else ProgramKind.CONTAINER
+
+
+#: This dialect's word for every state, behind its prefix.
+STATE: Final[Mapping[JobState, str]] = {**ML_STATE, JobState.PREPARING: "PENDING"}
+
+#: States of the dialect that no job here is ever in; all but PAUSED are of jobs only.
+NEVER: Final = ("UNSPECIFIED", "PAUSED", "EXPIRED", "UPDATING", "PARTIALLY_SUCCEEDED")
+NEVER_OF_PIPELINES: Final = NEVER[:2]
+
+_FIELDS: Final = {
+    "display_name": MATCHING,
+    "state": MATCHING,
+    "create_time": ORDERED,
+    "labels": MATCHING,
+}
+
+
+def _states(prefix: str, never: tuple[str, ...]) -> Mapping[str, JobState | None]:
+    found = {f"{prefix}_{word}": state for word, state in states_of(STATE).items()}
+    return {**found, **{f"{prefix}_{word}": None for word in never}}
+
+
+JOBS_FILTERS: Final = FilterWords(operators=_FIELDS, states=_states("JOB_STATE", NEVER))
+PIPELINES_FILTERS: Final = FilterWords(
+    operators={**_FIELDS, "training_task_definition": MATCHING},
+    states=_states("PIPELINE_STATE", NEVER_OF_PIPELINES),
+)
+
+
+def jobs_filter(text: str) -> Filter:
+    """The meaning of a filter of custom or tuning jobs.  Raises Refusal (INVALID_ARGUMENT)."""
+    return read_filter(text, JOBS_FILTERS)
+
+
+def pipelines_filter(text: str) -> Filter:
+    """The meaning of a filter of training pipelines.  Raises Refusal (INVALID_ARGUMENT)."""
+    return read_filter(text, PIPELINES_FILTERS)

@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
-from trainshed.wire.times import nanoseconds, timestamp
+from trainshed.wire.times import nanoseconds
 
 ACCEPTED: Final = (
     'clauses joined by AND: resource.type="ml_job", '
@@ -57,25 +57,6 @@ def parse(text: str) -> LogFilter:
         raise _refusal(text, "resource.labels.job_id is missing")
     found.pop("resource.type", None)
     return LogFilter(**found)  # type: ignore[arg-type]  # each clause has its own fields
-
-
-def render(wanted: LogFilter) -> str:
-    """A filter as the Vertex commands of gcloud write it."""
-    clauses = ['resource.type="ml_job"', f"resource.labels.job_id={_quoted(wanted.job_id)}"]
-    if wanted.task_name is not None:
-        clauses.append(f"resource.labels.task_name={_quoted(wanted.task_name)}")
-    if wanted.trial is not None:
-        clauses.append(f'labels."ml.googleapis.com/trial_id"={_quoted(wanted.trial)}')
-    if wanted.from_ns is not None:
-        time = _quoted(timestamp(wanted.from_ns))
-        clauses.append(
-            f"timestamp>={time}"
-            if wanted.after_id is None
-            else f"((timestamp={time} AND insertId>{_quoted(wanted.after_id)}) OR timestamp>{time})"
-        )
-    if wanted.before_ns is not None:
-        clauses.append(f"timestamp<{_quoted(timestamp(wanted.before_ns))}")
-    return " AND ".join(clauses)
 
 
 _TEXT = r'"((?:[^"\\]|\\.)*)"'
@@ -142,10 +123,6 @@ def _stamp(text: str, value: str) -> int:
         return nanoseconds(value)
     except ValueError as error:
         raise _refusal(text, str(error)) from None
-
-
-def _quoted(text: str) -> str:
-    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
 
 
 def _refusal(text: str, why: str) -> Refusal:

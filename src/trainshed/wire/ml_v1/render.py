@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from trainshed.model.status import Job, JobState
 from trainshed.model.trials import TrialView
-from trainshed.wire.ml_v1.listing import STATE
 from trainshed.wire.ml_v1.trials import study_output
-from trainshed.wire.status import ending, waiting, with_labels
+from trainshed.wire.status import STATE, ending, waiting, with_labels
 from trainshed.wire.times import rfc3339
 
 #: What ``describe --summarize`` prints of a job that has run: nothing is billed here.

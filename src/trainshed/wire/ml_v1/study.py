@@ -1,19 +1,19 @@
 """A HyperparameterSpec of ``ml/v1`` to the model's study (R19; vertex-sdk.md 7.1)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from trainshed.model.faults import Violation
 from trainshed.model.study import DecayCurveRule, Metric, ParameterKind, ParameterSpec, StudySpec
 from trainshed.wire.ml_v1.words import HYPERPARAMETERS
-from trainshed.wire.spelling import as_written
+from trainshed.wire.parsed import as_written
 from trainshed.wire.study_words import ALGORITHM, GOAL, SCALE, bounds_of
 
 #: The metric of a study that names none.
 DEFAULT_METRIC: Final = "training/hptuning/metric"
 
-#: Fields that a parameter of each type must not have (vertex-sdk.md 7.1).  DISCRETE is documented
-#: to ignore bounds, which many old files have.
+#: The types of parameters, and the fields that one of each must not have (vertex-sdk.md 7.1).
+#: DISCRETE is documented to ignore bounds, which many old files have.
 MISPLACED: Final[Mapping[str, tuple[str, ...]]] = {
     "DOUBLE": ("categoricalValues", "discreteValues"),
     "INTEGER": ("categoricalValues", "discreteValues"),
@@ -32,7 +32,7 @@ def study_of(value: Json | None) -> StudySpec | None:
     tag = value.get("hyperparameterMetricTag") or DEFAULT_METRIC
     return StudySpec(
         metrics=(Metric(metric_id=tag, goal=GOAL[value.get("goal", "GOAL_TYPE_UNSPECIFIED")]),),
-        parameters=tuple(KINDS[each["type"]](each) for each in params if _has_type(each)),
+        parameters=tuple(_parameter(each) for each in params if _has_type(each)),
         algorithm=ALGORITHM[value.get("algorithm", "ALGORITHM_UNSPECIFIED")],
         trial_count_max=value.get("maxTrials", 1),
         trial_count_parallel=value.get("maxParallelTrials", 1),
@@ -50,7 +50,7 @@ def missing_types(value: Json | None, document: Json) -> Iterator[Violation]:
                 field=as_written(document, f"{path}.type"),
                 rule="unknown-value",
                 message="a parameter needs a type",
-                accepted=", ".join(KINDS),
+                accepted=", ".join(MISPLACED),
             )
 
 
@@ -77,40 +77,20 @@ def _params(value: Json | None) -> Iterator[tuple[str, Json]]:
 
 
 def _has_type(value: Json) -> bool:
-    return value.get("type") in KINDS
+    return value.get("type") in MISPLACED
 
 
-def _range(value: Json) -> ParameterSpec:
+def _parameter(value: Json) -> ParameterSpec:
+    """What the type does not have is left out, whatever the document says of it."""
+    kind = ParameterKind(value["type"])
+    values = {
+        ParameterKind.CATEGORICAL: tuple(value.get("categoricalValues", ())),
+        ParameterKind.DISCRETE: tuple(float(each) for each in value.get("discreteValues", ())),
+    }
     return ParameterSpec(
         parameter_id=value.get("parameterName", ""),
-        kind=ParameterKind(value["type"]),
-        bounds=bounds_of(value),
+        kind=kind,
+        bounds=None if kind in values else bounds_of(value),
+        values=values.get(kind, ()),
         scale=SCALE[value.get("scaleType", "NONE")],
     )
-
-
-def _categorical(value: Json) -> ParameterSpec:
-    return ParameterSpec(
-        parameter_id=value.get("parameterName", ""),
-        kind=ParameterKind.CATEGORICAL,
-        values=tuple(value.get("categoricalValues", ())),
-        scale=SCALE[value.get("scaleType", "NONE")],
-    )
-
-
-def _discrete(value: Json) -> ParameterSpec:
-    return ParameterSpec(
-        parameter_id=value.get("parameterName", ""),
-        kind=ParameterKind.DISCRETE,
-        values=tuple(float(each) for each in value.get("discreteValues", ())),
-        scale=SCALE[value.get("scaleType", "NONE")],
-    )
-
-
-#: How each type of parameter is read; the unspecified one is an error (vertex-sdk.md 7.1).
-KINDS: Final[Mapping[str, Callable[[Json], ParameterSpec]]] = {
-    "DOUBLE": _range,
-    "INTEGER": _range,
-    "CATEGORICAL": _categorical,
-    "DISCRETE": _discrete,
-}

@@ -9,8 +9,8 @@ from typing import Any, Final
 from trainshed.model.status import JobState
 from trainshed.model.study import Goal, Metric, StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, TrialView, text_of
-from trainshed.wire.ml_v1.listing import STATE
 from trainshed.wire.ml_v1.study import study_of
+from trainshed.wire.status import STATE
 from trainshed.wire.study_words import finite, kinds_of, number_of, values_of
 from trainshed.wire.times import rfc3339, time_of
 

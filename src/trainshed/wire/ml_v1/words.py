@@ -2,16 +2,20 @@
 
 A study has one metric and no condition here, and ends with its last trial.  What the dialect
 cannot say is the whole HyperparameterSpec's matter.
+Filters of ``jobs.list`` (``jobId:census* AND state:FAILED``) have their words here too.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from trainshed.model.faults import Field, FieldPath
+from trainshed.model.filters import Filter
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Role
 from trainshed.model.study import ParameterKind, StudySpec
 from trainshed.model.study_places import StudyField, StudyPlace, parameter_at
+from trainshed.wire.list_filter import MATCHING, ORDERED, FilterWords, read_filter
+from trainshed.wire.status import STATE, states_of
 
 HYPERPARAMETERS: Final = "trainingInput.hyperparameters"
 
@@ -126,3 +130,19 @@ def _args(role: Role, spec: JobSpec) -> str:
     group = spec.group(role)
     has_own = group is not None and group.program is not None and bool(group.program.command)
     return f"trainingInput.{FAMILY[role]}Config.containerArgs" if has_own else "trainingInput.args"
+
+
+FILTERS: Final = FilterWords(
+    operators={
+        "job_id": MATCHING,
+        "state": MATCHING,
+        "create_time": ORDERED,
+        "labels": MATCHING,
+    },
+    states={**states_of(STATE), "STATE_UNSPECIFIED": None},
+)
+
+
+def jobs_filter(text: str) -> Filter:
+    """The meaning of a filter.  Raises Refusal (INVALID_ARGUMENT)."""
+    return read_filter(text, FILTERS)

@@ -1,0 +1,174 @@
+"""The handlers of Google's routes: a resource's document in, the resource out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainshed.api.call import Call, Json
+from trainshed.api.lists import masked, page, page_size_of
+from trainshed.api.permissions import Permissions
+from trainshed.model.access import AccessRole
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import PIPELINES, JobId, OperationId, ProjectId
+from trainshed.service.jobs import JobService, OperationService
+from trainshed.service.log.pages import LogService
+from trainshed.service.pipelines import PipelineService, PipelineView
+from trainshed.store.records import Kind, Operation
+from trainshed.wire.aiplatform_v1 import render as vertex
+from trainshed.wire.logging_v2 import entries
+from trainshed.wire.ml_v1 import render as ml
+
+#: The message of each kind of job, and how it is written: a job, and the trials of a tuning job.
+WORDS: Final[Mapping[Kind, tuple[str, Callable[..., Json]]]] = {
+    Kind.ML_JOB: ("Job", ml.job),
+    Kind.CUSTOM_JOB: ("CustomJob", vertex.custom_job),
+    Kind.TUNING_JOB: ("HyperparameterTuningJob", vertex.tuning_job),
+}
+
+
+class Jobs:
+    """The methods of ``projects.jobs``, ``customJobs`` or ``hyperparameterTuningJobs``."""
+
+    def __init__(self, kind: Kind, jobs: JobService) -> None:
+        """Ask this service for jobs of this kind."""
+        self._kind = kind
+        self._jobs = jobs
+        self._message, self._render = WORDS[kind]
+
+    def create(self, call: Call) -> Json:
+        """Submit; the answer has the full name that gcloud needs (contracts/gcloud.md 6.1)."""
+        record = self._jobs.create(self._kind, *_parent(call), call.document, **_creator(call))
+        return self._render(record.job)
+
+    def get(self, call: Call) -> Json:
+        """One job; a tuning job with its trials, which lists leave out (gcloud.md 6.2)."""
+        record = self._jobs.get(self._kind, *_name(call))
+        trials = self._jobs.trials(record)
+        return self._render(record.job, trials) if trials else self._render(record.job)
+
+    def list(self, call: Call) -> Json:
+        """One page of jobs, newest first, with the fields of the mask."""
+        records, token = self._jobs.list(self._kind, *_parent(call), **_paging(call))
+        found = [self._render(record.job) for record in records]
+        return _page(call, self._kind.value, found, self._message, token)
+
+    def cancel(self, call: Call) -> Json:
+        """Ask for the end; a finished job stays as it is (contracts/gcloud.md 3.3)."""
+        self._jobs.cancel(self._kind, *_name(call), by=call.caller.name)
+        return {}
+
+    def delete(self, call: Call) -> Json:
+        """Hide a finished job."""
+        return _operation(self._jobs.delete(self._kind, *_name(call)))
+
+    def patch(self, call: Call) -> Json:
+        """Replace the labels of an ml v1 job."""
+        project, _, job = _name(call)
+        mask = call.query.get("updateMask", "")
+        return self._render(self._jobs.patch(project, job, call.document, mask).job)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPipelines:
+    """The methods of ``trainingPipelines``."""
+
+    pipelines: PipelineService
+
+    def create(self, call: Call) -> Json:
+        """Submit a pipeline with its job."""
+        return _rendered(self.pipelines.create(*_parent(call), call.document, **_creator(call)))
+
+    def get(self, call: Call) -> Json:
+        """One pipeline."""
+        return _rendered(self.pipelines.get(*_name(call, "pipeline")))
+
+    def list(self, call: Call) -> Json:
+        """One page of pipelines, newest first, with the fields of the mask."""
+        views, token = self.pipelines.list(*_parent(call), **_paging(call))
+        return _page(call, PIPELINES, [_rendered(view) for view in views], PIPELINE, token)
+
+    def cancel(self, call: Call) -> Json:
+        """Ask for the end of its job."""
+        self.pipelines.cancel(*_name(call, "pipeline"), by=call.caller.name)
+        return {}
+
+    def delete(self, call: Call) -> Json:
+        """Forget a finished pipeline."""
+        return _operation(self.pipelines.delete(*_name(call, "pipeline")))
+
+
+PIPELINE: Final = "TrainingPipeline"
+
+
+def _rendered(view: PipelineView) -> Json:
+    return vertex.training_pipeline(view.job, backing_custom_job=view.backing_custom_job)
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The methods of ``operations``: all of them are over when they are first heard of."""
+
+    operations: OperationService
+
+    def get(self, call: Call) -> Json:
+        """One operation; to wait for one is the same."""
+        number = OperationId(call.params["operation"])
+        return _operation(self.operations.get(*_parent(call), number))
+
+    def cancel(self, call: Call) -> Json:
+        """Nothing, where the operation is known: it is over."""
+        self.get(call)
+        return {}
+
+    def delete(self, call: Call) -> Json:
+        """Refused, as Google's services may do; a finished operation takes no room."""
+        self.get(call)
+        raise Refusal(Code.UNIMPLEMENTED, "operations are not deleted here")
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntries:
+    """``entries:list``, the one method by which gcloud reads logs (contracts/gcloud.md 7).
+
+    The document names the project, so the handler asks itself whether the caller may read it.
+    """
+
+    logs: LogService
+    permissions: Permissions
+
+    def list(self, call: Call) -> Json:
+        """One page of a job's log."""
+        named, query = entries.parse(call.document)
+        project = self.permissions.enter(call.caller, AccessRole.VIEWER, named)
+        found = self.logs.entries(project, query)
+        shown = entries.render(found.lines, project=project, job_id=found.job_id)
+        return page("entries", shown, found.next_page_token)
+
+
+def _operation(found: Operation) -> Json:
+    return vertex.deletion(found.name, found.create_time)
+
+
+def _parent(call: Call) -> tuple[ProjectId, str]:
+    """The project and location of the resource; ml v1 has no locations."""
+    return ProjectId(call.params["project"]), call.params.get("location", "")
+
+
+def _name(call: Call, item: str = "job") -> tuple[ProjectId, str, JobId]:
+    return *_parent(call), JobId(call.params[item])
+
+
+def _creator(call: Call) -> dict[str, Any]:
+    return {"creator": call.caller.name, "retry_key": call.retry_key}
+
+
+def _paging(call: Call) -> dict[str, Any]:
+    return {
+        "filter_text": call.query.get("filter", ""),
+        "page_size": page_size_of(call.query),
+        "page_token": call.query.get("pageToken", ""),
+    }
+
+
+def _page(call: Call, collection: str, found: Sequence[Json], message: str, token: str) -> Json:
+    return page(collection, masked(found, call.query.get("readMask", ""), message), token)
