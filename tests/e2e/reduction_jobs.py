@@ -118,7 +118,7 @@ def check_the_sum(words):
         assert "SUM 3.0" in words[task], words
     for index in (0, 1):
         assert words[f"workerpool2-{index}"][0].startswith(f"reducer {index}: listening on 127.")
-        assert words[f"workerpool2-{index}"][-1] == f"reducer {index}: ends: told to by SIGTERM"
+        assert words[f"workerpool2-{index}"][-1] == f"reducer {index}: ends: received SIGTERM"
 
 
 def check_the_blame(message, log, task, culprit):
