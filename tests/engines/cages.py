@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engines.support import MARK, marked_processes, wait_until
-from trainshed.engines.local.processes import linux
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.processes.cgroup import end_box
 from trainshed.engines.local.processes.tree import kill_listed
 from trainshed.engines.local.supervise.ladder import RUNGS, open_cage
@@ -101,7 +101,7 @@ def available(rung):
     """Whether this machine has a rung, tried in the way of the tested code."""
     cage = open_cage("probe", 1, allow=[rung])
     cage.remove()
-    linux.adopt_orphans(False)  # a supervisor's business, not that of the tests
+    tree.adopt_orphans(False)  # a supervisor's business, not that of the tests
     return rung in cage.rungs
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Runtime
 from trainshed.engines.local.containers import apptainer_argv, docker_argv
 from trainshed.engines.local.containers.box import SHM_BYTES_MIN, Bind, Box, mount, shm_bytes
-from trainshed.engines.local.containers.client_env import client_env
 from trainshed.engines.local.containers.detect import find
 from trainshed.engines.local.containers.start import Surroundings, container_name, replica_start
-from trainshed.engines.local.containers.variables import for_apptainer, for_docker
+from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 from trainshed.model.roles import Role

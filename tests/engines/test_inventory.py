@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
@@ -27,7 +27,7 @@ def locks(tmp_path, monkeypatch):
 @pytest.fixture
 def answers():
     """What the driver says, from one look to the next."""
-    return list(fake_devices.devices(3))
+    return list(find.fake_devices(3))
 
 
 def inventory(answers, fresh_s=0.0):
@@ -63,7 +63,7 @@ def test_a_driver_that_answers_no_more_makes_no_machine_without_gpus(locks, answ
     few = seen.stock()
     assert uuids(few) == uuids(before)
     assert set(few.held) == {"GPU-fake-0001", "GPU-fake-0002"}
-    answers[:] = fake_devices.devices(3)
+    answers[:] = find.fake_devices(3)
     assert seen.stock() == before
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engines.cages import DAEMON, DEAF, IN_GROUP, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
-from trainshed.engines.local.processes import linux
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.ladder import (
     CGROUP_KILL,
     KILLPG,
@@ -142,7 +142,7 @@ def test_a_machine_without_any_of_it_still_gives_a_cage(monkeypatch):
     """As on another Unix: no cgroups, no /proc, no prctl, no pidfd."""
     monkeypatch.setattr("trainshed.engines.local.processes.cgroup.own_directory", lambda *_: None)
     monkeypatch.setattr("trainshed.engines.local.processes.tree.can_list", lambda: False)
-    monkeypatch.setattr(linux, "_prctl", lambda *_: False)
+    monkeypatch.setattr(tree, "_prctl", lambda *_: False)
     monkeypatch.delattr(os, "pidfd_open")
     cage = open_cage("bare", 1)
     assert cage.rungs == (KILLPG,)

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.support import Recorder, python_replica, sleeping, wait_until
-from trainshed.engines.local.devices import fake as fake_devices
-from trainshed.engines.local.devices import leases
+from trainshed.engines.local.devices import find, leases
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.holders import holder, leased_below, stranger_held
+from trainshed.engines.local.devices.inventory import holder, leased_below, stranger_held
 from trainshed.engines.local.devices.leases import DevicesHeld, Lessor
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.faults import EngineFault
@@ -45,12 +44,12 @@ def quick(monkeypatch):
 
 
 def lessor(locks, machine, note=pytest.fail, by=ME, **more):
-    look = partial(fake_devices.devices, machine, **more)
+    look = partial(find.fake_devices, machine, **more)
     return Lessor(look=look, holder=by, note=note, aliases={}, lock_dir=locks)
 
 
 def held(locks, machine):
-    return [d.uuid for d in fake_devices.devices(machine) if holder(d, locks) is not None]
+    return [d.uuid for d in find.fake_devices(machine) if holder(d, locks) is not None]
 
 
 def test_each_replica_gets_what_it_asks_for_and_counts_from_0(locks):
@@ -136,7 +135,7 @@ def test_it_waits_for_a_process_that_computes_whoever_has_the_lock(locks, tmp_pa
         seen.note(text)
         process.kill()  # and not collected: one that is over does not count
 
-    env = {fake_devices.FOLDER: str(tmp_path)}
+    env = {find.FOLDER: str(tmp_path)}
     with closing(lessor(locks, 1, note, env=env).lease(wanting(1))):
         pass
     assert seen.notes == [
@@ -146,14 +145,14 @@ def test_it_waits_for_a_process_that_computes_whoever_has_the_lock(locks, tmp_pa
 
 def test_a_process_that_begins_between_the_look_and_the_lock_is_seen(locks, tmp_path, computing):
     """As what a killed supervisor has left may: its lock is free before the device is."""
-    env = {fake_devices.FOLDER: str(tmp_path)}
+    env = {find.FOLDER: str(tmp_path)}
     looks = []
 
     def look():
         looks.append(True)
         if len(looks) == 2:
             computing(0)
-        return fake_devices.devices(1, env)
+        return find.fake_devices(1, env)
 
     asking = Lessor(look=look, holder=ME, note=str, aliases={}, lock_dir=locks)
     with pytest.raises(DevicesHeld, match=r"held by process \d+ \(sleep\)"):
@@ -175,12 +174,12 @@ def test_a_lock_that_cannot_be_used_is_a_fault_and_gives_the_others_back(locks):
 def test_what_strangers_hold_is_told_and_what_is_ours_is_not(
     locks, tmp_path, computing, monkeypatch
 ):
-    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    monkeypatch.setenv(find.FOLDER, str(tmp_path))
     process = computing(3)
     ours = lessor(locks, 4).lease(wanting(1))
     theirs = lessor(locks, 4, by=OTHER).lease(wanting(1))
     with closing(ours), closing(theirs):
-        devices = fake_devices.devices(4)
+        devices = find.fake_devices(4)
         mine = leased_below("/data/jobs", devices, locks)
         assert mine == {"GPU-fake-0000"}
         assert stranger_held(devices, mine, locks) == {
@@ -287,7 +286,7 @@ def compete(locks, seed, enough):
 
 
 def all_devices():
-    return fake_devices.devices(MACHINE)
+    return find.fake_devices(MACHINE)
 
 
 def competitor(locks, seed, enough):

@@ -8,7 +8,7 @@ from engines.cages import SLEEPER, boxes_left, owned
 from engines.end_words import describe_end
 from engines.support import wait_until
 from trainshed.engines.local.processes import cgroup
-from trainshed.engines.local.supervise import enclosure, measuring
+from trainshed.engines.local.supervise import enclosure, limits
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, open_cage
 from trainshed.engines.local.supervise.limits import Limits, Usage, asked, settings_v1, settings_v2
 from trainshed.model import exits
@@ -87,12 +87,10 @@ def test_a_replica_over_its_share_of_the_cpu_is_held_back(mark):
     code = "import os\nos.write(1, b'ready\\n')\nwhile True: pass"
     with owned(mark, code, limits=[[None, 0.1, None]]) as owner:
         leaves = [f"{box}/0" for box in owner.places["boxes"]]
-        held_back = [measuring._fields(leaf + "/cpu.stat") for leaf in leaves]
+        held_back = [limits._fields(leaf + "/cpu.stat") for leaf in leaves]
         assert any("nr_throttled" in fields for fields in held_back)
         wait_until(
-            lambda: any(
-                measuring._fields(f"{leaf}/cpu.stat").get("nr_throttled") for leaf in leaves
-            ),
+            lambda: any(limits._fields(f"{leaf}/cpu.stat").get("nr_throttled") for leaf in leaves),
             "the kernel has made it wait",
         )
 
@@ -186,10 +184,10 @@ def test_usage_is_read_from_the_files_of_cgroup2(tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     leaves = {"": str(tmp_path)}
-    assert measuring.cpu_ns(leaves) == 1_500_000
-    assert measuring.memory_bytes(leaves) == 2500
-    assert measuring.peak_bytes(leaves) == 4000
-    assert measuring.oom_kills(leaves) == 2
+    assert limits.cpu_ns(leaves) == 1_500_000
+    assert limits.memory_bytes(leaves) == 2500
+    assert limits.peak_bytes(leaves) == 4000
+    assert limits.oom_kills(leaves) == 2
 
 
 CHILDREN_KILLED = (

@@ -9,11 +9,11 @@ import pynvml
 import pytest
 
 from trainshed.engines.local.devices import nvml
-from trainshed.engines.local.devices.fake import devices
+from trainshed.engines.local.devices.find import fake_devices
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.machine import accelerator_of
 
-DEVICES = devices(3)
+DEVICES = fake_devices(3)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, open_files, wait_until
-from trainshed.engines.local.attempts import ask as asking
+from trainshed.engines.local.attempts import attempt
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.supervise.control import short_path
 from trainshed.model.attempt import Phase
@@ -52,7 +52,9 @@ def assert_obeys(root, engine):
     """It still runs, and hears an order that no disk has."""
     assert engine.observe([KEY])[0].phase is Phase.READY
     stop = {"do": "stop", "order": AT_ONCE}
-    wait_until(lambda: asking.tell(AttemptFolder(folder(root)), stop), "it hears somebody new")
+    wait_until(
+        lambda: attempt.send_order(AttemptFolder(folder(root)), stop), "it hears somebody new"
+    )
     assert ended(engine).outcome.interrupted
     assert not (folder(root) / "stop").exists()
 
@@ -118,5 +120,5 @@ def test_what_makes_no_sense_is_passed_over_or_cut_off(root, engine, data):
     "given", [7, {"grace_s": "soon"}, {"strange": 1}, {"grace_s": 10**400}, {"grace_s": []}]
 )
 def test_an_order_that_makes_no_sense_is_none(root, engine, given):
-    assert asking.tell(AttemptFolder(folder(root)), {"do": "stop", "order": given})
+    assert attempt.send_order(AttemptFolder(folder(root)), {"do": "stop", "order": given})
     assert_obeys(root, engine)

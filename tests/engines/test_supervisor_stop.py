@@ -24,7 +24,7 @@ from engines.attempts import (
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.local.attempts.folder import Order
-from trainshed.engines.local.attempts.known import AttemptRecords
+from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.processes import identity
 from trainshed.model.attempt import Phase
 from trainshed.model.stopping import StopReason

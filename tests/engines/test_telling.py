@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import AttemptRecords
-from trainshed.engines.local.attempts.observe import ran_s, told
+from trainshed.engines.local.attempts.observe import AttemptRecords, ran_s, told
 from trainshed.engines.local.supervise.records import Decided, Ended
 from trainshed.model.attempt import AttemptKey, Outcome, Phase
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from engines.cages import SLEEPER, needs, owned
-from trainshed.engines.local.processes import linux
-from trainshed.engines.local.supervise import measuring
+from trainshed.engines.local.processes import tree
+from trainshed.engines.local.supervise import limits
 from trainshed.engines.local.supervise.ladder import CGROUP_KILL, SWEEP, V1_FREEZER, open_cage
 
 MIB = 1 << 20
@@ -59,32 +59,32 @@ def test_children_of_a_replica_count(rung, mark):
 
 def test_a_kill_by_the_machine_for_want_of_memory_is_known_at_the_end(monkeypatch):
     """The kernel counts them since it started: those from before do not count."""
-    monkeypatch.setattr(measuring, "machine_oom_kills", lambda: 5)
+    monkeypatch.setattr(limits, "machine_oom_kills", lambda: 5)
     cage = open_cage("machine's", 2, allow=())
     cage.ended(0, 1.0, 1)
-    monkeypatch.setattr(measuring, "machine_oom_kills", lambda: 7)
+    monkeypatch.setattr(limits, "machine_oom_kills", lambda: 7)
     cage.ended(1, 1.0, 1)
     assert [cage.usage(index).machine_oom_kills for index in (0, 1)] == [0, 2]
 
 
 def test_memory_shared_by_many_processes_counts_once():
-    alone = measuring.sample([os.getpid()])
-    twice = measuring.sample([os.getpid(), os.getpid()])
+    alone = limits.sample([os.getpid()])
+    twice = limits.sample([os.getpid(), os.getpid()])
     assert twice.memory_bytes < 2 * alone.memory_bytes
     assert twice.largest_bytes < 2 * alone.largest_bytes
 
 
 def test_processes_that_are_gone_use_nothing():
-    assert measuring.sample([]) is None
-    assert measuring.sample([2**22 + 1]) is None
+    assert limits.sample([]) is None
+    assert limits.sample([2**22 + 1]) is None
 
 
 @needs(SWEEP)
 def test_no_time_at_all_is_known_too(monkeypatch):
     """The clock of /proc has ticks of 10 ms: a short program has used none."""
-    monkeypatch.setattr(linux, "adopt_orphans", lambda _: True)
+    monkeypatch.setattr(tree, "adopt_orphans", lambda _: True)
     cage = open_cage("idle", 1, allow=[SWEEP])
     assert cage.usage(0).cpu_ns is None
     cage.started(0, os.getpid())
-    monkeypatch.setattr(measuring, "sample", lambda _: measuring.Sample(0, 1, 2))
+    monkeypatch.setattr(limits, "sample", lambda _: limits.Sample(0, 1, 2))
     assert cage.usage(0)[:3] == (0, 1, 2)

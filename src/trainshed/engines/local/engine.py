@@ -24,12 +24,11 @@ from trainshed.engines.local.attempts.attempt import TrackedAttempt
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.measured import measured
+from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
-from trainshed.engines.local.attempts.spawn import replica_base_env
-from trainshed.engines.local.attempts.start import Beginning
+from trainshed.engines.local.attempts.start import Beginning, replica_base_env
 from trainshed.engines.local.attempts.sweep import Sweeper
-from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.news import News
@@ -89,7 +88,7 @@ class LocalEngine:
         self._gpu_alias = dict(gpu_alias or {})
         self._fake_gpus = fake_gpus
         self._gpu_wait_s = gpu_wait_s
-        self._inventory = Inventory(self._root, find_gpus or partial(finding.devices, fake_gpus))
+        self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
         self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)

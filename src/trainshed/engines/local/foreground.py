@@ -19,14 +19,11 @@ from typing import Final, NamedTuple
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.log_tail import LogTail
-from trainshed.engines.local.attempts.observe import told
+from trainshed.engines.local.attempts.observe import AttemptRecords, told, with_report
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.attempts.reduction import with_report
 from trainshed.engines.local.attempts.start import Beginning
-from trainshed.engines.local.devices import find as finding
-from trainshed.engines.local.devices import gpus
+from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.engines.local.supervise.tether import remove_folder
 from trainshed.model import success
@@ -60,7 +57,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     code 128 + N), a second one kills it.  To be called in the main thread, or signals are left
     alone.  Raises EngineFault when a replica cannot be started, or packages cannot be installed.
     """
-    devices = finding.devices(fake_gpus)
+    devices = find.devices(fake_gpus)
     preparation = Preparation(
         plan=plan if devices else _without_gpus(plan),
         cache_dir=cache_dir,

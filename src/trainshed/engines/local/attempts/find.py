@@ -10,8 +10,7 @@ from typing import Final
 from trainshed.engines.base import Known, Living
 from trainshed.engines.local.attempts.fence import lives
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import AttemptRecords
-from trainshed.engines.local.attempts.observe import told
+from trainshed.engines.local.attempts.observe import AttemptRecords, told
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.trainer_contract import JOB
 

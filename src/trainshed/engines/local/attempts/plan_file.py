@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.local.attempts import reduction as reduced
+from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
-from trainshed.engines.local.containers.handing_over import hand_over
-from trainshed.engines.local.containers.start import Surroundings, replica_start
+from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.processes import replica_env
@@ -193,7 +192,7 @@ def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
 def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
     """What every replica is told of its attempt (``model.trainer_contract``)."""
     return {
-        **reduced.report_env(plan, replica, site.folder.reduction),
+        **observe.report_env(plan, replica, site.folder.reduction),
         **_mark(site),
         trainer_contract.ATTEMPT: str(site.key.attempt),
         trainer_contract.TASK: replica.task_name,

@@ -20,7 +20,7 @@ from typing import Final
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
@@ -72,7 +72,7 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
     replicas = preparation.plan.replicas
     if not preparation.uses_gpus:
         return Lease(shares=(Share(),) * len(replicas), locks=())
-    with finding.looking(preparation.fake_gpus) as look:
+    with find.looking(preparation.fake_gpus) as look:
         lessor = Lessor(
             look=look,
             # the supervisor has started this process, and holds the devices from now on

@@ -1,18 +1,78 @@
-"""The devices of this machine as its server offers them, looked at now and then.
+"""Who has the devices of this machine: by their locks, or by computing on them.  Takes nothing.
 
 A device that somebody else has is still the machine's: it is offered as held, so that jobs wait for
-it.  So is one that the driver told of before and does not now, as during a fault of the driver; a
+it.  So is one that the driver named before and does not now, as during a fault of the driver; a
 machine that forgot its GPUs would begin to run jobs without.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.devices.holders import leased_below, stranger_held
+from trainshed.model.faults import EngineFault
+
+
+def holder(device: Device, lock_dir: Path | None = None) -> str | None:
+    """``process 12 (attempt 7/1)`` or ``process 99 (python)``; None for a device that is free.
+
+    ``lock_dir`` is for tests, here and below; without it, it is the one that all users share.
+    A lock that cannot be looked at counts as held.
+    """
+    try:
+        locked = device_locks.holder_of(lock_dir or device_locks.shared_directory(), device.uuid)
+    except EngineFault as fault:
+        return str(fault)
+    if locked is not None:
+        return str(locked)
+    return processes(device) if device.busy_pids else None
+
+
+def processes(device: Device) -> str:
+    """The processes that compute on a device, by number and name."""
+    return ", ".join(f"process {pid}{_name(pid)}" for pid in device.busy_pids)
+
+
+def leased_below(
+    root: Path, devices: Sequence[Device], lock_dir: Path | None = None
+) -> frozenset[str]:
+    """The UUIDs of the devices that living attempts in this folder of attempts have locked.
+
+    Whichever server has started them, and also while they are being prepared.
+    """
+    directory = lock_dir or device_locks.shared_directory()
+    return frozenset(
+        device.uuid for device in devices if _root_of(directory, device.uuid) == str(root)
+    )
+
+
+def stranger_held(
+    devices: Sequence[Device], ours: Collection[str], lock_dir: Path | None = None
+) -> dict[str, str]:
+    """By UUID, the devices that somebody has who is no attempt of ours, and who that is."""
+    found = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
+    return {uuid: who for uuid, who in found.items() if who is not None}
+
+
+def _root_of(directory: Path, uuid: str) -> str | None:
+    try:
+        locked = device_locks.holder_of(directory, uuid)
+    except EngineFault:
+        return None
+    return None if locked is None else locked.root
+
+
+def _name(pid: int) -> str:
+    """`` (python)``; empty where the process is gone or of another namespace."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    return f" ({name})"
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.supervise.children import Children
-from trainshed.engines.local.supervise.closing import Closing
 from trainshed.engines.local.supervise.ending import Teardown
 from trainshed.engines.local.supervise.facts import Facts
+from trainshed.engines.local.supervise.helper import Cleanup
 from trainshed.engines.local.supervise.judging import (
     STOPPED_EARLY,
     Judge,
@@ -22,7 +21,7 @@ from trainshed.engines.local.supervise.judging import (
     settle_s,
 )
 from trainshed.engines.local.supervise.ladder import Cage
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Loop
 from trainshed.engines.local.supervise.output import Output
 from trainshed.engines.local.supervise.records import Decided, Ended, Ready
 from trainshed.engines.local.supervise.replicas import Replicas, exits_in_order, task_names
@@ -75,7 +74,7 @@ class Attempt:
         self.replicas = Replicas(loop, self.children, self.output, cage, descriptors)
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None
-        self._closing = Closing(loop, self.children, folder.path, self.output.note, descriptors)
+        self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
         self._ending = Teardown(loop, folder, self.replicas, self.output.note)
         self.ended: Ended | None = None
         """How it ended, once nothing of it lives and its log is on disk."""

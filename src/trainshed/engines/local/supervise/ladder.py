@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.local.processes import cgroup, linux, tree
-from trainshed.engines.local.supervise import measuring
+from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.supervise import limits
 from trainshed.engines.local.supervise.enclosure import FREEZER, UNIFIED, Enclosure, enclose
 from trainshed.engines.local.supervise.limits import Limits, Usage
 
@@ -47,7 +47,7 @@ def open_cage(
     available = {
         CGROUP_KILL: UNIFIED in enclosure.boxes,
         V1_FREEZER: FREEZER in enclosure.boxes,
-        SWEEP: SWEEP in allow and linux.adopt_orphans(True) and tree.can_list(),
+        SWEEP: SWEEP in allow and tree.adopt_orphans(True) and tree.can_list(),
         KILLPG: KILLPG in allow,
     }
     return Cage(enclosure, tuple(rung for rung in RUNGS if available[rung]), count)
@@ -63,7 +63,7 @@ class Cage:
         self._enclosure = enclosure
         self._pids: dict[int, int] = {}
         self._seen = [_Seen() for _ in range(count)]
-        self._machine_oom_kills = measuring.machine_oom_kills()
+        self._machine_oom_kills = limits.machine_oom_kills()
         self.rungs = rungs
         """The means that this machine has, best first, to be told in the job's log."""
 
@@ -92,7 +92,7 @@ class Cage:
         """Learn what ``os.wait4`` says a replica used; it knows the peak of one that was brief."""
         seen = self._seen[index]
         seen.learn(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
-        seen.machine_oom_kills = measuring.machine_oom_kills() - self._machine_oom_kills
+        seen.machine_oom_kills = limits.machine_oom_kills() - self._machine_oom_kills
 
     def kill(self) -> None:
         """SIGKILL every process of the attempt; never raises."""
@@ -140,12 +140,12 @@ class Cage:
         Where memory is not limited its peak is the largest of what was seen when asked.
         """
         leaves = self._enclosure.leaves(index)
-        in_use = measuring.memory_bytes(leaves)
-        peak = measuring.peak_bytes(leaves)
-        cpu_ns = measuring.cpu_ns(leaves)
+        in_use = limits.memory_bytes(leaves)
+        peak = limits.peak_bytes(leaves)
+        cpu_ns = limits.cpu_ns(leaves)
         seen = self._seen[index]
         if in_use is None or cpu_ns is None:
-            now = measuring.sample(self._members(index))
+            now = limits.sample(self._members(index))
             if now is not None:
                 seen.learn(now.cpu_ns, max(now.memory_bytes, now.largest_bytes))
                 in_use = now.memory_bytes if in_use is None else in_use
@@ -153,7 +153,7 @@ class Cage:
             cpu_ns=seen.cpu_ns if cpu_ns is None else cpu_ns,
             memory_bytes=in_use,
             peak_bytes=seen.peak_bytes if peak is None else peak,
-            oom_kills=measuring.oom_kills(leaves),
+            oom_kills=limits.oom_kills(leaves),
             machine_oom_kills=seen.machine_oom_kills,
         )
 

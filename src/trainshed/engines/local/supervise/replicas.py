@@ -3,15 +3,16 @@
 import errno
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise import mounts
-from trainshed.engines.local.supervise.children import Children, Death
 from trainshed.engines.local.supervise.ladder import Cage
 from trainshed.engines.local.supervise.limits import Limits, Usage
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Death, Loop
 from trainshed.engines.local.supervise.output import Output, Source
 from trainshed.engines.local.supervise.spawn import (
     Program,
@@ -21,7 +22,6 @@ from trainshed.engines.local.supervise.spawn import (
     read_fault,
 )
 from trainshed.engines.local.supervise.spec import ReplicaSpec
-from trainshed.engines.local.supervise.terminating import Terminator
 from trainshed.engines.local.supervise.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
@@ -32,6 +32,62 @@ _PIPES: Final = 2
 _SPARE_DESCRIPTORS: Final = 48
 #: What a machine lacks for a while.
 _PASSES: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
+#: A suspended one hears it too.
+_SIGNALS = (signal.SIGTERM, signal.SIGCONT)
+
+
+class Terminator:
+    """Asks processes to end, each of them once, and remembers who has been asked.
+
+    Many programs take a second SIGTERM for an order to drop everything, also while they still save
+    what the first had asked them to: launchers of several processes, handlers that raise.
+    """
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self._asked: set[int] = set()
+
+    def leaders(self, pids: Collection[int]) -> None:
+        """Ask children of this process that have not been reaped; nobody below them."""
+        self._asked.update(pids)
+        for pid in pids:
+            for signum in _SIGNALS:
+                with suppress(OSError):
+                    os.kill(pid, signum)
+
+    def orphans(self, leaders: Iterable[int]) -> None:
+        """Ask those that none of these has below it."""
+        listed = list(tree.descendants(os.getpid()))
+        kept = set(leaders)
+        for parent, child in listed:  # parents come first
+            if parent in kept:
+                kept.add(child)
+        self._ask(listed, but=kept)
+
+    def everybody(self) -> None:
+        """Ask every process, wherever it stands."""
+        self._ask(list(tree.descendants(os.getpid())), but=())
+
+    def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
+        self._asked &= {child for _, child in listed}  # the numbers of others may be given away
+        spared = self._asked.union(but)
+        new = [(parent, child) for parent, child in listed if child not in spared]
+        self._asked.update(child for _, child in new)
+        for signum in _SIGNALS:
+            tree.send_to_all(new, os.getpid(), signum)
+
+
+#: Containers run as another user; nobody else gets into the attempt's folder.
+_READABLE: Final = 0o644
+#: The last part of the grace, in which every process of a replica is asked to end, not its first.
+_LAST_SHARE: Final = 0.2
+_LAST_S_MAX: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.01
+_PAUSE_S_MAX: Final = 1.0
+#: What lives so long after its first SIGKILL is worth a line.
+_UNKILLABLE_S: Final = 10.0
 
 
 class Replicas:
