@@ -5,47 +5,35 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts import observe
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order, short_path
 from trainshed.engines.local.attempts.observe import AttemptRecords, decided_outcome
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
-from trainshed.engines.local.supervise.control import short_path
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
-_TELL_S: Final = 0.2
-
-
-def send_order(folder: AttemptFolder, question: dict[str, Any]) -> bool:
-    """Have it read as soon as possible; False: nobody is there."""
-    try:
-        with _connected(folder, _TELL_S) as connection:
-            connection.sendall(json.dumps(question).encode() + b"\n")
-    except OSError:
-        return False
-    return True
-
-
-def _connected(folder: AttemptFolder, timeout_s: float) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.settimeout(timeout_s)
-        with short_path(folder.control) as path:
-            connection.connect(path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
+_SEND_S: Final = 0.2
 #: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
 BEGIN_S_MAX: Final = 60.0
+
+
+def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
+    """Have a supervisor obey as soon as possible; False: it has not got the message."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(_SEND_S)
+        try:
+            with short_path(folder.control) as path:
+                sender.sendto(json.dumps({"do": "stop", "order": order}).encode(), path)
+        except OSError:
+            return False
+    return True
 
 
 @dataclass(slots=True)
@@ -85,7 +73,7 @@ class TrackedAttempt:
         began = self.known.began
         if began is None or self.known.ended is not None:
             return
-        if not send_order(self.folder, {"do": "stop", "order": order._asdict()}):
+        if not send_order(self.folder, order._asdict()):
             identity.send(fencing.identity_of(began), signal.SIGTERM)
 
     def observation(self, sweeper: Sweeper) -> Observation:

@@ -11,7 +11,8 @@ import json
 import os
 import stat
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from trainshed.engines.local.processes import identity
@@ -97,7 +98,7 @@ class AttemptFolder:
 
     @property
     def control(self) -> str:
-        """The socket on which the supervisor answers."""
+        """The socket on which the supervisor takes orders."""
         return self._at("control")
 
     @property
@@ -252,6 +253,17 @@ def sync_folder(path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def short_path(path: str) -> Iterator[str]:
+    """The same place under a name that fits into a socket's address, however deep it lies."""
+    folder, _, name = path.rpartition("/")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
 
 
 def _lock_of(kind: int) -> bytes:
