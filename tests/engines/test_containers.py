@@ -292,7 +292,7 @@ def test_the_first_runtime_that_answers_is_taken(tmp_path):
         "4.3.1",
         USER,
     )
-    assert found.told == "podman 4.3.1, containers run as 1000:1000"
+    assert found.description == "podman 4.3.1, containers run as 1000:1000"
     installed(tmp_path, "docker", ANSWER)
     assert look(tmp_path).runtime == Runtime(
         "docker", str(tmp_path / "docker"), "28.2.2", USER, has_init=True
@@ -305,7 +305,7 @@ def test_why_there_is_none_is_said(tmp_path):
     assert absent.reason == "docker, podman, apptainer and singularity are not installed"
     installed(tmp_path, "docker", REFUSAL)
     assert look(tmp_path).reason == "docker is installed but its daemon does not answer"
-    assert look(tmp_path).told == "none: docker is installed but its daemon does not answer"
+    assert look(tmp_path).description == "none: docker is installed but its daemon does not answer"
     installed(tmp_path, "docker", "print('{}')")
     assert look(tmp_path).reason == "docker is installed but does not answer as Docker does"
     assert look(tmp_path, "podman").reason == "podman is not installed"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engines.support import DEADLINE_S, Recorder, cluster, python_replica, run_replicas
 from trainshed.engines.local.devices import find, gpus
-from trainshed.engines.local.devices.leases import Lessor
+from trainshed.engines.local.devices.leases import DeviceLeaser
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.roles import Role
 
@@ -41,8 +41,10 @@ with leased([replica], devices, lambda text: None, Path(directory)) as shares:
 def leased(replicas, devices, note, directory):
     """What a local run takes of these devices; yields one share a replica."""
     holder = Holder(os.getpid(), "a local run")
-    lessor = Lessor(look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory)
-    with closing(lessor.lease_free(replicas)) as lease:
+    leaser = DeviceLeaser(
+        look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory
+    )
+    with closing(leaser.lease_free(replicas)) as lease:
         yield lease.shares
 
 

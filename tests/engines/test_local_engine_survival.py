@@ -28,7 +28,7 @@ from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.attempts.start import Beginning, supervisor_argv
+from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
@@ -112,7 +112,7 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
     root, mark, tmp_path, monkeypatch
 ):
     """A server was killed between the plan and the process."""
-    ran, begin = tmp_path / "ran", Beginning(devices=(), hang=HangRule())
+    ran, begin = tmp_path / "ran", AttemptStarter(devices=(), hang=HangRule())
     attempt = AttemptFolder(folder(root))
     with monkeypatch.context() as killed:
         killed.setattr(start, "spawn", lambda *_: 0)
@@ -130,7 +130,7 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
 def test_a_server_that_was_killed_before_the_process_launches_again(root, mark, monkeypatch):
     with monkeypatch.context() as killed:
         killed.setattr(start, "spawn", lambda *_: 0)
-        begin = Beginning(devices=(), hang=HangRule())
+        begin = AttemptStarter(devices=(), hang=HangRule())
         begin.begin(
             KEY, AttemptFolder(folder(root)), Preparation(plan=marked(mark, "print('late')"))
         )

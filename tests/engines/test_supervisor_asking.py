@@ -73,7 +73,7 @@ class Clock(Loop):
         self.now_s = at_s
 
 
-class Told:
+class DockerVariables:
     """Stands for replicas that end of nothing."""
 
     def __init__(self, clock):
@@ -100,7 +100,7 @@ def test_the_last_fifth_of_a_grace_and_five_seconds_at_most_are_everybody_s(
     tmp_path, grace_s, everybody_s
 ):
     clock = Clock()
-    told = Told(clock)
+    told = DockerVariables(clock)
     ending = Teardown(clock, AttemptFolder(tmp_path), told, lambda *_: None)
     ending.begin(Order(grace_s))
     clock.run_until(100.0 + grace_s)

@@ -26,7 +26,7 @@ from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.fence import OlderAttemptLives
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.attempts.start import Beginning, supervisor_argv
+from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import AttemptKey, Phase
 
@@ -63,7 +63,7 @@ def test_one_that_was_suspended_before_it_began_does_not_begin(root, mark, tmp_p
     attempt = AttemptFolder(folder(root))
     with monkeypatch.context() as killed:
         killed.setattr(start, "spawn", lambda *_: 0)
-        Beginning((), HangRule()).begin(KEY, attempt, Preparation(plan=marked(mark, code)))
+        AttemptStarter((), HangRule()).begin(KEY, attempt, Preparation(plan=marked(mark, code)))
     script = (
         "import os, signal, sys\nsys.path.append(sys.argv[1])\n"
         "from trainshed.engines.local.supervise import main\n"

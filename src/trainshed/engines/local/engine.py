@@ -26,7 +26,7 @@ from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
-from trainshed.engines.local.attempts.start import Beginning, replica_base_env
+from trainshed.engines.local.attempts.start import AttemptStarter, replica_base_env
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
@@ -205,14 +205,14 @@ class LocalEngine:
 
     def _node(self) -> Node:
         with self._lock:
-            stock = self._inventory.stock()
+            status = self._inventory.status()
             return machine.node_of(
                 self._node_name,
-                stock.devices,
+                status.devices,
                 policy=self._policy,
                 slots=self._slots,
                 gpu_alias=self._gpu_alias,
-                held=stock.held,
+                held=status.held,
             )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:
@@ -235,9 +235,9 @@ class LocalEngine:
             fake_gpus=self._fake_gpus,
             runtime=self._runtime,
         )
-        devices = () if emulates else self._inventory.stock().devices
-        beginning = Beginning(devices=devices, hang=self._hang, grace_s=self._grace_s)
-        attempt.child = beginning.begin(key, attempt.folder, preparation)
+        devices = () if emulates else self._inventory.status().devices
+        starter = AttemptStarter(devices=devices, hang=self._hang, grace_s=self._grace_s)
+        attempt.child = starter.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
         self._news.watch(key, attempt.child)
 

@@ -48,7 +48,7 @@ class TrackedAttempt:
     was_ours: bool = False
     """Whether this process has started one: it then knows when it has ended."""
     is_strange: bool = False
-    """Whether somebody was told that its folder cannot be read."""
+    """Whether it was reported that its folder cannot be read."""
 
     def is_running(self) -> bool:
         """Whether a supervisor that this process has started lives; an ended one is collected."""
@@ -81,7 +81,7 @@ class TrackedAttempt:
         self.known.read(self.folder.records)
         if self.known.ended is None and not self._lives():
             return observe.with_report(self._without_supervisor(sweeper), self.folder)
-        return observe.with_report(observe.told(self.key, self.known), self.folder)
+        return observe.with_report(observe.recorded(self.key, self.known), self.folder)
 
     def _lives(self) -> bool:
         return self.is_running() or fencing.lives(self.folder, self.known.began)
@@ -91,7 +91,7 @@ class TrackedAttempt:
         known = self.known
         known.read(self.folder.records)
         if known.ended is not None:
-            return observe.told(self.key, known)
+            return observe.recorded(self.key, known)
         if known.began is None:
             return self._never_begun()
         if not sweeper.is_clean(self.key, known.began, self.folder):
@@ -115,7 +115,7 @@ class TrackedAttempt:
         if is_given_up:
             # one that is only late may not begin from now on (DESIGN 5.6); the next look says so
             self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
-        return observe.told(self.key, self.known)
+        return observe.recorded(self.key, self.known)
 
     def _last_words(self, otherwise: str) -> str:
         return observe.last_words(self.folder) or otherwise

@@ -88,7 +88,7 @@ class AttemptFolder:
 
     @property
     def notice(self) -> str:
-        """What replicas are told before they are stopped."""
+        """What replicas read before they are stopped."""
         return f"{self.shared}/notice"
 
     @property

@@ -79,8 +79,8 @@ def decided_outcome(decided: Decided) -> Outcome:
 _LAST_WORDS_LENGTH: Final = 2000
 
 
-def told(key: AttemptKey, known: AttemptRecords) -> Observation:
-    """What the records say of an attempt whose supervisor lives, or has told its end."""
+def recorded(key: AttemptKey, known: AttemptRecords) -> Observation:
+    """What the records say of an attempt whose supervisor lives, or has recorded its end."""
     if known.ended is not None:
         if known.ended.lost:
             return _given_up(key, known, known.ended.fault or "")

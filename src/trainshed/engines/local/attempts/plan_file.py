@@ -33,7 +33,7 @@ _TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 
 
 class Preparation(NamedTuple):
-    """What a preparer is told: a plan, and how this machine performs it."""
+    """What a preparer reads: a plan, and how this machine performs it."""
 
     plan: LaunchPlan
     cache_dir: str | None = None
@@ -61,7 +61,7 @@ def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
 
 
 def read(path: str) -> Preparation:
-    """What a preparer is told in a plan file.  Raises OSError or ValueError."""
+    """What a preparer reads in a plan file.  Raises OSError or ValueError."""
     return decode(Preparation, json.loads(Path(path).read_bytes()))
 
 
@@ -190,7 +190,7 @@ def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
-    """What every replica is told of its attempt (``model.trainer_contract``)."""
+    """What every replica knows of its attempt (``model.trainer_contract``)."""
     return {
         **observe.report_env(plan, replica, site.folder.reduction),
         **_mark(site),

@@ -24,7 +24,7 @@ from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.devices.leases import DevicesHeld, Lease, Lessor
+from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.prepared import prepared
 from trainshed.engines.local.supervise.spec import PreparerAnswer
@@ -73,7 +73,7 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
     if not preparation.uses_gpus:
         return Lease(shares=(Share(),) * len(replicas), locks=())
     with find.looking(preparation.fake_gpus) as look:
-        lessor = Lessor(
+        leaser = DeviceLeaser(
             look=look,
             # the supervisor has started this process, and holds the devices from now on
             holder=_holder(preparation, key, root),
@@ -82,8 +82,8 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
             lock_dir=device_locks.shared_directory(),
         )
         if preparation.takes_free:
-            return lessor.lease_free(replicas)
-        return lessor.lease(replicas, preparation.gpu_wait_s)
+            return leaser.lease_free(replicas)
+        return leaser.lease(replicas, preparation.gpu_wait_s)
 
 
 def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:

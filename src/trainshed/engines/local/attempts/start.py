@@ -27,7 +27,7 @@ from trainshed.model.launch_plan import LaunchPlan
 PREPARING = "trainshed.engines.local.attempts.prepare"
 
 
-class Beginning(NamedTuple):
+class AttemptStarter(NamedTuple):
     """How attempts are begun on this machine."""
 
     devices: Sequence[Device]

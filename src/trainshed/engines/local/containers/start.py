@@ -46,7 +46,7 @@ class Start(NamedTuple):
     """The whole environment of the command; the container has its own."""
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Commands that end what may be left of the attempt when no client lives: to be run before the
-    end of the attempt is told.  Replicas have the same, which is to be run once."""
+    end of the attempt is recorded.  Replicas have the same, which is to be run once."""
     is_process: bool = False
     """Whether the container's processes are the replica's own: limits, names and folders that
     processes are given hold for it too.  Else they are in ``argv``."""
@@ -76,11 +76,11 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     if runtime.name in CHILDREN_OF_CLIENT:
         inside = for_apptainer(runtime.name, box.env)
         return Start(apptainer_argv.run_argv(runtime, box), {**client, **inside}, is_process=True)
-    told = for_docker(box.env)
-    flags = ("--env-file", _written(around.files, replica.task_name, told.file), *told.flags)
+    found = for_docker(box.env)
+    flags = ("--env-file", _written(around.files, replica.task_name, found.file), *found.flags)
     return Start(
         argv=docker_argv.run_argv(runtime, box, flags),
-        env={**told.process, **client},
+        env={**found.process, **client},
         cleanup=(docker_argv.empty_argv(runtime, box.mark),),
     )
 

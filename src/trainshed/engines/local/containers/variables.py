@@ -48,7 +48,7 @@ _LINE_BYTES_MAX: Final = 60_000
 _NOT_TO_BE_SET: Final = frozenset({"HOME"})
 
 
-class Told(NamedTuple):
+class DockerVariables(NamedTuple):
     """The three ways of docker and podman; ``flags`` come before the image."""
 
     file: str
@@ -58,7 +58,7 @@ class Told(NamedTuple):
     """Variables of the command's own environment, for the names in ``flags``."""
 
 
-def for_docker(env: Mapping[str, str]) -> Told:
+def for_docker(env: Mapping[str, str]) -> DockerVariables:
     """Divide the variables among the three."""
     lines, flags, process = [], [], {}
     for name, value in env.items():
@@ -69,7 +69,7 @@ def for_docker(env: Mapping[str, str]) -> Told:
         else:
             flags += ["--env", name]
             process[name] = value
-    return Told(file="".join(lines), flags=tuple(flags), process=process)
+    return DockerVariables(file="".join(lines), flags=tuple(flags), process=process)
 
 
 def for_apptainer(program: str, env: Mapping[str, str]) -> dict[str, str]:

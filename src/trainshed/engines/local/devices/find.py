@@ -37,7 +37,7 @@ def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator
 
 @contextmanager
 def looking_at(uuids: Sequence[str]) -> Iterator[Look]:
-    """The devices of these names, whatever the environment hides; one that is gone is not told."""
+    """The devices of these names, whatever the environment hides; one that is gone is left out."""
     if all(map(is_fake, uuids)):
         yield lambda: [fake_device(uuid) for uuid in uuids]
         return

@@ -80,7 +80,7 @@ _LOG = logging.getLogger(__name__)
 FRESH_S: Final = 30.0
 
 
-class Stock(NamedTuple):
+class DeviceStatus(NamedTuple):
     """What there is, and what of it cannot be given out now."""
 
     devices: Sequence[Device]
@@ -99,30 +99,30 @@ class Inventory:
         self._find = find
         self._fresh_s = fresh_s
         self._looked_s = -float("inf")
-        self._stock = Stock((), {})
+        self._status = DeviceStatus((), {})
 
-    def stock(self) -> Stock:
+    def status(self) -> DeviceStatus:
         """The devices, as of ``fresh_s`` seconds ago at most."""
         now = time.monotonic()
         if now - self._looked_s >= self._fresh_s:
-            before, self._stock, self._looked_s = self._stock.held, self._seen(), now
-            for uuid, who in self._stock.held.items():
+            before, self._status, self._looked_s = self._status.held, self._seen(), now
+            for uuid, who in self._status.held.items():
                 if before.get(uuid) != who:
                     _LOG.warning("the GPU %s cannot be given out: %s", uuid, who)
-            for uuid in before.keys() - self._stock.held.keys():
+            for uuid in before.keys() - self._status.held.keys():
                 _LOG.info("the GPU %s can be given out again", uuid)
-        return self._stock
+        return self._status
 
-    def _seen(self) -> Stock:
+    def _seen(self) -> DeviceStatus:
         found = tuple(self._find())
-        gone = _gone(self._stock.devices, found)
+        gone = _gone(self._status.devices, found)
         held = stranger_held(found, leased_below(self._root, found)) if found else {}
         missing = {device.uuid: "the driver does not tell of it any more" for device in gone}
         devices = sorted((*found, *gone), key=lambda device: device.index)
-        return Stock(devices, {**held, **missing})
+        return DeviceStatus(devices, {**held, **missing})
 
 
 def _gone(before: Sequence[Device], found: Sequence[Device]) -> list[Device]:
-    """The GPUs that are not told of any more; not those that were divided anew."""
+    """The GPUs that the driver does not name any more; not those that were divided anew."""
     there = {device.uuid for device in found} | {device.gpu_uuid for device in found}
     return [d for d in before if d.uuid not in there and not d.gpu_uuid]

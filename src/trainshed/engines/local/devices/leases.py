@@ -117,13 +117,13 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lessor:
+class DeviceLeaser:
     """Leases the devices of this machine to one holder."""
 
     look: Look
     holder: Holder
     note: Callable[[str], None]
-    """Is told why there is a wait, each reason once in a row."""
+    """Gets why there is a wait, each reason once in a row."""
     aliases: Mapping[str, str]
     """Which types stand in for others (``Node.gpu_alias``)."""
     lock_dir: Path
@@ -136,7 +136,7 @@ class Lessor:
         if any(replica.gpu_count for replica in replicas):
             device_locks.prepare(self.lock_dir)
         deadline = time.monotonic() + wait_s
-        told = ""
+        noted = ""
         while True:
             lease = self._taken(replicas)
             if lease is not None:
@@ -144,9 +144,9 @@ class Lessor:
             why = self._missing(replicas)
             if time.monotonic() >= deadline:
                 raise DevicesHeld(f"{asked(replicas)} not to be had in {wait_s:g} s: {why}")
-            if why != told:
+            if why != noted:
                 self.note(f"waiting for {asked(replicas)}: {why}")
-                told = why
+                noted = why
             time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - two that wait part ways
 
     def lease_free(self, replicas: Sequence[ReplicaPlan]) -> Lease:
@@ -230,5 +230,5 @@ class Lessor:
         asking = [replica for replica in replicas if replica.gpu_count]
         wanted = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
         held = {device.uuid: holder(device, self.lock_dir) for device in wanted}
-        told = (f"{uuid} is held by {who}" for uuid, who in held.items() if who is not None)
-        return "; ".join(told) or "another job is taking its devices"
+        held_by = (f"{uuid} is held by {who}" for uuid, who in held.items() if who is not None)
+        return "; ".join(held_by) or "another job is taking its devices"

@@ -38,7 +38,7 @@ class Answer:
     def last_lines(self) -> str:
         """The end of what a builder said; where there was none, of what uv said itself."""
         built = self.text.partition("error: Failed to build")[0]
-        return "\n".join((_telling(built) or _telling(self.text))[-_LAST_LINES:])
+        return "\n".join((_relevant(built) or _relevant(self.text))[-_LAST_LINES:])
 
     @property
     def disk_is_full(self) -> bool:
@@ -88,7 +88,7 @@ def disk_full(cache_dir: Path) -> str:
     return f"no space left for packages on the disk of {cache_dir}; nothing was kept"
 
 
-def _telling(text: str) -> list[str]:
+def _relevant(text: str) -> list[str]:
     """The lines that say something of this failure."""
     lines = (line for line in text.splitlines() if line.strip())
     return [line for line in lines if not line.startswith(("hint:", "Building ", "Using "))]

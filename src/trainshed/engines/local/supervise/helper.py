@@ -19,7 +19,7 @@ _NOT_STARTED: Final = 127
 
 
 class Helper:
-    """One run of a program; its lines are told as they come, then its end, once."""
+    """One run of a program; its lines are reported as they come, then its end, once."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ class Loop:
         self._selector.modify(source, selectors.EVENT_WRITE, call)
 
     def forget(self, source: Any) -> None:
-        """Wait for it no longer; to be told before it is closed."""
+        """Wait for it no longer; to be called before it is closed."""
         self._selector.unregister(source)
 
     def at(self, at_s: float, call: Callable[[], object]) -> Timer:
@@ -109,7 +109,7 @@ class Death(NamedTuple):
 
 
 class Children:
-    """Who is told of the end of which child."""
+    """Who is called at the end of which child."""
 
     def __init__(self) -> None:
         """Nobody yet."""

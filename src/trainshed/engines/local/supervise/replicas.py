@@ -10,7 +10,7 @@ from typing import Final
 
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise import mounts
-from trainshed.engines.local.supervise.ladder import Cage
+from trainshed.engines.local.supervise.kill import ProcessTree
 from trainshed.engines.local.supervise.limits import Limits, Usage
 from trainshed.engines.local.supervise.loop import Children, Death, Loop
 from trainshed.engines.local.supervise.output import Output, Source
@@ -98,14 +98,14 @@ class Replicas:
         loop: Loop,
         children: Children,
         output: Output,
-        cage: Cage,
+        tree: ProcessTree,
         descriptors: tuple[int, int],
     ) -> None:
         """Nothing is started yet; ``descriptors`` is the limit that programs get."""
         self._loop = loop
         self._children = children
         self._output = output
-        self._cage = cage
+        self._tree = tree
         self._descriptors = descriptors
         self._replicas: Sequence[ReplicaSpec] = ()
         self._began_s: dict[int, float] = {}
@@ -114,7 +114,7 @@ class Replicas:
         self._looks_for_orphans = False
         self._is_watched = is_tethered()  # its message is for who looks on, and has one line
         self._is_over = False
-        self._told_s: float | None = None
+        self._asked_s: float | None = None
         self._killed: set[int] = set()
         self._hows: dict[str, str] = {}
         self._faults = b""
@@ -152,7 +152,7 @@ class Replicas:
 
     def usage(self, index: int) -> Usage:
         """What one of them uses now."""
-        return self._cage.usage(index)
+        return self._tree.usage(index)
 
     def terminate(self) -> None:
         """Ask the replicas to end, and whoever outlives one that has ended.
@@ -161,7 +161,7 @@ class Replicas:
         needs to save its state (the workers of a data loader, of torchrun).
         """
         self._stopped |= set(self.living)
-        self._told_s = self._loop.now()
+        self._asked_s = self._loop.now()
         self._terminator.leaders(self.living.values())
         self._terminate_orphans()
 
@@ -183,13 +183,13 @@ class Replicas:
         """Kill every process, at once; to be repeated until none lives."""
         self._stopped |= set(self.living)
         self._killed |= set(self.living)
-        self._cage.kill()
+        self._tree.kill()
 
     def _fork(
         self, index: int, replica: ReplicaSpec, errors: int, mount: Callable[[], None] | None
     ) -> None:
         def enter() -> None:
-            self._cage.enter(index)
+            self._tree.enter(index)
             if mount is not None:
                 mount()
 
@@ -208,7 +208,7 @@ class Replicas:
         finally:
             os.close(wiring.stdout)
             os.close(wiring.stderr)
-        self._cage.started(index, pid)
+        self._tree.started(index, pid)
         self.living[index] = pid
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
@@ -235,8 +235,8 @@ class Replicas:
     def _ended(self, index: int, death: Death) -> None:
         del self.living[index]
         replica = self._replicas[index]
-        self._cage.ended(index, death.cpu_s, death.max_rss_kib)
-        usage = self._cage.usage(index)
+        self._tree.ended(index, death.cpu_s, death.max_rss_kib)
+        usage = self._tree.usage(index)
         was_killed = death.signal == signal.SIGKILL
         ended = self.exits[index] = ReplicaExit(
             role=replica.role,
@@ -247,7 +247,7 @@ class Replicas:
             seconds=self._loop.now() - self._began_s[index],
             stopped_by_us=index in self._stopped,
             killed=was_killed and index in self._killed,
-            notice_s=None if self._told_s is None else self._loop.now() - self._told_s,
+            notice_s=None if self._asked_s is None else self._loop.now() - self._asked_s,
             oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
             peak_memory_bytes=usage.peak_bytes,
         )

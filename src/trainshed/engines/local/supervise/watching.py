@@ -127,7 +127,7 @@ class Watching:
         watch, self._checkpoints = self._checkpoints, None
         if watch is None:
             return
-        warning = watch.verdict()
+        warning = watch.warning()
         if warning is not None:
             self._note(warning, "WARNING")
         if watch.fileno() >= 0:
