@@ -2,7 +2,8 @@
 
 Its argument is a JSON object: ``allow`` (strategies), ``limits`` (a list for each replica),
 ``codes`` (the Python programs of the replicas), ``answers`` (a descriptor).  Each order is a
-line, each answer a line of JSON; the first, without an order, comes when the replicas have been forked.
+line, each answer a line of JSON; the first, without an order, comes when the replicas have been
+forked.
 """
 
 import json

@@ -9,7 +9,7 @@ from trainshed.cli.custom_local_run_options import WORDS
 from trainshed.cli.flags import Request, idle_flags
 from trainshed.cli.hosts import host_of
 from trainshed.cli.run_job import run_job
-from trainshed.engines.local.devices.nvml import devices
+from trainshed.engines.local.devices.find import devices
 from trainshed.model.faults import UsageFault
 from trainshed.planning.prediction import advice_here
 from trainshed.service.local_run import LocalJob

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainshed.engines.base import OutputSink, Stream
-from trainshed.engines.local.devices.nvml import devices
+from trainshed.engines.local.devices.find import devices
 from trainshed.model.attempt import Outcome
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ReplicaPlan

@@ -38,11 +38,6 @@ CHANNEL: Final = 3
 _FAILED: Final = 1
 
 
-def command(folder: AttemptFolder) -> tuple[str, ...]:
-    """The command that prepares the attempt of a folder."""
-    return (sys.executable, "-P", "-m", __name__, folder.path)
-
-
 def main() -> int:
     """Prepare the attempt whose folder is the only argument."""
     folder = AttemptFolder(sys.argv[1])

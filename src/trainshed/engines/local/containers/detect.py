@@ -140,16 +140,7 @@ def _said(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
 
 def _asker(environ: Mapping[str, str]) -> Ask:
     def ask(command: tuple[str, ...]) -> tuple[int, str]:
-        found = subprocess.run(  # noqa: S603  # found on the server's own PATH
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=_DETECT_S_MAX,
-            env=client_env(environ),
-        )
+        found = _run(command, environ, _DETECT_S_MAX)
         return found.returncode, found.stdout
 
     return ask
@@ -172,22 +163,26 @@ def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> l
     if runtime.name in CHILDREN_OF_CLIENT:
         return []  # they died with their client, or have the mark in their environment
     for container in _left(runtime, mark, environ):
-        _run(remove_argv(runtime, container), environ, check=False)
+        _run(remove_argv(runtime, container), environ, ANSWER_S_MAX)
     return _left(runtime, mark, environ)
 
 
 def _left(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
-    return _run(list_argv(runtime, mark), environ, check=True).split()
+    found = _run(list_argv(runtime, mark), environ, ANSWER_S_MAX)
+    found.check_returncode()
+    return found.stdout.split()
 
 
-def _run(argv: tuple[str, ...], environ: Mapping[str, str], *, check: bool) -> str:
-    return subprocess.run(  # noqa: S603 - our own words
+def _run(
+    argv: tuple[str, ...], environ: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own words, on the server's own PATH
         argv,
-        check=check,
+        check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        timeout=ANSWER_S_MAX,
+        timeout=timeout_s,
         env=client_env(environ),
-    ).stdout
+    )

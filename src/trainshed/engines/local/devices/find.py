@@ -15,6 +15,7 @@ from typing import Final
 
 from trainshed.engines.local.devices import nvml
 from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.processes import tree
 
 Look = Callable[[], Sequence[Device]]
 
@@ -50,8 +51,6 @@ FOLDER: Final = "TRAINSHED_FAKE_GPU_DIR"
 COUNT_MAX: Final = 253
 
 _PREFIX: Final = "GPU-fake-"
-#: States of a process that is over: zombie, dead.
-_DEAD: Final = frozenset("ZX")
 
 
 def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
@@ -78,12 +77,4 @@ def _pids(uuid: str, env: Mapping[str, str]) -> tuple[int, ...]:
         words = (Path(folder) / f"{uuid}.pids").read_text(encoding="ascii").split()
     except FileNotFoundError:
         return ()
-    return tuple(pid for pid in map(int, words) if pid != os.getpid() and _lives(pid))
-
-
-def _lives(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in _DEAD
+    return tuple(pid for pid in tree.living(map(int, words)) if pid != os.getpid())

@@ -144,7 +144,7 @@ def kill_listed(listed: Callable[[], Collection[int]]) -> None:
 
 def parent_of(pid: int) -> int:
     """The parent of a process; 0 has none.  Raises OSError when it is gone."""
-    return int(_stat(pid)[_PARENT])
+    return int(stat_fields(pid)[_PARENT])
 
 
 def read(path: str) -> str:
@@ -215,11 +215,12 @@ def _signal(pid: int, pinned: int, sig: signal.Signals) -> None:
 def _lives(pid: int) -> bool:
     """A first thread that has ended is shown as a zombie while the others go on."""
     try:
-        stat = _stat(pid)
+        stat = stat_fields(pid)
     except OSError:
         return False
     return stat[_STATE] not in "ZX" or int(stat[_THREADS]) > 1
 
 
-def _stat(pid: int) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
+    """What /proc/PID/stat says behind the command's closing bracket.  Raises OSError."""
     return read(f"/proc/{pid}/stat").rpartition(")")[2].split()

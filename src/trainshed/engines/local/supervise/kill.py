@@ -2,8 +2,8 @@
 
 The strategies, best first (contracts/engines.md section 6): ``cgroup.kill`` ends a cgroup2
 directory at one moment; the v1 freezer stands in where there is none; the sweep finds what the
-supervisor, as a subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc tell anything.  The
-best is used first, then all weaker ones: each finds what escaped from the one before.
+supervisor, as a subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc say
+anything.  The best is used first, then all weaker ones: each finds what escaped before.
 
 A kill does not wait: what was sent SIGKILL may take a moment to give back its memory.  The caller
 repeats it while ``living`` is True.

@@ -151,10 +151,8 @@ class MetricWatch:
 
     def _tell_found(self) -> None:
         files = [f for i, f in enumerate(self._files) if i == 0 or f.is_worth_a_word]
-        parts = [
-            *(each.description() for each in files),
-            *(each.description() for each in self._folders),
-        ]
+        parts = [each.description() for each in files]
+        parts += [each.description() for each in self._folders]
         found = "; ".join([*parts, self._fault] if self._fault else parts)[:_FOUND_CHARS_MAX]
         if found != self._found:
             with suppress(OSError):  # it is tried again with the next look
