@@ -25,16 +25,16 @@ given = json.loads(sys.argv[1])
 def main():
     before = descriptors()
     limits = [Limits(*row) for row in given["limits"]]
-    tree = open_process_tree("a test's", len(given["codes"]), limits, allow=given["allow"])
-    pids = [start(tree, index, code) for index, code in enumerate(given["codes"])]
-    answer(places=tree.places, strategies=tree.strategies, remarks=tree.remarks, pids=pids)
+    owned = open_process_tree("a test's", len(given["codes"]), limits, allow=given["allow"])
+    pids = [start(owned, index, code) for index, code in enumerate(given["codes"])]
+    answer(places=owned.places, strategies=owned.strategies, remarks=owned.remarks, pids=pids)
     for line in sys.stdin:
         order, *rest = line.split()
         collect_but(pids)
         if order == "held":
             answer(more=sorted(descriptors() - before))
         else:
-            obey(tree, order, [int(word) for word in rest], limits)
+            obey(owned, order, [int(word) for word in rest], limits)
 
 
 def collect_but(pids):

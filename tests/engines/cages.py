@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from engines.support import MARK, marked_processes, wait_until
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.processes.cgroup import end_box
 from trainshed.engines.local.processes.tree import kill_listed
 from trainshed.engines.local.supervise.kill import KILL_STRATEGIES, open_process_tree
@@ -98,10 +99,10 @@ TRAINERS = {
 
 def available(strategy):
     """Whether this machine has a strategy, tried in the way of the tested code."""
-    tree = open_process_tree("probe", 1, allow=[strategy])
-    tree.remove()
+    probe = open_process_tree("probe", 1, allow=[strategy])
+    probe.remove()
     tree.adopt_orphans(False)  # a supervisor's business, not that of the tests
-    return strategy in tree.strategies
+    return strategy in probe.strategies
 
 
 def needs(strategy):
