@@ -38,7 +38,7 @@ class Mutation(NamedTuple):
 
 
 _ENGINE: Final = "testing/fake_engine.py"
-_ATTEMPT: Final = "testing/fake_attempt.py"
+_ATTEMPT: Final = "testing/fake_engine.py"
 FAKE: Final = tuple(
     Mutation(*each)
     for each in (
@@ -210,9 +210,9 @@ LOCAL: Final = tuple(
         ),
         (_NEWS, "if self._callback is not None:", "if False:"),
         (_NEWS, "os.eventfd_write(self._stop, 1)", "pass"),
-        ("engines/local/attempts/measured.py", "file.seek(after)", "file.seek(0)"),
+        ("engines/local/attempts/observe.py", "file.seek(after)", "file.seek(0)"),
         (
-            "engines/local/attempts/measured.py",
+            "engines/local/attempts/observe.py",
             "mark=after + len(whole) + len(newline)",
             "mark=len(whole) + len(newline)",
         ),
@@ -221,7 +221,7 @@ LOCAL: Final = tuple(
             "**_mark(site),\n        trainer_contract.ATTEMPT",
             "trainer_contract.ATTEMPT",
         ),
-        ("engines/local/attempts/spawn.py", "if name not in _SECRET_VARIABLES", ""),
+        ("engines/local/attempts/start.py", "if name not in _SECRET_VARIABLES", ""),
         ("engines/local/processes/replica_env.py", "if name not in plan.unset_env", ""),
         (
             _RUN,

@@ -49,7 +49,7 @@ PENDING = {
 
 #: Packages that are free of the pending words already.
 FREE_OF_PENDING = ("admission", "catalog", "launch", "model", "placement", "planning", "reduction")
-FREE_OF_PENDING += ("storage", "tuning")
+FREE_OF_PENDING += ("engines", "storage", "tuning")
 
 
 @cache

@@ -23,8 +23,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from trainshed import app
 from trainshed.cli.main import main
-from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.engine import LocalEngine
@@ -61,7 +60,7 @@ LOCAL = (
     (Fence, "close"),
     (plan_file, "write"),
     (plan_file, "write_json"),
-    (beginning, "spawn"),
+    (start, "spawn"),
 )
 
 

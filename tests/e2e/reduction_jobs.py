@@ -39,7 +39,7 @@ print("SUM", *set(summed(np.full(300_000, rank + 1, dtype=np.float32)).tolist())
 LEAVES = f"{SUMS}client.close()\n"
 GOES_ON = f"{SUMS}while True:\n    summed(np.zeros(300_000, dtype=np.float32))\n"
 
-#: Told of maintenance, it sums on until all ranks know, and some steps more.
+#: DockerVariables of maintenance, it sums on until all ranks know, and some steps more.
 SAVES = f"""{SUMS}
 import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -118,7 +118,7 @@ def check_the_sum(words):
         assert "SUM 3.0" in words[task], words
     for index in (0, 1):
         assert words[f"workerpool2-{index}"][0].startswith(f"reducer {index}: listening on 127.")
-        assert words[f"workerpool2-{index}"][-1] == f"reducer {index}: ends: told to by SIGTERM"
+        assert words[f"workerpool2-{index}"][-1] == f"reducer {index}: ends: received SIGTERM"
 
 
 def check_the_blame(message, log, task, culprit):

@@ -29,12 +29,12 @@ if __name__ == "__main__":
 
     import trainshed.cli.serve  # noqa: F401 - what it imports is to have the shifted times
     from trainshed.cli.main import main
-    from trainshed.engines.local.attempts import spawn as spawning
+    from trainshed.engines.local.attempts import start
     from trainshed.service.housekeeping import Housekeeping
 
     have_shifted_times()
     first = f"import sys; sys.path.insert(0, {_TESTS!r})\n"
     first += f"from e2e.stepped_time import shift; shift({seconds!r})\n"
-    spawning._CODE = first + spawning._CODE
+    start._CODE = first + start._CODE
     Housekeeping.__init__.__defaults__ = (_CHORES_S,)
     sys.exit(main())

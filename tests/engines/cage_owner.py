@@ -1,8 +1,9 @@
-"""A process that owns a cage, as a supervisor does, and does what it is told on its stdin.
+"""A process that owns a process tree, as a supervisor does, and does what it is told on its stdin.
 
-Its argument is a JSON object: ``allow`` (rungs), ``limits`` (a list for each replica), ``codes``
-(the Python programs of the replicas), ``answers`` (a descriptor).  Each order is a line, each
-answer a line of JSON; the first, without an order, comes when the replicas have been forked.
+Its argument is a JSON object: ``allow`` (strategies), ``limits`` (a list for each replica),
+``codes`` (the Python programs of the replicas), ``answers`` (a descriptor).  Each order is a
+line, each answer a line of JSON; the first, without an order, comes when the replicas have been
+forked.
 """
 
 import json
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from engines.end_words import describe_end
 from trainshed.engines.local.processes import tree
-from trainshed.engines.local.supervise.ladder import open_cage
+from trainshed.engines.local.supervise.kill import open_process_tree
 from trainshed.engines.local.supervise.limits import Limits
 
 given = json.loads(sys.argv[1])
@@ -24,16 +25,16 @@ given = json.loads(sys.argv[1])
 def main():
     before = descriptors()
     limits = [Limits(*row) for row in given["limits"]]
-    cage = open_cage("a test's", len(given["codes"]), limits, allow=given["allow"])
-    pids = [start(cage, index, code) for index, code in enumerate(given["codes"])]
-    answer(places=cage.places, rungs=cage.rungs, remarks=cage.remarks, pids=pids)
+    owned = open_process_tree("a test's", len(given["codes"]), limits, allow=given["allow"])
+    pids = [start(owned, index, code) for index, code in enumerate(given["codes"])]
+    answer(places=owned.places, strategies=owned.strategies, remarks=owned.remarks, pids=pids)
     for line in sys.stdin:
         order, *rest = line.split()
         collect_but(pids)
         if order == "held":
             answer(more=sorted(descriptors() - before))
         else:
-            obey(cage, order, [int(word) for word in rest], limits)
+            obey(owned, order, [int(word) for word in rest], limits)
 
 
 def collect_but(pids):
@@ -43,36 +44,36 @@ def collect_but(pids):
             os.waitpid(pid, os.WNOHANG)
 
 
-def start(cage, index, code):
+def start(tree, index, code):
     pid = os.fork()
     if pid == 0:
         os.setsid()
         os.close(0)
-        cage.enter(index)
+        tree.enter(index)
         os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606 - what a replica is
-    cage.started(index, pid)
+    tree.started(index, pid)
     return pid
 
 
-def obey(cage, order, numbers, limits):
+def obey(tree, order, numbers, limits):
     if order == "kill":
-        answer(done=cage.kill())
+        answer(done=tree.kill())
     elif order == "kill_replica":
-        answer(done=cage.kill_replica(*numbers))
+        answer(done=tree.kill_replica(*numbers))
     elif order == "living":
-        answer(living=cage.living())
+        answer(living=tree.living())
     elif order == "usage":
-        answer(**cage.usage(*numbers)._asdict())
+        answer(**tree.usage(*numbers)._asdict())
     elif order == "end_of":  # a replica, by index and pid
         index, pid = numbers
         _, status, used = os.wait4(pid, 0)
-        cage.ended(index, used.ru_utime + used.ru_stime, used.ru_maxrss)
-        usage = cage.usage(index)
+        tree.ended(index, used.ru_utime + used.ru_stime, used.ru_maxrss)
+        usage = tree.usage(index)
         code = os.waitstatus_to_exitcode(status)
         limit = limits[index] if limits else Limits()
         answer(code=code, words=describe_end(code, usage, limit), **usage._asdict())
     elif order == "remove":
-        answer(done=cage.remove())
+        answer(done=tree.remove())
 
 
 def descriptors():

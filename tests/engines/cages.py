@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from engines.support import MARK, marked_processes, wait_until
-from trainshed.engines.local.processes import linux
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.processes.cgroup import end_box
 from trainshed.engines.local.processes.tree import kill_listed
-from trainshed.engines.local.supervise.ladder import RUNGS, open_cage
+from trainshed.engines.local.supervise.kill import KILL_STRATEGIES, open_process_tree
 from trainshed.model.trainer_contract import JOB
 
 OWNER = Path(__file__).parent / "cage_owner.py"
@@ -97,26 +97,26 @@ TRAINERS = {
 }
 
 
-def available(rung):
-    """Whether this machine has a rung, tried in the way of the tested code."""
-    cage = open_cage("probe", 1, allow=[rung])
-    cage.remove()
-    linux.adopt_orphans(False)  # a supervisor's business, not that of the tests
-    return rung in cage.rungs
+def available(strategy):
+    """Whether this machine has a strategy, tried in the way of the tested code."""
+    probe = open_process_tree("probe", 1, allow=[strategy])
+    probe.remove()
+    tree.adopt_orphans(False)  # a supervisor's business, not that of the tests
+    return strategy in probe.strategies
 
 
-def needs(rung):
-    return pytest.mark.skipif(not available(rung), reason=f"no {rung} here")
+def needs(strategy):
+    return pytest.mark.skipif(not available(strategy), reason=f"no {strategy} here")
 
 
 class Owner:
-    """The owner of a cage, and what it said when the replicas had been forked."""
+    """The owner of a tree, and what it said when the replicas had been forked."""
 
     def __init__(self, process, answers):
         self.process = process
         self._answers = answers
         first = self._answer()
-        self.places, self.rungs = first["places"], first["rungs"]
+        self.places, self.strategies = first["places"], first["strategies"]
         self.remarks, self.pids = first["remarks"], first["pids"]
 
     def ask(self, *words):
@@ -138,8 +138,8 @@ class Owner:
 
 
 @contextmanager
-def owned(mark, *codes, allow=RUNGS, limits=(), job="", ready=True):
-    """The owner of a cage once all its trainers are ready."""
+def owned(mark, *codes, allow=KILL_STRATEGIES, limits=(), job="", ready=True):
+    """The owner of a tree once all its trainers are ready."""
     read, write = os.pipe()
     given = {"allow": list(allow), "limits": limits, "codes": codes, "answers": write}
     process = subprocess.Popen(

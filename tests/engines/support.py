@@ -18,9 +18,8 @@ from unittest import mock
 
 from trainshed.engines.base import Stream
 from trainshed.engines.local import foreground
-from trainshed.engines.local.attempts import plan_file, spawn
-from trainshed.engines.local.devices import fake as fake_devices
-from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.attempts import plan_file, start
+from trainshed.engines.local.devices import find
 from trainshed.model.attempt import Outcome
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -114,7 +113,7 @@ def run(
 ) -> Outcome:
     """A run in the foreground of this process, on a machine with so many fake GPUs and no other."""
     with (
-        mock.patch.object(finding, "devices", fake_devices.devices),
+        mock.patch.object(find, "devices", find.fake_devices),
         mock.patch.object(plan_file, "SETTLE_S", settle_s),
     ):
         return foreground.run(plan, sink, fake_gpus=fake_gpus, grace_s=grace_s, **options).outcome
@@ -126,8 +125,8 @@ def without_cgroups() -> Any:
         "from trainshed.engines.local.processes import cgroup\n"
         "cgroup.own_directory = lambda *_: None\n"
     )
-    first, rest = spawn._CODE.split("\n", 1)
-    return mock.patch.object(spawn, "_CODE", f"{first}\n{blind}{rest}")
+    first, rest = start._CODE.split("\n", 1)
+    return mock.patch.object(start, "_CODE", f"{first}\n{blind}{rest}")
 
 
 def marked_processes(mark: str) -> list[int]:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import python_replica
-from trainshed.engines.local.devices import fake as fake_devices
-from trainshed.engines.local.devices.choose import asked, choose, serves
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.leases import asked, choose, serves
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.roles import Role
 
@@ -78,7 +78,7 @@ def test_whoever_takes_any_leaves_the_only_one_of_a_type_to_whom_it_is_named():
 
 @pytest.mark.parametrize("kind", [*NAMES, "NVIDIA_H100_MEGA_80GB", "TPU_V3", None])
 def test_fake_devices_serve_every_type(kind):
-    (device,) = fake_devices.devices(1)
+    (device,) = find.fake_devices(1)
     assert choose([wanting(1, kind)], [device], {}) == [[device]]
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Runtime
 from trainshed.engines.local.containers import apptainer_argv, docker_argv
 from trainshed.engines.local.containers.box import SHM_BYTES_MIN, Bind, Box, mount, shm_bytes
-from trainshed.engines.local.containers.client_env import client_env
 from trainshed.engines.local.containers.detect import find
 from trainshed.engines.local.containers.start import Surroundings, container_name, replica_start
-from trainshed.engines.local.containers.variables import for_apptainer, for_docker
+from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -293,7 +292,7 @@ def test_the_first_runtime_that_answers_is_taken(tmp_path):
         "4.3.1",
         USER,
     )
-    assert found.told == "podman 4.3.1, containers run as 1000:1000"
+    assert found.description == "podman 4.3.1, containers run as 1000:1000"
     installed(tmp_path, "docker", ANSWER)
     assert look(tmp_path).runtime == Runtime(
         "docker", str(tmp_path / "docker"), "28.2.2", USER, has_init=True
@@ -306,7 +305,7 @@ def test_why_there_is_none_is_said(tmp_path):
     assert absent.reason == "docker, podman, apptainer and singularity are not installed"
     installed(tmp_path, "docker", REFUSAL)
     assert look(tmp_path).reason == "docker is installed but its daemon does not answer"
-    assert look(tmp_path).told == "none: docker is installed but its daemon does not answer"
+    assert look(tmp_path).description == "none: docker is installed but its daemon does not answer"
     installed(tmp_path, "docker", "print('{}')")
     assert look(tmp_path).reason == "docker is installed but does not answer as Docker does"
     assert look(tmp_path, "podman").reason == "podman is not installed"

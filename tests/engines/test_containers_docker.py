@@ -11,10 +11,8 @@ import pytest
 
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from trainshed.engines.container_runtime import UNPRIVILEGED
-from trainshed.engines.local.containers.detect import find
-from trainshed.engines.local.containers.handing_over import hand_over
-from trainshed.engines.local.containers.leaving import end_containers
-from trainshed.engines.local.containers.start import Surroundings, replica_start
+from trainshed.engines.local.containers.detect import end_containers, find
+from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 from trainshed.model.roles import Role
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from engines.support import DEADLINE_S, kill_and_leave, sleeping, wait_until
-from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.find import looking_at
 from trainshed.engines.local.devices.wait import busy_after, command
@@ -19,7 +19,7 @@ UUIDS = ["GPU-fake-0000", "GPU-fake-0003"]
 @pytest.fixture
 def process(tmp_path, monkeypatch):
     """One that computes on the second of the devices."""
-    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    monkeypatch.setenv(find.FOLDER, str(tmp_path))
     started = sleeping()
     (tmp_path / "GPU-fake-0003.pids").write_text(str(started.pid))
     yield started
@@ -89,7 +89,7 @@ def test_without_a_driver_and_without_devices_nothing_is_waited_for():
 
 
 def test_a_supervisor_of_the_release_before_finds_it_by_its_old_name(tmp_path, monkeypatch):
-    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    monkeypatch.setenv(find.FOLDER, str(tmp_path))
     new = command(sys.executable, UUIDS)
     old = [word.replace("devices.wait", "device_waiting") for word in new]
     assert old != list(new)

@@ -50,7 +50,7 @@ def test_both_ways_of_writing_a_scalar_are_read(path):
     assert found(file) == []
 
 
-def test_values_that_are_no_numbers_are_told_as_they_are(path):
+def test_values_that_are_no_numbers_are_written_as_they_are(path):
     path.write_bytes(record(event(simple("loss", float("nan")), simple("loss", float("-inf")))))
     (first_one, second) = [r.value for reports in EventFile(str(path)).read() for r in reports]
     assert first_one != first_one  # noqa: PLR0124 - NaN

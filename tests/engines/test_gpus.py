@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import DEADLINE_S, Recorder, cluster, python_replica, run_replicas
-from trainshed.engines.local.devices import fake as fake_devices
-from trainshed.engines.local.devices import gpus
-from trainshed.engines.local.devices.leases import Lessor
+from trainshed.engines.local.devices import find, gpus
+from trainshed.engines.local.devices.leases import DeviceLeaser
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.roles import Role
 
@@ -26,12 +25,12 @@ HOLDER = """
 import sys
 from pathlib import Path
 from engines.test_gpus import leased
-from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import find
 from trainshed.model.launch_plan import ReplicaPlan
 from trainshed.model.roles import Role
 directory, machine, count = sys.argv[1:]
 replica = ReplicaPlan(role=Role.PRIMARY, index=0, task_name="p-0", argv=(), gpu_count=int(count))
-devices = fake_devices.devices(int(machine))
+devices = find.fake_devices(int(machine))
 with leased([replica], devices, lambda text: None, Path(directory)) as shares:
     print(",".join(shares[0].uuids), flush=True)
     sys.stdin.read()
@@ -42,8 +41,10 @@ with leased([replica], devices, lambda text: None, Path(directory)) as shares:
 def leased(replicas, devices, note, directory):
     """What a local run takes of these devices; yields one share a replica."""
     holder = Holder(os.getpid(), "a local run")
-    lessor = Lessor(look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory)
-    with closing(lessor.lease_free(replicas)) as lease:
+    leaser = DeviceLeaser(
+        look=lambda: devices, holder=holder, note=note, aliases={}, lock_dir=directory
+    )
+    with closing(leaser.lease_free(replicas)) as lease:
         yield lease.shares
 
 
@@ -78,7 +79,7 @@ def test_replicas_that_train_together_and_ask_alike_get_alike(each, count, free)
 @given(asking, st.integers(0, 12))
 def test_no_device_is_in_two_shares(tmp_path_factory, replicas, machine):
     directory = tmp_path_factory.mktemp("locks")
-    devices = fake_devices.devices(machine)
+    devices = find.fake_devices(machine)
     with leased(replicas, devices, str, directory) as shares:
         used = Counter(uuid for share in shares for uuid in share.uuids)
         assert set(used) <= {device.uuid for device in devices}
@@ -185,10 +186,10 @@ def test_two_jobs_on_one_machine_never_share_and_a_killed_one_gives_back(tmp_pat
 def test_devices_that_an_incomplete_round_leaves_over_are_free_for_the_next_job(tmp_path):
     replicas = [replace(r, gpu_count=4) for r in cluster("", "")]
     note = Recorder().note
-    with leased(replicas, fake_devices.devices(5), note, tmp_path) as first:
+    with leased(replicas, find.fake_devices(5), note, tmp_path) as first:
         assert [len(share.uuids) for share in first] == [2, 2]
         one = [replace(replicas[0], gpu_count=1)]
-        with leased(one, fake_devices.devices(5), note, tmp_path) as second:
+        with leased(one, find.fake_devices(5), note, tmp_path) as second:
             assert len(second[0].uuids) == 1
 
 
@@ -201,7 +202,7 @@ def shares_of(replicas, devices, directory):
 
 def test_a_single_replica_that_asks_for_no_gpu_has_all_that_are_free_to_itself(tmp_path):
     """As gcloud's local train does: the caller's environment, with every GPU in it."""
-    devices = fake_devices.devices(3)
+    devices = find.fake_devices(3)
     alone = cluster("")
     one = [replace(alone[0], gpu_count=1)]
     with leased(alone, devices, pytest.fail, tmp_path) as (share,):
@@ -251,7 +252,7 @@ def busy(device, *pids):
 
 
 def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_is_named(tmp_path):
-    first, second, third = fake_devices.devices(3)
+    first, second, third = find.fake_devices(3)
     devices = (busy(first, 41, 42), second, busy(third, 43))
     two = [replace(cluster("")[0], gpu_count=2)]
     who = (
@@ -268,13 +269,13 @@ def test_a_device_on_which_somebody_else_computes_is_not_given_and_the_process_i
 
 
 def test_a_busy_device_is_not_spoken_of_when_there_are_enough_others(tmp_path):
-    first, second = fake_devices.devices(2)
+    first, second = find.fake_devices(2)
     one = [replace(cluster("")[0], gpu_count=1)]
     assert shares_of(one, (busy(first, 41), second), tmp_path) == ([1], [])
 
 
 def test_a_device_that_was_busy_is_not_kept_locked(tmp_path):
-    (device,) = fake_devices.devices(1)
+    (device,) = find.fake_devices(1)
     one = [replace(cluster("")[0], gpu_count=1)]
     with leased(one, [busy(device, 41)], str, tmp_path):
         assert shares_of(one, [device], tmp_path) == ([1], [])

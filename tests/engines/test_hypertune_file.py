@@ -167,7 +167,7 @@ def nothing(path):
         ),
     ],
 )
-def test_people_are_told_what_was_found(file, path, make, told):
+def test_people_are_written_what_was_found(file, path, make, told):
     make(path)
     for _ in range(3):
         file.read()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
@@ -27,7 +27,7 @@ def locks(tmp_path, monkeypatch):
 @pytest.fixture
 def answers():
     """What the driver says, from one look to the next."""
-    return list(fake_devices.devices(3))
+    return list(find.fake_devices(3))
 
 
 def inventory(answers, fresh_s=0.0):
@@ -44,11 +44,11 @@ def test_what_a_stranger_has_is_held_and_comes_back_and_both_are_logged_once(
     caplog.set_level(logging.INFO)
     seen = inventory(answers)
     with closing(device_locks.try_lock(locks, "GPU-fake-0000", OURS)):
-        assert seen.stock().held == {}
+        assert seen.status().held == {}
         with closing(device_locks.try_lock(locks, "GPU-fake-0001", STRANGER)):
             for _ in range(2):
-                assert seen.stock().held == {"GPU-fake-0001": "process 12 (a local run)"}
-        assert seen.stock().held == {}
+                assert seen.status().held == {"GPU-fake-0001": "process 12 (a local run)"}
+        assert seen.status().held == {}
     assert caplog.messages == [
         "the GPU GPU-fake-0001 cannot be given out: process 12 (a local run)",
         "the GPU GPU-fake-0001 can be given out again",
@@ -58,13 +58,13 @@ def test_what_a_stranger_has_is_held_and_comes_back_and_both_are_logged_once(
 def test_a_driver_that_answers_no_more_makes_no_machine_without_gpus(locks, answers):
     assert locks.is_dir()
     seen = inventory(answers)
-    before = seen.stock()
+    before = seen.status()
     del answers[1:]
-    few = seen.stock()
+    few = seen.status()
     assert uuids(few) == uuids(before)
     assert set(few.held) == {"GPU-fake-0001", "GPU-fake-0002"}
-    answers[:] = fake_devices.devices(3)
-    assert seen.stock() == before
+    answers[:] = find.fake_devices(3)
+    assert seen.status() == before
 
 
 def test_a_gpu_that_was_divided_anew_is_not_missed(locks):
@@ -72,16 +72,16 @@ def test_a_gpu_that_was_divided_anew_is_not_missed(locks):
     parts = [Device(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
     answers = [Device(uuid="GPU-a", name="")]
     seen = inventory(answers)
-    assert uuids(seen.stock()) == ["GPU-a"]
+    assert uuids(seen.status()) == ["GPU-a"]
     for now in (parts[:1], parts[1:], [Device(uuid="GPU-a", name="")]):
         answers[:] = now
-        stock = seen.stock()
+        stock = seen.status()
         assert (list(stock.devices), stock.held) == (now, {})
 
 
 def test_a_look_is_good_for_a_while(locks, answers):
     assert locks.is_dir()
     seen = inventory(answers, fresh_s=3600.0)
-    before = seen.stock()
+    before = seen.status()
     answers.clear()
-    assert seen.stock() is before
+    assert seen.status() is before

@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.support import Recorder, python_replica, sleeping, wait_until
-from trainshed.engines.local.devices import fake as fake_devices
-from trainshed.engines.local.devices import leases
+from trainshed.engines.local.devices import find, leases
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.holders import holder, leased_below, stranger_held
-from trainshed.engines.local.devices.leases import DevicesHeld, Lessor
+from trainshed.engines.local.devices.inventory import holder, leased_below, stranger_held
+from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.faults import EngineFault
 from trainshed.model.roles import Role
@@ -44,17 +43,17 @@ def quick(monkeypatch):
     monkeypatch.setattr(leases, "_PAUSE_S", 0.005)
 
 
-def lessor(locks, machine, note=pytest.fail, by=ME, **more):
-    look = partial(fake_devices.devices, machine, **more)
-    return Lessor(look=look, holder=by, note=note, aliases={}, lock_dir=locks)
+def leaser(locks, machine, note=pytest.fail, by=ME, **more):
+    look = partial(find.fake_devices, machine, **more)
+    return DeviceLeaser(look=look, holder=by, note=note, aliases={}, lock_dir=locks)
 
 
 def held(locks, machine):
-    return [d.uuid for d in fake_devices.devices(machine) if holder(d, locks) is not None]
+    return [d.uuid for d in find.fake_devices(machine) if holder(d, locks) is not None]
 
 
 def test_each_replica_gets_what_it_asks_for_and_counts_from_0(locks):
-    with closing(lessor(locks, 4).lease(wanting(2, 0, 1))) as lease:
+    with closing(leaser(locks, 4).lease(wanting(2, 0, 1))) as lease:
         two = "GPU-fake-0000,GPU-fake-0001"
         assert [share.env["CUDA_VISIBLE_DEVICES"] for share in lease.shares] == [
             two,
@@ -72,17 +71,17 @@ def test_each_replica_gets_what_it_asks_for_and_counts_from_0(locks):
 
 def test_an_attempt_without_gpus_locks_nothing_and_sees_none(tmp_path):
     absent = tmp_path / "absent"
-    assert [s.env for s in lessor(absent, 0).lease(wanting(0)).shares] == [{}]
-    assert lessor(absent, 2).lease(wanting(0)).shares[0].env["CUDA_VISIBLE_DEVICES"] == ""
+    assert [s.env for s in leaser(absent, 0).lease(wanting(0)).shares] == [{}]
+    assert leaser(absent, 2).lease(wanting(0)).shares[0].env["CUDA_VISIBLE_DEVICES"] == ""
     assert not absent.exists()
 
 
 def test_fewer_than_asked_for_is_none_and_the_fault_names_device_and_holder(locks):
     with (
-        closing(lessor(locks, 3, by=OTHER).lease(wanting(1, 1))),
+        closing(leaser(locks, 3, by=OTHER).lease(wanting(1, 1))),
         pytest.raises(DevicesHeld) as fault,
     ):
-        lessor(locks, 3, note=str).lease(wanting(1, 1), wait_s=0.0)
+        leaser(locks, 3, note=str).lease(wanting(1, 1), wait_s=0.0)
     assert str(fault.value) == (
         "2 GPU not to be had in 0 s: GPU-fake-0000 is held by process 12 (attempt 9/3); "
         "GPU-fake-0001 is held by process 12 (attempt 9/3)"
@@ -92,20 +91,20 @@ def test_fewer_than_asked_for_is_none_and_the_fault_names_device_and_holder(lock
 
 def test_a_machine_with_too_few_says_what_it_has(locks):
     with pytest.raises(DevicesHeld, match="3 GPU not to be had in 0 s: this machine has 1 NV"):
-        lessor(locks, 1).lease(wanting(3), wait_s=0.0)
+        leaser(locks, 1).lease(wanting(3), wait_s=0.0)
     with pytest.raises(DevicesHeld, match="this machine has none"):
-        lessor(locks, 0).lease(wanting(1), wait_s=0.0)
+        leaser(locks, 0).lease(wanting(1), wait_s=0.0)
 
 
 def test_it_waits_for_a_lock_says_so_once_and_goes_on_when_it_is_free(locks):
-    theirs = lessor(locks, 2, by=OTHER).lease(wanting(2))
+    theirs = leaser(locks, 2, by=OTHER).lease(wanting(2))
     seen = Recorder()
 
     def note(text):
         seen.note(text)
         theirs.close()
 
-    with closing(lessor(locks, 2, note).lease(wanting(2))) as lease:
+    with closing(leaser(locks, 2, note).lease(wanting(2))) as lease:
         assert len(lease.uuids) == 2
     who = "is held by process 12 (attempt 9/3)"
     assert seen.notes == [f"waiting for 2 GPU: GPU-fake-0000 {who}; GPU-fake-0001 {who}"]
@@ -136,8 +135,8 @@ def test_it_waits_for_a_process_that_computes_whoever_has_the_lock(locks, tmp_pa
         seen.note(text)
         process.kill()  # and not collected: one that is over does not count
 
-    env = {fake_devices.FOLDER: str(tmp_path)}
-    with closing(lessor(locks, 1, note, env=env).lease(wanting(1))):
+    env = {find.FOLDER: str(tmp_path)}
+    with closing(leaser(locks, 1, note, env=env).lease(wanting(1))):
         pass
     assert seen.notes == [
         f"waiting for 1 GPU: GPU-fake-0000 is held by process {process.pid} (sleep)"
@@ -146,16 +145,16 @@ def test_it_waits_for_a_process_that_computes_whoever_has_the_lock(locks, tmp_pa
 
 def test_a_process_that_begins_between_the_look_and_the_lock_is_seen(locks, tmp_path, computing):
     """As what a killed supervisor has left may: its lock is free before the device is."""
-    env = {fake_devices.FOLDER: str(tmp_path)}
+    env = {find.FOLDER: str(tmp_path)}
     looks = []
 
     def look():
         looks.append(True)
         if len(looks) == 2:
             computing(0)
-        return fake_devices.devices(1, env)
+        return find.fake_devices(1, env)
 
-    asking = Lessor(look=look, holder=ME, note=str, aliases={}, lock_dir=locks)
+    asking = DeviceLeaser(look=look, holder=ME, note=str, aliases={}, lock_dir=locks)
     with pytest.raises(DevicesHeld, match=r"held by process \d+ \(sleep\)"):
         asking.lease(wanting(1), wait_s=0.0)
     assert len(looks) == 3
@@ -165,22 +164,22 @@ def test_a_process_that_begins_between_the_look_and_the_lock_is_seen(locks, tmp_
 def test_a_lock_that_cannot_be_used_is_a_fault_and_gives_the_others_back(locks):
     (locks / "GPU-fake-0001.lock").mkdir()
     with pytest.raises(DevicesHeld, match=r"GPU-fake-0001\.lock: Is a directory"):
-        lessor(locks, 2).lease(wanting(2), wait_s=0.0)
+        leaser(locks, 2).lease(wanting(2), wait_s=0.0)
     assert device_locks.holder_of(locks, "GPU-fake-0000") is None
     (locks / "file").touch()
     with pytest.raises(EngineFault, match="is not a directory"):
-        lessor(locks / "file", 2).lease(wanting(2), wait_s=0.0)
+        leaser(locks / "file", 2).lease(wanting(2), wait_s=0.0)
 
 
 def test_what_strangers_hold_is_told_and_what_is_ours_is_not(
     locks, tmp_path, computing, monkeypatch
 ):
-    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    monkeypatch.setenv(find.FOLDER, str(tmp_path))
     process = computing(3)
-    ours = lessor(locks, 4).lease(wanting(1))
-    theirs = lessor(locks, 4, by=OTHER).lease(wanting(1))
+    ours = leaser(locks, 4).lease(wanting(1))
+    theirs = leaser(locks, 4, by=OTHER).lease(wanting(1))
     with closing(ours), closing(theirs):
-        devices = fake_devices.devices(4)
+        devices = find.fake_devices(4)
         mine = leased_below("/data/jobs", devices, locks)
         assert mine == {"GPU-fake-0000"}
         assert stranger_held(devices, mine, locks) == {
@@ -215,7 +214,7 @@ class Worker:
                 lease = None
             if counts is not None:
                 with suppress(DevicesHeld):
-                    lease = lessor(self.locks, self.machine, str).lease(wanting(*counts), 0.0)
+                    lease = leaser(self.locks, self.machine, str).lease(wanting(*counts), 0.0)
             found = None if lease is None else [share.uuids for share in lease.shares]
             channel.send(json.dumps(found).encode())
 
@@ -278,7 +277,7 @@ def compete(locks, seed, enough):
     while rounds < ROUNDS or not enough.exists():
         rounds += 1
         some = [luck.randint(0, 2) for _ in range(luck.randint(1, 2))]
-        with closing(lessor(locks, MACHINE, str).lease(wanting(*some), 600.0)) as lease:
+        with closing(leaser(locks, MACHINE, str).lease(wanting(*some), 600.0)) as lease:
             for uuid in lease.uuids:  # of a killed process these locks go before those of the lease
                 fcntl.lockf(marks[uuid], fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.sched_yield()
@@ -287,7 +286,7 @@ def compete(locks, seed, enough):
 
 
 def all_devices():
-    return fake_devices.devices(MACHINE)
+    return find.fake_devices(MACHINE)
 
 
 def competitor(locks, seed, enough):

@@ -11,7 +11,13 @@ import pytest
 from engines.cages import DAEMON, DEAF, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
 from trainshed.engines.local.processes import cgroup
-from trainshed.engines.local.supervise.ladder import CGROUP_KILL, KILLPG, RUNGS, SWEEP, V1_FREEZER
+from trainshed.engines.local.supervise.kill import (
+    CGROUP_KILL,
+    KILL_STRATEGIES,
+    KILLPG,
+    SWEEP,
+    V1_FREEZER,
+)
 from trainshed.engines.local.supervise.leftovers import end_leftovers, marked
 from trainshed.model.trainer_contract import JOB
 
@@ -97,7 +103,7 @@ def test_nothing_of_a_living_supervisor_is_touched_but_all_of_it_is_told(mark, j
 
 
 def test_other_attempts_are_not_touched(mark, job):
-    allow = [rung for rung in RUNGS if rung not in {CGROUP_KILL, V1_FREEZER}]
+    allow = [rung for rung in KILL_STRATEGIES if rung not in {CGROUP_KILL, V1_FREEZER}]
     with owned(mark, SLEEPER, job=job + "0", allow=allow) as other:
         assert end_leftovers({}, job) == []
         assert other.pids[0] in marked(job + "0")

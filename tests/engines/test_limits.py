@@ -8,8 +8,8 @@ from engines.cages import SLEEPER, boxes_left, owned
 from engines.end_words import describe_end
 from engines.support import wait_until
 from trainshed.engines.local.processes import cgroup
-from trainshed.engines.local.supervise import enclosure, measuring
-from trainshed.engines.local.supervise.ladder import CGROUP_KILL, open_cage
+from trainshed.engines.local.supervise import cgroups, limits
+from trainshed.engines.local.supervise.kill import CGROUP_KILL, open_process_tree
 from trainshed.engines.local.supervise.limits import Limits, Usage, asked, settings_v1, settings_v2
 from trainshed.model import exits
 
@@ -18,9 +18,9 @@ GREEDY = "held = []\nwhile True: held.append(b'x' * (8 << 20))"
 
 
 def enforces(limits):
-    cage = open_cage("probe", 1, [limits], allow=[CGROUP_KILL])
-    cage.remove()
-    return not cage.remarks
+    tree = open_process_tree("probe", 1, [limits], allow=[CGROUP_KILL])
+    tree.remove()
+    return not tree.remarks
 
 
 limits_memory = pytest.mark.skipif(
@@ -87,12 +87,10 @@ def test_a_replica_over_its_share_of_the_cpu_is_held_back(mark):
     code = "import os\nos.write(1, b'ready\\n')\nwhile True: pass"
     with owned(mark, code, limits=[[None, 0.1, None]]) as owner:
         leaves = [f"{box}/0" for box in owner.places["boxes"]]
-        held_back = [measuring._fields(leaf + "/cpu.stat") for leaf in leaves]
+        held_back = [limits._fields(leaf + "/cpu.stat") for leaf in leaves]
         assert any("nr_throttled" in fields for fields in held_back)
         wait_until(
-            lambda: any(
-                measuring._fields(f"{leaf}/cpu.stat").get("nr_throttled") for leaf in leaves
-            ),
+            lambda: any(limits._fields(f"{leaf}/cpu.stat").get("nr_throttled") for leaf in leaves),
             "the kernel has made it wait",
         )
 
@@ -108,9 +106,9 @@ def test_limits_make_only_the_boxes_that_they_need(mark):
 
 @limits_pids
 def test_a_limit_that_the_kernel_refuses_is_remarked():
-    cage = open_cage("refused", 2, [Limits(), Limits(pids=-7)], allow=[CGROUP_KILL])
-    cage.remove()
-    assert cage.remarks == (
+    tree = open_process_tree("refused", 2, [Limits(), Limits(pids=-7)], allow=[CGROUP_KILL])
+    tree.remove()
+    assert tree.remarks == (
         "a limit of replica 1 is not enforced: pids.max = -7: Invalid argument",
     )
 
@@ -118,9 +116,9 @@ def test_a_limit_that_the_kernel_refuses_is_remarked():
 def test_limits_without_any_cgroup_are_remarked_once_for_each_kind(monkeypatch):
     monkeypatch.setattr(cgroup, "own_directory", lambda *_: None)
     limits = [Limits(memory_bytes=MIB, cpus=1.0), Limits(memory_bytes=MIB)]
-    cage = open_cage("bare", 2, limits, allow=[CGROUP_KILL])
-    cage.remove()
-    assert [remark.split(" are ")[0] for remark in cage.remarks] == ["memory limits", "CPU limits"]
+    tree = open_process_tree("bare", 2, limits, allow=[CGROUP_KILL])
+    tree.remove()
+    assert [remark.split(" are ")[0] for remark in tree.remarks] == ["memory limits", "CPU limits"]
 
 
 def test_which_controllers_some_limits_ask_for():
@@ -164,11 +162,11 @@ def test_boxes_stand_beside_a_directory_that_has_processes_and_no_controllers(
     above = cgroup2(tmp_path / "slice", "cpu memory pids")
     own = cgroup2(above / "service", "")
     monkeypatch.setattr(cgroup, "own_directory", lambda *_: str(own))
-    monkeypatch.setattr(enclosure, "write", refuse)
-    assert enclosure.unified_home(["memory", "pids"]) == (str(above), ["memory", "pids"])
-    assert enclosure.unified_home([]) == (str(own), [])
+    monkeypatch.setattr(cgroups, "write", refuse)
+    assert cgroups.unified_home(["memory", "pids"]) == (str(above), ["memory", "pids"])
+    assert cgroups.unified_home([]) == (str(own), [])
     (above / "cgroup.subtree_control").write_text("")
-    assert enclosure.unified_home(["memory"]) == (str(own), [])
+    assert cgroups.unified_home(["memory"]) == (str(own), [])
 
 
 def refuse(*_):
@@ -186,10 +184,10 @@ def test_usage_is_read_from_the_files_of_cgroup2(tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     leaves = {"": str(tmp_path)}
-    assert measuring.cpu_ns(leaves) == 1_500_000
-    assert measuring.memory_bytes(leaves) == 2500
-    assert measuring.peak_bytes(leaves) == 4000
-    assert measuring.oom_kills(leaves) == 2
+    assert limits.cpu_ns(leaves) == 1_500_000
+    assert limits.memory_bytes(leaves) == 2500
+    assert limits.peak_bytes(leaves) == 4000
+    assert limits.oom_kills(leaves) == 2
 
 
 CHILDREN_KILLED = (

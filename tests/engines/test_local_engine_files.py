@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import AttemptRecords
+from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.supervise import records, spec
 from trainshed.engines.local.supervise.limits import Limits

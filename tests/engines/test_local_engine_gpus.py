@@ -20,7 +20,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import awaiting, plan_of, python_replica, sleeping, wait_until
-from trainshed.engines.local.devices import fake as fake_devices
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.attempt import Phase
@@ -175,7 +175,7 @@ def test_fake_devices_serve_any_type_of_which_a_replica_sees_its_own_only(engine
 @pytest.fixture
 def sleeper(tmp_path, monkeypatch):
     """A process that is no job's; which devices it computes on is in the folder of the test."""
-    monkeypatch.setenv(fake_devices.FOLDER, str(tmp_path))
+    monkeypatch.setenv(find.FOLDER, str(tmp_path))
     process = sleeping()
     yield process
     process.kill()

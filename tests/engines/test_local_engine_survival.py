@@ -23,14 +23,12 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
-from trainshed.engines.local.attempts import spawn as spawning
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.attempts.spawn import supervisor_argv
-from trainshed.engines.local.attempts.start import Beginning
+from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
@@ -114,10 +112,10 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
     root, mark, tmp_path, monkeypatch
 ):
     """A server was killed between the plan and the process."""
-    ran, begin = tmp_path / "ran", Beginning(devices=(), hang=HangRule())
+    ran, begin = tmp_path / "ran", AttemptStarter(devices=(), hang=HangRule())
     attempt = AttemptFolder(folder(root))
     with monkeypatch.context() as killed:
-        killed.setattr(beginning, "spawn", lambda *_: 0)
+        killed.setattr(start, "spawn", lambda *_: 0)
         begin.begin(KEY, attempt, Preparation(plan=marked(mark, touching(ran))))
     engine = engine_at(root)
     assert seen(engine).phase is Phase.STARTING
@@ -131,8 +129,8 @@ def test_a_supervisor_that_never_began_is_given_up_and_cannot_begin_later(
 
 def test_a_server_that_was_killed_before_the_process_launches_again(root, mark, monkeypatch):
     with monkeypatch.context() as killed:
-        killed.setattr(beginning, "spawn", lambda *_: 0)
-        begin = Beginning(devices=(), hang=HangRule())
+        killed.setattr(start, "spawn", lambda *_: 0)
+        begin = AttemptStarter(devices=(), hang=HangRule())
         begin.begin(
             KEY, AttemptFolder(folder(root)), Preparation(plan=marked(mark, "print('late')"))
         )
@@ -143,7 +141,7 @@ def test_a_server_that_was_killed_before_the_process_launches_again(root, mark, 
 
 
 def test_a_supervisor_that_cannot_even_begin_is_lost_with_its_last_words(root, mark, monkeypatch):
-    monkeypatch.setattr(spawning, "_CODE", "import trainshed.no_such_module")
+    monkeypatch.setattr(start, "_CODE", "import trainshed.no_such_module")
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, ""), ())
     assert "No module named" in until(engine, Phase.LOST).fault

@@ -25,7 +25,7 @@ from engines.support import (
     without_cgroups,
 )
 from trainshed.engines.local.processes import cgroup, tree
-from trainshed.engines.local.supervise.enclosure import writable
+from trainshed.engines.local.supervise.cgroups import writable
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 

@@ -9,11 +9,11 @@ import pynvml
 import pytest
 
 from trainshed.engines.local.devices import nvml
-from trainshed.engines.local.devices.fake import devices
+from trainshed.engines.local.devices.find import devices, fake_devices
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.machine import accelerator_of
 
-DEVICES = devices(3)
+DEVICES = fake_devices(3)
 
 
 @pytest.fixture
@@ -78,22 +78,22 @@ class FakeLibrary:
 
 def test_the_devices_that_answer_are_found_and_the_library_is_closed_again(drive):
     library = drive(FakeLibrary())
-    assert nvml.devices({}) == (Device(uuid="GPU-1234", name="Tesla T4"),)
+    assert devices(env={}) == (Device(uuid="GPU-1234", name="Tesla T4"),)
     assert library.open == 0
 
 
 def test_without_a_driver_there_are_no_devices(drive):
     drive(FakeLibrary(init=9))
-    assert nvml.devices({}) == ()
+    assert devices(env={}) == ()
     drive(None)
-    assert nvml.devices({}) == ()
+    assert devices(env={}) == ()
 
 
 def test_without_a_driver_the_binding_is_not_imported():
     code = (
-        "import sys; from trainshed.engines.local.devices import nvml;"
+        "import sys; from trainshed.engines.local.devices.find import devices;"
         "sys.modules['pynvml'] = None; import ctypes;"
-        "ctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name)); print(nvml.devices({}))"
+        "ctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name)); print(devices(env={}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "()\n"
@@ -145,7 +145,7 @@ def test_the_processes_of_others_on_a_device_are_found_by_old_and_new_drivers(su
     others = [os.getpid() + 1 + i for i in range(count)]
     name = f"nvmlDeviceGetComputeRunningProcesses{suffix}"
     drive(Computing(name, [os.getpid(), *others]))
-    (device,) = nvml.devices({})
+    (device,) = devices(env={})
     assert device.busy_pids == tuple(others)
 
 
@@ -153,7 +153,7 @@ def test_a_driver_that_does_not_tell_of_processes_leaves_its_devices_usable(driv
     library = Computing("nvmlDeviceGetComputeRunningProcesses_v3", [])
     library.nvmlDeviceGetComputeRunningProcesses_v3 = lambda *_: 3  # NVML_ERROR_NOT_SUPPORTED
     drive(library)
-    assert nvml.devices({})[0].busy_pids == ()
+    assert devices(env={})[0].busy_pids == ()
 
 
 class Divided(FakeLibrary):
@@ -205,17 +205,17 @@ class Divided(FakeLibrary):
 def test_a_divided_gpu_is_offered_as_its_instances_and_never_whole(names, kept, drive):
     drive(Divided())
     env = {} if names is None else {"CUDA_VISIBLE_DEVICES": names}
-    assert [device.uuid for device in nvml.devices(env)] == kept
+    assert [device.uuid for device in devices(env=env)] == kept
 
 
 def test_a_divided_gpu_without_instances_offers_nothing(drive):
     drive(Divided(instances=0))
-    assert [device.uuid for device in nvml.devices({})] == ["GPU-b"]
+    assert [device.uuid for device in devices(env={})] == ["GPU-b"]
 
 
 def test_an_instance_is_not_given_for_the_whole_gpu(drive):
     drive(Divided())
-    part, _, whole = nvml.devices({})
+    part, _, whole = devices(env={})
     assert accelerator_of(whole) == "NVIDIA_TESLA_A100"
     assert accelerator_of(part) == "NVIDIA_A100_SXM4_40GB_MIG_3G_20GB"
 

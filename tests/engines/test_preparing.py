@@ -53,7 +53,7 @@ class Run:
             files.enter_context(theirs)
             out = files.enter_context(self.stdout.open("wb")).fileno()
             err = files.enter_context(self.stderr.open("wb")).fileno()
-            argv = preparing.command(self.folder)
+            argv = (sys.executable, "-P", "-m", preparing.__name__, self.folder.path)
             command = Program(argv, dict(os.environ), str(path))
             wiring = Wiring(out, err, theirs.fileno())
             self.pid = fork_exec(command, wiring, err, descriptors=descriptor_limit())

@@ -7,7 +7,7 @@ import pytest
 
 from engines.attempts import KEY, ended, marked, order, started, texts
 from engines.support import FOREVER, wait_until
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.supervise.ending import Teardown
 from trainshed.engines.local.supervise.loop import Loop
@@ -43,9 +43,9 @@ def test_who_outlives_a_replica_is_asked_at_once(root, mark):
 
 
 def test_before_the_grace_is_over_everybody_is_asked(root, mark, monkeypatch):
-    real = beginning.supervisor_argv
+    real = start.supervisor_argv
     argv = (sys.executable, "-I", "-S", "-c", EARLY)
-    monkeypatch.setattr(beginning, "supervisor_argv", lambda of: (*argv, *real(of)[-2:]))
+    monkeypatch.setattr(start, "supervisor_argv", lambda of: (*argv, *real(of)[-2:]))
     deaf_parent = LEAVES_ITS_CHILD.replace("import subprocess", "import signal, subprocess")
     deaf_parent = deaf_parent.replace("time\n", "time\nsignal.signal(15, lambda *_: None)\n", 1)
     engine = started(root, marked(mark, deaf_parent))
@@ -73,7 +73,7 @@ class Clock(Loop):
         self.now_s = at_s
 
 
-class Told:
+class DockerVariables:
     """Stands for replicas that end of nothing."""
 
     def __init__(self, clock):
@@ -100,7 +100,7 @@ def test_the_last_fifth_of_a_grace_and_five_seconds_at_most_are_everybody_s(
     tmp_path, grace_s, everybody_s
 ):
     clock = Clock()
-    told = Told(clock)
+    told = DockerVariables(clock)
     ending = Teardown(clock, AttemptFolder(tmp_path), told, lambda *_: None)
     ending.begin(Order(grace_s))
     clock.run_until(100.0 + grace_s)

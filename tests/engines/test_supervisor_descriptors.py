@@ -4,7 +4,7 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, order, until
 from engines.support import FOREVER
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import start
 from trainshed.model.attempt import Phase
 
 ALLOWED = 96
@@ -13,9 +13,9 @@ ALLOWED = 96
 @pytest.fixture
 def engine(root, monkeypatch):
     """An engine whose supervisors may open few files."""
-    real = beginning.supervisor_argv
+    real = start.supervisor_argv
     monkeypatch.setattr(
-        beginning,
+        start,
         "supervisor_argv",
         lambda attempt: ("/bin/sh", "-c", f'ulimit -n {ALLOWED}; exec "$@"', "sh", *real(attempt)),
     )

@@ -27,7 +27,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, awaiting, marked_processes, touching, wait_until
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.model.attempt import Phase
 
@@ -119,9 +119,9 @@ REFUSED = (
 def test_one_that_cannot_write_that_it_began_does_nothing_until_it_can(
     root, mark, tmp_path, monkeypatch
 ):
-    ran, real = tmp_path / "ran", beginning.supervisor_argv
+    ran, real = tmp_path / "ran", start.supervisor_argv
     argv = (sys.executable, "-c", REFUSED)
-    monkeypatch.setattr(beginning, "supervisor_argv", lambda of: (*argv, *real(of)))
+    monkeypatch.setattr(start, "supervisor_argv", lambda of: (*argv, *real(of)))
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, touching(ran)), ())
     attempt = AttemptFolder(folder(root))
@@ -143,7 +143,7 @@ def test_a_launch_on_a_full_disk_is_to_be_tried_again(root, mark, monkeypatch):
 
     engine = engine_at(root)
     with monkeypatch.context() as full:
-        full.setattr(beginning.plan_file, "write_json", no_room)
+        full.setattr(start.plan_file, "write_json", no_room)
         with pytest.raises(OSError, match="No space left"):
             engine.launch(KEY, marked(mark, "print('x')"), ())
     engine.launch(KEY, marked(mark, "print('x')"), ())

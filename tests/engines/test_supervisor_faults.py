@@ -22,7 +22,7 @@ from engines.attempts import (
     until,
 )
 from engines.support import FOREVER, assert_no_survivor, wait_until
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import start
 from trainshed.model.attempt import AttemptKey, Phase
 
 #: A supervisor whose loop fails when its replicas run.
@@ -61,12 +61,12 @@ FORKS = (
 
 def engine_with(root, code, monkeypatch):
     """An engine whose supervisors run this code."""
-    real = beginning.supervisor_argv
+    real = start.supervisor_argv
 
     def altered(attempt):
         return tuple(code if "import sys" in word else word for word in real(attempt))
 
-    monkeypatch.setattr(beginning, "supervisor_argv", altered)
+    monkeypatch.setattr(start, "supervisor_argv", altered)
     return engine_at(root)
 
 
@@ -89,7 +89,7 @@ def test_a_machine_without_room_for_its_processes_is_no_fault_of_the_job(root, m
 
 
 def test_a_plan_file_that_cannot_be_read_is_a_fault(root, mark, monkeypatch):
-    monkeypatch.setattr(beginning.plan_file, "encode", lambda _: {"uid": "strange"})
+    monkeypatch.setattr(start.plan_file, "encode", lambda _: {"uid": "strange"})
     engine = engine_at(root)
     engine.launch(KEY, marked(mark, "print('x')"), ())
     assert until(engine, Phase.LOST, Phase.ENDED).fault.startswith("the local engine failed: ")

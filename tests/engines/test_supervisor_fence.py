@@ -22,12 +22,11 @@ from engines.attempts import (
 )
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, wait_until
 from trainshed.engines.local.attempts import fence as fencing
-from trainshed.engines.local.attempts import start as beginning
+from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.fence import OlderAttemptLives
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.attempts.spawn import supervisor_argv
-from trainshed.engines.local.attempts.start import Beginning
+from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import AttemptKey, Phase
 
@@ -63,8 +62,8 @@ def test_one_that_was_suspended_before_it_began_does_not_begin(root, mark, tmp_p
     code = f"open({str(ran)!r}, 'w').close()"
     attempt = AttemptFolder(folder(root))
     with monkeypatch.context() as killed:
-        killed.setattr(beginning, "spawn", lambda *_: 0)
-        Beginning((), HangRule()).begin(KEY, attempt, Preparation(plan=marked(mark, code)))
+        killed.setattr(start, "spawn", lambda *_: 0)
+        AttemptStarter((), HangRule()).begin(KEY, attempt, Preparation(plan=marked(mark, code)))
     script = (
         "import os, signal, sys\nsys.path.append(sys.argv[1])\n"
         "from trainshed.engines.local.supervise import main\n"

@@ -32,13 +32,12 @@ from engines.support import (
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.local.attempts.spawn import spawn, supervisor_argv
+from trainshed.engines.local.attempts.start import spawn, supervisor_argv
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
-from trainshed.engines.local.processes import linux
-from trainshed.engines.local.supervise.children import Children
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.helper import Helper
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Loop
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
@@ -204,7 +203,7 @@ def test_one_that_has_only_just_been_forked_is_ended_too(mark, tmp_path, monkeyp
         descriptors=raise_descriptor_limit(),
     )
     gate, opened = os.pipe()
-    monkeypatch.setattr(linux, "die_with_parent", lambda _parent: os.read(gate, 1))
+    monkeypatch.setattr(tree, "die_with_parent", lambda _parent: os.read(gate, 1))
     helper.start(python(FOREVER), {**os.environ, MARK: mark}, str(tmp_path))
     how(helper)
     os.write(opened, b"x")

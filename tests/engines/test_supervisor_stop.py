@@ -24,7 +24,7 @@ from engines.attempts import (
 from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.local.attempts.folder import Order
-from trainshed.engines.local.attempts.known import AttemptRecords
+from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.processes import identity
 from trainshed.model.attempt import Phase
 from trainshed.model.stopping import StopReason
@@ -42,7 +42,7 @@ DEAF = (
 )
 
 
-def test_replicas_read_why_and_until_when_before_they_are_told(root, mark, tmp_path):
+def test_replicas_read_why_and_until_when_before_they_are_written(root, mark, tmp_path):
     go = tmp_path / "go"
     engine = started(root, marked(mark, READS_NOTICE + awaiting(go)))
     before = time.time()
@@ -131,7 +131,7 @@ def test_a_suspended_program_hears_that_it_shall_end(root, mark, tmp_path):
     assert told.exists()
 
 
-def test_replicas_are_told_who_they_are(root, mark):
+def test_replicas_are_written_who_they_are(root, mark):
     names = ("TRAINSHED_ATTEMPT", "TRAINSHED_JOB", "TRAINSHED_TASK")
     code = f"import os; print(*(os.environ[n] for n in {names!r}))"
     engine = engine_at(root)

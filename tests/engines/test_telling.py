@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import AttemptRecords
-from trainshed.engines.local.attempts.observe import ran_s, told
+from trainshed.engines.local.attempts.observe import AttemptRecords, ran_s, recorded
 from trainshed.engines.local.supervise.records import Decided, Ended
 from trainshed.model.attempt import AttemptKey, Outcome, Phase
 
@@ -38,7 +37,7 @@ def test_without_its_plan_nobody_can_say_it(tmp_path):
 def test_what_was_decided_stands_though_the_supervisor_failed_afterwards():
     end = Ended(Outcome(exit_code=1, message="ours"), fault="the local engine failed", lost=True)
     known = AttemptRecords(decided=Decided(0, "all is done", "", False), ended=end)
-    found = told(AttemptKey(1, 1), known)
+    found = recorded(AttemptKey(1, 1), known)
     assert (found.phase, found.outcome.exit_code) == (Phase.ENDED, 0)
     known.decided = None
-    assert told(AttemptKey(1, 1), known).phase is Phase.LOST
+    assert recorded(AttemptKey(1, 1), known).phase is Phase.LOST

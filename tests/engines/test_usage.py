@@ -5,9 +5,9 @@ import os
 import pytest
 
 from engines.cages import SLEEPER, needs, owned
-from trainshed.engines.local.processes import linux
-from trainshed.engines.local.supervise import measuring
-from trainshed.engines.local.supervise.ladder import CGROUP_KILL, SWEEP, V1_FREEZER, open_cage
+from trainshed.engines.local.processes import tree
+from trainshed.engines.local.supervise import limits
+from trainshed.engines.local.supervise.kill import CGROUP_KILL, SWEEP, V1_FREEZER, open_process_tree
 
 MIB = 1 << 20
 HOLDS = "import os, time\nheld = b'x' * (64 << 20)\nos.write(1, b'ready\\n')\ntime.sleep(600)"
@@ -20,30 +20,34 @@ BURNS = (
 )
 
 every_source = pytest.mark.parametrize(
-    "rung", [pytest.param(rung, marks=needs(rung)) for rung in (CGROUP_KILL, V1_FREEZER, SWEEP)]
+    "strategy",
+    [
+        pytest.param(strategy, marks=needs(strategy))
+        for strategy in (CGROUP_KILL, V1_FREEZER, SWEEP)
+    ],
 )
 
 
 @every_source
-def test_memory_and_peak_of_a_living_replica(rung, mark):
-    with owned(mark, HOLDS, SLEEPER, allow=[rung]) as owner:
+def test_memory_and_peak_of_a_living_replica(strategy, mark):
+    with owned(mark, HOLDS, SLEEPER, allow=[strategy]) as owner:
         first, second = owner.ask("usage", 0), owner.ask("usage", 1)
         assert 64 * MIB < first["memory_bytes"] <= first["peak_bytes"] < 128 * MIB
         assert second["peak_bytes"] < 64 * MIB
 
 
 @every_source
-def test_cpu_time_is_that_of_the_replica_alone(rung, mark):
-    with owned(mark, BURNS, SLEEPER, allow=[rung]) as owner:
+def test_cpu_time_is_that_of_the_replica_alone(strategy, mark):
+    with owned(mark, BURNS, SLEEPER, allow=[strategy]) as owner:
         burnt, slept = owner.ask("usage", 0)["cpu_ns"], owner.ask("usage", 1)["cpu_ns"]
         assert burnt >= 180_000_000  # /proc counts in ticks of 10 ms
         assert slept < burnt
 
 
 @every_source
-def test_a_replica_that_nobody_looked_at_while_it_lived(rung, mark):
+def test_a_replica_that_nobody_looked_at_while_it_lived(strategy, mark):
     code = "import time\nheld = b'x' * (64 << 20)\nwhile time.process_time() < 0.2: pass"
-    with owned(mark, code, allow=[rung], ready=False) as owner:
+    with owned(mark, code, allow=[strategy], ready=False) as owner:
         end = owner.ask("end_of", 0, owner.pids[0])
         assert end["peak_bytes"] > 64 * MIB
         assert end["cpu_ns"] >= 180_000_000
@@ -51,40 +55,40 @@ def test_a_replica_that_nobody_looked_at_while_it_lived(rung, mark):
 
 
 @every_source
-def test_children_of_a_replica_count(rung, mark):
+def test_children_of_a_replica_count(strategy, mark):
     code = f"import os, time\nif os.fork(): time.sleep(600)\n{HOLDS}"
-    with owned(mark, code, allow=[rung]) as owner:
+    with owned(mark, code, allow=[strategy]) as owner:
         assert owner.ask("usage", 0)["memory_bytes"] > 64 * MIB
 
 
 def test_a_kill_by_the_machine_for_want_of_memory_is_known_at_the_end(monkeypatch):
     """The kernel counts them since it started: those from before do not count."""
-    monkeypatch.setattr(measuring, "machine_oom_kills", lambda: 5)
-    cage = open_cage("machine's", 2, allow=())
-    cage.ended(0, 1.0, 1)
-    monkeypatch.setattr(measuring, "machine_oom_kills", lambda: 7)
-    cage.ended(1, 1.0, 1)
-    assert [cage.usage(index).machine_oom_kills for index in (0, 1)] == [0, 2]
+    monkeypatch.setattr(limits, "machine_oom_kills", lambda: 5)
+    tree = open_process_tree("machine's", 2, allow=())
+    tree.ended(0, 1.0, 1)
+    monkeypatch.setattr(limits, "machine_oom_kills", lambda: 7)
+    tree.ended(1, 1.0, 1)
+    assert [tree.usage(index).machine_oom_kills for index in (0, 1)] == [0, 2]
 
 
 def test_memory_shared_by_many_processes_counts_once():
-    alone = measuring.sample([os.getpid()])
-    twice = measuring.sample([os.getpid(), os.getpid()])
+    alone = limits.sample([os.getpid()])
+    twice = limits.sample([os.getpid(), os.getpid()])
     assert twice.memory_bytes < 2 * alone.memory_bytes
     assert twice.largest_bytes < 2 * alone.largest_bytes
 
 
 def test_processes_that_are_gone_use_nothing():
-    assert measuring.sample([]) is None
-    assert measuring.sample([2**22 + 1]) is None
+    assert limits.sample([]) is None
+    assert limits.sample([2**22 + 1]) is None
 
 
 @needs(SWEEP)
 def test_no_time_at_all_is_known_too(monkeypatch):
     """The clock of /proc has ticks of 10 ms: a short program has used none."""
-    monkeypatch.setattr(linux, "adopt_orphans", lambda _: True)
-    cage = open_cage("idle", 1, allow=[SWEEP])
-    assert cage.usage(0).cpu_ns is None
-    cage.started(0, os.getpid())
-    monkeypatch.setattr(measuring, "sample", lambda _: measuring.Sample(0, 1, 2))
-    assert cage.usage(0)[:3] == (0, 1, 2)
+    monkeypatch.setattr(tree, "adopt_orphans", lambda _: True)
+    idle = open_process_tree("idle", 1, allow=[SWEEP])
+    assert idle.usage(0).cpu_ns is None
+    idle.started(0, os.getpid())
+    monkeypatch.setattr(limits, "sample", lambda _: limits.Sample(0, 1, 2))
+    assert idle.usage(0)[:3] == (0, 1, 2)

@@ -34,7 +34,7 @@ def elsewhere(program, folder):
 
 def test_one_that_reads_none_is_warned_of_with_the_newest(watch, folder):
     elsewhere("import sys, os; print(list(os.walk(sys.argv[1])))", folder)
-    said = watch.verdict()
+    said = watch.warning()
     assert "none of the 1 files" in said
     assert str(folder / "step-3" / "model.bin") in said
 
@@ -42,23 +42,23 @@ def test_one_that_reads_none_is_warned_of_with_the_newest(watch, folder):
 def test_one_that_opens_it_is_not(watch, folder):
     elsewhere("import sys; open(sys.argv[1] + '/step-3/model.bin', 'rb').read()", folder)
     watch.poll()
-    assert watch.verdict() is None
+    assert watch.warning() is None
 
 
 def test_writing_new_ones_is_no_reading(watch, folder):
     elsewhere("import sys; open(sys.argv[1] + '/step-9', 'wb').write(b'new')", folder)
-    assert watch.verdict() is not None
+    assert watch.warning() is not None
 
 
 def test_other_files_of_training_are_no_checkpoints(watch, folder):
     elsewhere("import sys; open(sys.argv[1] + '/events.out.tfevents.1').read()", folder)
-    assert watch.verdict() is not None
+    assert watch.warning() is not None
 
 
 def test_there_is_no_warning_where_nothing_was_left(tmp_path):
     watch = CheckpointWatch([str(tmp_path)])
     (tmp_path / "step-1").write_bytes(b"weights")
-    assert watch.verdict() is None
+    assert watch.warning() is None
     assert watch.fileno() == -1
     watch.close()
 
@@ -71,4 +71,4 @@ for number in range(40000):
 open(sys.argv[1] + "/step-3/model.bin", "rb").close()
 """
     elsewhere(program, folder)
-    assert watch.verdict() is None
+    assert watch.warning() is None

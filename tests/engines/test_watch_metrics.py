@@ -10,7 +10,7 @@ import pytest
 from engines.events import event, record, simple
 from engines.support import wait_until
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.measured import measured
+from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.supervise import folder_events, watch_metrics
 from trainshed.engines.local.supervise.folder_events import FolderEvents
 from trainshed.engines.local.supervise.hypertune_file import MetricFile

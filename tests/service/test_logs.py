@@ -150,7 +150,7 @@ def test_a_task_is_asked_for_alone(store, logs):
         assert said(read_page(logs, "p", EntriesQuery(filter=wanted))) == expected
 
 
-class Told:
+class DockerVariables:
     """A store that knows one job's story."""
 
     def __init__(self, record, events):
@@ -202,7 +202,7 @@ def test_pages_of_any_sizes_give_the_same_entries_in_strict_order(
         )
         for n, s in enumerate(event_stamps, 1)
     ]
-    logs = LogService(Told(record, events), JobLog(root))
+    logs = LogService(DockerVariables(record, events), JobLog(root))
     first = data.draw(st.none() | st.integers(0, 41))
     before = data.draw(st.none() | st.integers(0, 41))
     descending = data.draw(st.booleans())

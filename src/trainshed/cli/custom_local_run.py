@@ -8,7 +8,7 @@ from trainshed.cli.clusters import cluster_table, rulebook_of
 from trainshed.cli.flags import Request
 from trainshed.cli.local_options import WORDS
 from trainshed.cli.run_job import host_of, run_job
-from trainshed.engines.local.devices.nvml import devices
+from trainshed.engines.local.devices.find import devices
 from trainshed.model.faults import UsageFault
 from trainshed.planning.prediction import advice_here
 from trainshed.service.local_run import LocalJob

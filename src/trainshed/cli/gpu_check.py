@@ -13,7 +13,7 @@ from trainshed.cli.run_job import host_of
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import answer, table
 from trainshed.engines.base import OutputSink, Stream
-from trainshed.engines.local.devices.nvml import devices
+from trainshed.engines.local.devices.find import devices
 from trainshed.model.attempt import Outcome
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import ReplicaPlan

@@ -185,7 +185,7 @@ def _print_address(
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
     lines.append(f"data            {settings.data_dir}")
-    lines.append(f"containers      {application.engine.traits.containers.told}")
+    lines.append(f"containers      {application.engine.traits.containers.description}")
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:

@@ -140,7 +140,7 @@ def policy(value: Any) -> FleetPolicy:
 
 port = whole(0, 65_535)
 
-#: As many as one attempt can hold (engines/local/devices/fake.py).
+#: As many as one attempt can hold (engines/local/devices/find.py).
 fake_gpus = whole(0, 253)
 
 

@@ -41,7 +41,7 @@ class Runtime(NamedTuple):
     """Whether it can give containers a first process that passes on signals and reaps."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """For people: ``docker 28.2.2, containers run as 1000:1000``."""
         return f"{self.name} {self.version}, containers run as {self.user or 'their images say'}"
 
@@ -54,9 +54,9 @@ class Found(NamedTuple):
     """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The line of the server's start."""
-        return self.runtime.told if self.runtime else f"none: {self.reason}"
+        return self.runtime.description if self.runtime else f"none: {self.reason}"
 
 
 NONE: Final = Found(None, 'the setting container_runtime is "none"')

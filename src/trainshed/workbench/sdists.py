@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.local.environments import content, interpreter, uv
+from trainshed.engines.local.environments import content, install, interpreter
 from trainshed.model.faults import UsageFault
 from trainshed.service.programs import is_project
 
@@ -53,7 +53,7 @@ def _built(project: Path, work: Path) -> Path:
     tree = content.source_tree(project, work)
     alone = interpreter.describe()["builds"] and content.builds_with_setuptools(tree)
     arguments = ["build", "--sdist", "--out-dir", str(work / "out")]
-    answer = uv.ask([*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)])
+    answer = install.ask([*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)])
     if answer.code:
         raise UsageFault(f"the package in {project} does not build:\n{answer.last_lines()}")
     return next((work / "out").glob("*.tar.gz"))

@@ -24,12 +24,11 @@ from trainshed.engines.local.attempts.attempt import TrackedAttempt
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.measured import measured
+from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
-from trainshed.engines.local.attempts.spawn import replica_base_env
-from trainshed.engines.local.attempts.start import Beginning
+from trainshed.engines.local.attempts.start import AttemptStarter, replica_base_env
 from trainshed.engines.local.attempts.sweep import Sweeper
-from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.news import News
@@ -88,7 +87,7 @@ class LocalEngine:
         self._gpu_alias = dict(gpu_alias or {})
         self._fake_gpus = fake_gpus
         self._gpu_wait_s = gpu_wait_s
-        self._inventory = Inventory(self._root, find_gpus or partial(finding.devices, fake_gpus))
+        self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
         self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
@@ -205,14 +204,14 @@ class LocalEngine:
 
     def _node(self) -> Node:
         with self._lock:
-            stock = self._inventory.stock()
+            status = self._inventory.status()
             return machine.node_of(
                 self._node_name,
-                stock.devices,
+                status.devices,
                 policy=self._policy,
                 slots=self._slots,
                 gpu_alias=self._gpu_alias,
-                held=stock.held,
+                held=status.held,
             )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:
@@ -235,9 +234,9 @@ class LocalEngine:
             fake_gpus=self._fake_gpus,
             runtime=self._runtime,
         )
-        devices = () if emulates else self._inventory.stock().devices
-        beginning = Beginning(devices=devices, hang=self._hang, grace_s=self._grace_s)
-        attempt.child = beginning.begin(key, attempt.folder, preparation)
+        devices = () if emulates else self._inventory.status().devices
+        starter = AttemptStarter(devices=devices, hang=self._hang, grace_s=self._grace_s)
+        attempt.child = starter.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
         self._news.watch(key, attempt.child)
 

@@ -19,14 +19,11 @@ from typing import Final, NamedTuple
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import AttemptRecords
 from trainshed.engines.local.attempts.log_tail import LogTail
-from trainshed.engines.local.attempts.observe import told
+from trainshed.engines.local.attempts.observe import AttemptRecords, recorded, with_report
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.attempts.reduction import with_report
-from trainshed.engines.local.attempts.start import Beginning
-from trainshed.engines.local.devices import find as finding
-from trainshed.engines.local.devices import gpus
+from trainshed.engines.local.attempts.start import AttemptStarter
+from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.engines.local.supervise.tether import remove_folder
 from trainshed.model import success
@@ -60,7 +57,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     code 128 + N), a second one kills it.  To be called in the main thread, or signals are left
     alone.  Raises EngineFault when a replica cannot be started, or packages cannot be installed.
     """
-    devices = finding.devices(fake_gpus)
+    devices = find.devices(fake_gpus)
     preparation = Preparation(
         plan=plan if devices else _without_gpus(plan),
         cache_dir=cache_dir,
@@ -68,7 +65,7 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
         fake_gpus=fake_gpus,
         takes_free=bool(devices) and (_asks(plan) or gpus.takes_all(plan.replicas)),
     )
-    start = Beginning(devices=devices, hang=HangRule(), grace_s=grace_s)
+    start = AttemptStarter(devices=devices, hang=HangRule(), grace_s=grace_s)
     with _hearing() as signals:
         return _Run(plan, sink, signals, grace_s).follow(start, preparation)
 
@@ -98,7 +95,7 @@ class _Run:
         self._stop: JobEnd | None = None
         self._broken: OSError | None = None
 
-    def follow(self, start: Beginning, preparation: Preparation) -> Ran:
+    def follow(self, start: AttemptStarter, preparation: Preparation) -> Ran:
         """Start it, pass on what it writes, and see to its end."""
         try:
             with self._tether:
@@ -112,7 +109,7 @@ class _Run:
             self._collect()
             remove_folder(self._folder)
 
-    def _started(self, start: Beginning, preparation: Preparation) -> int:
+    def _started(self, start: AttemptStarter, preparation: Preparation) -> int:
         try:
             os.mkdir(os.path.dirname(self._folder.job), _PRIVATE_FOLDER)  # noqa: PTH102, PTH120 - folders of attempts are strings
             return start.begin(self._key, self._folder, preparation, self._theirs.fileno())
@@ -195,7 +192,7 @@ class _Run:
         """By its records; of an attempt that says no end, after what it has left was ended."""
         self._known.read(self._folder.records)
         if self._known.ended is not None:
-            return with_report(told(self._key, self._known), self._folder)
+            return with_report(recorded(self._key, self._known), self._folder)
         # rarely needed, and slow to import
         from trainshed.engines.local.attempts.attempt import TrackedAttempt  # noqa: PLC0415 - see above
         from trainshed.engines.local.attempts.sweep import Sweeper  # noqa: PLC0415 - see above
@@ -240,13 +237,13 @@ def _hearing() -> Iterator[int]:
     One that the command was started to ignore (nohup, a background job of a script) stays ignored.
     -1 in a thread that is not the main one: it hears none.
     """
-    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    heard, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = {number: signal.getsignal(number) for number in _ENDING}
     try:
-        wake = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        wake = signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     except ValueError:
         os.close(heard)
-        os.close(told)
+        os.close(wakeup)
         yield -1
         return
     try:
@@ -260,4 +257,4 @@ def _hearing() -> Iterator[int]:
                 signal.signal(number, handler)
         signal.set_wakeup_fd(wake)
         os.close(heard)
-        os.close(told)
+        os.close(wakeup)

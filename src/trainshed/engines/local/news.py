@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.model.attempt import AttemptKey
 
-#: Each costs a descriptor: of more than these nothing is told, and who listens asks.
+#: Each costs a descriptor: of more than these nothing is reported, and who listens asks.
 _WATCHED_MAX: Final = 256
 _CLOSE_S_MAX: Final = 2.0
 

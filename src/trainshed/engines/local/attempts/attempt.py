@@ -1,25 +1,39 @@
 """What an engine remembers of one attempt, and what it can prove of it from its folder."""
 
+import json
 import os
 import signal
+import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from trainshed.engines.local.attempts import ask as asking
 from trainshed.engines.local.attempts import fence as fencing
-from trainshed.engines.local.attempts import observe as telling
-from trainshed.engines.local.attempts import reduction as reduced
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import AttemptRecords, decided_outcome
+from trainshed.engines.local.attempts import observe
+from trainshed.engines.local.attempts.folder import AttemptFolder, Order, short_path
+from trainshed.engines.local.attempts.observe import AttemptRecords, decided_outcome
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
+_SEND_S: Final = 0.2
 #: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
 BEGIN_S_MAX: Final = 60.0
+
+
+def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
+    """Have a supervisor obey as soon as possible; False: it has not got the message."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(_SEND_S)
+        try:
+            with short_path(folder.control) as path:
+                sender.sendto(json.dumps({"do": "stop", "order": order}).encode(), path)
+        except OSError:
+            return False
+    return True
 
 
 @dataclass(slots=True)
@@ -34,7 +48,7 @@ class TrackedAttempt:
     was_ours: bool = False
     """Whether this process has started one: it then knows when it has ended."""
     is_strange: bool = False
-    """Whether somebody was told that its folder cannot be read."""
+    """Whether it was reported that its folder cannot be read."""
 
     def is_running(self) -> bool:
         """Whether a supervisor that this process has started lives; an ended one is collected."""
@@ -59,15 +73,15 @@ class TrackedAttempt:
         began = self.known.began
         if began is None or self.known.ended is not None:
             return
-        if not asking.tell(self.folder, {"do": "stop", "order": order._asdict()}):
+        if not send_order(self.folder, order._asdict()):
             identity.send(fencing.identity_of(began), signal.SIGTERM)
 
     def observation(self, sweeper: Sweeper) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
         self.known.read(self.folder.records)
         if self.known.ended is None and not self._lives():
-            return reduced.with_report(self._without_supervisor(sweeper), self.folder)
-        return reduced.with_report(telling.told(self.key, self.known), self.folder)
+            return observe.with_report(self._without_supervisor(sweeper), self.folder)
+        return observe.with_report(observe.recorded(self.key, self.known), self.folder)
 
     def _lives(self) -> bool:
         return self.is_running() or fencing.lives(self.folder, self.known.began)
@@ -77,23 +91,23 @@ class TrackedAttempt:
         known = self.known
         known.read(self.folder.records)
         if known.ended is not None:
-            return telling.told(self.key, known)
+            return observe.recorded(self.key, known)
         if known.began is None:
             return self._never_begun()
         if not sweeper.is_clean(self.key, known.began, self.folder):
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if known.decided is not None:
-            return telling.ended(self.key, known, decided_outcome(known.decided))
+            return observe.ended(self.key, known, decided_outcome(known.decided))
         why = self._last_words("its supervisor was killed")
-        return telling.lost(self.key, known, why, telling.ran_s(self.folder))
+        return observe.lost(self.key, known, why, observe.ran_s(self.folder))
 
     def _never_begun(self) -> Observation:
         order = self.folder.stop_order()
         if order is not None and order.lost:
             why = self._last_words("its supervisor never began")
-            return telling.lost(self.key, self.known, why)
+            return observe.lost(self.key, self.known, why)
         if order is not None:
-            return telling.ended(self.key, self.known, STOPPED_EARLY)
+            return observe.ended(self.key, self.known, STOPPED_EARLY)
         plan = Path(self.folder.plan)
         if not plan.exists():
             return Observation(key=self.key, phase=Phase.UNKNOWN)
@@ -101,7 +115,7 @@ class TrackedAttempt:
         if is_given_up:
             # one that is only late may not begin from now on (DESIGN 5.6); the next look says so
             self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
-        return telling.told(self.key, self.known)
+        return observe.recorded(self.key, self.known)
 
     def _last_words(self, otherwise: str) -> str:
-        return telling.last_words(self.folder) or otherwise
+        return observe.last_words(self.folder) or otherwise

@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.engines.base import NotYet
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.known import AttemptRecords
+from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.processes.identity import Identity

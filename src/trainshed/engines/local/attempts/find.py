@@ -10,8 +10,7 @@ from typing import Final
 from trainshed.engines.base import Known, Living
 from trainshed.engines.local.attempts.fence import lives
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import AttemptRecords
-from trainshed.engines.local.attempts.observe import told
+from trainshed.engines.local.attempts.observe import AttemptRecords, recorded
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.trainer_contract import JOB
 
@@ -46,7 +45,7 @@ def _phase(key: AttemptKey, folder: AttemptFolder) -> Phase:
     found.read(folder.records)
     is_attended = lives(folder, found.began)
     found.read(folder.records)  # it may have ended between the two looks
-    return told(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
+    return recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
 
 
 def _processes(root: Path) -> Iterator[Living]:

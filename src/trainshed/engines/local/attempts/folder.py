@@ -11,7 +11,8 @@ import json
 import os
 import stat
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from trainshed.engines.local.processes import identity
@@ -46,6 +47,18 @@ class Order(NamedTuple):
         return self._replace(lost=before.lost)
 
 
+class _Name:
+    """A path inside the folder."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "AttemptFolder", _type: object = None) -> str:
+        return f"{folder.path}/{self._name}"
+
+
 class AttemptFolder:
     """Names inside ``jobs/UID/ATTEMPT``."""
 
@@ -60,85 +73,38 @@ class AttemptFolder:
         """The folder of all attempts of the job."""
         return os.path.dirname(self.path)
 
-    @property
-    def plan(self) -> str:
-        """What the supervisor and the preparer are to do; an attempt that has it is to begin."""
-        return self._at("plan.json")
-
-    @property
-    def records(self) -> str:
-        """What the supervisor has to tell, in the order in which it came to be."""
-        return self._at("records.jsonl")
-
-    @property
-    def lock(self) -> str:
-        """Held as long as the supervisor lives; its text says who that is."""
-        return self._at("lock")
-
-    @property
-    def order(self) -> str:
-        """The order to stop, if there is one."""
-        return self._at("stop")
-
-    @property
-    def shared(self) -> str:
-        """What replicas and supervisor exchange; also containers have it."""
-        return self._at("progress")
-
-    @property
-    def notice(self) -> str:
-        """What replicas are told before they are stopped."""
-        return f"{self.shared}/notice"
-
-    @property
-    def containers(self) -> str:
-        """Files that container runtimes read."""
-        return self._at("containers")
-
-    @property
-    def control(self) -> str:
-        """The socket on which the supervisor answers."""
-        return self._at("control")
-
-    @property
-    def words(self) -> str:
-        """What the supervisor itself says when something is wrong with it."""
-        return self._at("runner.txt")
-
-    @property
-    def log(self) -> str:
-        """The segments of the replicas' lines."""
-        return self._at(LOG_FOLDER)
-
-    @property
-    def hosts(self) -> str:
-        """The names of the replicas, for their ``/etc/hosts``."""
-        return self._at("hosts")
-
-    @property
-    def work(self) -> str:
-        """Where replicas run whose plan names no folder."""
-        return self._at("work")
-
-    @property
-    def metrics(self) -> str:
-        """Where the programs of a trial leave their metric files."""
-        return self._at("hypertune")
-
-    @property
-    def reports(self) -> str:
-        """What a trial has reported, in the order in which it came."""
-        return self._at("reports.jsonl")
-
-    @property
-    def found(self) -> str:
-        """Where reports were looked for and what was there, for people."""
-        return self._at("reports-found.json")
-
-    @property
-    def reduction(self) -> str:
-        """What the worker of rank 0 says of the job's exchanges of gradients."""
-        return f"{self.shared}/reduction.json"
+    plan = _Name("plan.json")
+    """What the supervisor and the preparer are to do; an attempt that has it is to begin."""
+    records = _Name("records.jsonl")
+    """What the supervisor has to tell, in the order in which it came to be."""
+    lock = _Name("lock")
+    """Held as long as the supervisor lives; its text says who that is."""
+    order = _Name("stop")
+    """The order to stop, if there is one."""
+    shared = _Name("progress")
+    """What replicas and supervisor exchange; also containers have it."""
+    notice = _Name("progress/notice")
+    """What replicas read before they are stopped."""
+    containers = _Name("containers")
+    """Files that container runtimes read."""
+    control = _Name("control")
+    """The socket on which the supervisor takes orders."""
+    words = _Name("runner.txt")
+    """What the supervisor itself says when something is wrong with it."""
+    log = _Name(LOG_FOLDER)
+    """The segments of the replicas' lines."""
+    hosts = _Name("hosts")
+    """The names of the replicas, for their ``/etc/hosts``."""
+    work = _Name("work")
+    """Where replicas run whose plan names no folder."""
+    metrics = _Name("hypertune")
+    """Where the programs of a trial leave their metric files."""
+    reports = _Name("reports.jsonl")
+    """What a trial has reported, in the order in which it came."""
+    found = _Name("reports-found.json")
+    """Where reports were looked for and what was there, for people."""
+    reduction = _Name("progress/reduction.json")
+    """What the worker of rank 0 says of the job's exchanges of gradients."""
 
     def progress(self, task_name: str) -> str:
         """The file that a replica touches as a sign of progress."""
@@ -204,9 +170,6 @@ class AttemptFolder:
         if new is not None:
             write_json(self.order, new._asdict(), durably=True)
 
-    def _at(self, name: str) -> str:
-        return f"{self.path}/{name}"
-
 
 def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRIVATE_FILE) -> None:
     """Write a file whole or not at all, by default a private one.  Raises OSError."""
@@ -252,6 +215,17 @@ def sync_folder(path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def short_path(path: str) -> Iterator[str]:
+    """The same place under a name that fits into a socket's address, however deep it lies."""
+    folder, _, name = path.rpartition("/")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
 
 
 def _lock_of(kind: int) -> bytes:

@@ -1,18 +1,86 @@
-"""From what is known of an attempt to the observation that the controller is told."""
+"""What is known of an attempt from the files of its folder, and what it means to the controller."""
 
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.known import AttemptRecords, decided_outcome
-from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
+from trainshed.engines.local.attempts.folder import AttemptFolder, read_json
+from trainshed.engines.local.supervise import reports
+from trainshed.engines.local.supervise.records import (
+    Began,
+    Decided,
+    Ended,
+    Ready,
+    Record,
+    Recovered,
+    decode,
+)
+from trainshed.model import trainer_contract
+from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Outcome, Phase, Report
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
+from trainshed.model.reduction_report import ReductionReport, report_of
+from trainshed.model.roles import Role
+
+
+@dataclass(slots=True)
+class AttemptRecords:
+    """All that has been read of one attempt's records."""
+
+    began: Began | None = None
+    ready: Ready | None = None
+    decided: Decided | None = None
+    ended: Ended | None = None
+    hung: dict[str, Hang] = field(default_factory=dict)
+    """Replicas that hang now, by task name."""
+    offset: int = 0
+
+    def read(self, path: str) -> None:
+        """Read on from where the last reading ended.  Raises OSError."""
+        try:
+            if os.stat(path).st_size <= self.offset:  # noqa: PTH116 - thousands of times a second
+                return
+            with Path(path).open("rb", buffering=0) as file:
+                file.seek(self.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        whole, newline, _ = data.rpartition(b"\n")
+        self.offset += len(whole) + len(newline)
+        for line in whole.split(b"\n"):
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = decode(line)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return
+        self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Take one more record."""
+        match record:
+            case Hang():
+                self.hung[record.task_name] = record
+            case Recovered():
+                self.hung.pop(record.task_name, None)
+            case _:
+                setattr(self, type(record).__name__.lower(), record)
+
+
+def decided_outcome(decided: Decided) -> Outcome:
+    """The outcome of an attempt whose supervisor was killed after it had decided."""
+    return Outcome(**decided._asdict())
+
 
 _LAST_WORDS_LENGTH: Final = 2000
 
 
-def told(key: AttemptKey, known: AttemptRecords) -> Observation:
-    """What the records say of an attempt whose supervisor lives, or has told its end."""
+def recorded(key: AttemptKey, known: AttemptRecords) -> Observation:
+    """What the records say of an attempt whose supervisor lives, or has recorded its end."""
     if known.ended is not None:
         if known.ended.lost:
             return _given_up(key, known, known.ended.fault or "")
@@ -70,3 +138,70 @@ def last_words(folder: AttemptFolder) -> str:
     except OSError:
         return ""
     return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]
+
+
+def measured(folder: AttemptFolder, after: int) -> Measured:
+    """The reports behind a mark, which is a place in the file.  Raises OSError.
+
+    A line without its end is not there yet; what is no report is passed over.
+    """
+    data = _read_on(folder.reports, after)
+    whole, newline, _ = data.rpartition(b"\n")
+    return Measured(
+        mark=after + len(whole) + len(newline),
+        reports=tuple(_reports(whole)),
+        found=_found(folder.found),
+    )
+
+
+def _read_on(path: str, after: int) -> bytes:
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            file.seek(after)
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _reports(data: bytes) -> list[Report]:
+    found = []
+    for line in filter(None, data.split(b"\n")):
+        with suppress(ValueError):
+            found.append(reports.decode(line))
+    return found
+
+
+def _found(path: str) -> str:
+    try:
+        return str(json.loads(Path(path).read_bytes()))
+    except (OSError, ValueError):
+        return ""
+
+
+#: Nothing writes a report any more.
+_OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
+#: Those that exchange gradients; the one of rank 0 writes the report.
+_EXCHANGING: Final = frozenset({Role.PRIMARY, Role.WORKER})
+
+
+def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, str]:
+    """The variable that asks a worker for a report, in a job with reducers; else nothing."""
+    has_reducers = any(each.role is Role.REDUCER for each in plan.replicas)
+    if not has_reducers or replica.role not in _EXCHANGING:
+        return {}
+    return {trainer_contract.REDUCTION_REPORT: path}
+
+
+def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
+    """What is seen of an attempt that is over, with its report where there is one."""
+    if seen.phase not in _OVER:
+        return seen
+    found = report_at(folder.reduction)
+    return seen if found is None else seen._replace(reduction=found)
+
+
+def report_at(path: str) -> ReductionReport | None:
+    """The report in a file; None where there is none, or nothing that can be read as one."""
+    with suppress(OSError, ValueError, RecursionError):
+        return report_of(read_json(path))
+    return None

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.local.attempts import reduction as reduced
+from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
-from trainshed.engines.local.containers.handing_over import hand_over
-from trainshed.engines.local.containers.start import Surroundings, replica_start
+from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.engines.local.processes import replica_env
@@ -34,7 +33,7 @@ _TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 
 
 class Preparation(NamedTuple):
-    """What a preparer is told: a plan, and how this machine performs it."""
+    """What a preparer reads: a plan, and how this machine performs it."""
 
     plan: LaunchPlan
     cache_dir: str | None = None
@@ -62,7 +61,7 @@ def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
 
 
 def read(path: str) -> Preparation:
-    """What a preparer is told in a plan file.  Raises OSError or ValueError."""
+    """What a preparer reads in a plan file.  Raises OSError or ValueError."""
     return decode(Preparation, json.loads(Path(path).read_bytes()))
 
 
@@ -191,9 +190,9 @@ def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
-    """What every replica is told of its attempt (``model.trainer_contract``)."""
+    """What every replica knows of its attempt (``model.trainer_contract``)."""
     return {
-        **reduced.report_env(plan, replica, site.folder.reduction),
+        **observe.report_env(plan, replica, site.folder.reduction),
         **_mark(site),
         trainer_contract.ATTEMPT: str(site.key.attempt),
         trainer_contract.TASK: replica.task_name,

@@ -20,11 +20,11 @@ from typing import Final
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.local.devices import find as finding
+from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.devices.leases import DevicesHeld, Lease, Lessor
+from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.prepared import prepared
 from trainshed.engines.local.supervise.spec import PreparerAnswer
@@ -36,11 +36,6 @@ from trainshed.model.faults import EngineFault
 HELD: Final = os.EX_TEMPFAIL
 CHANNEL: Final = 3
 _FAILED: Final = 1
-
-
-def command(folder: AttemptFolder) -> tuple[str, ...]:
-    """The command that prepares the attempt of a folder."""
-    return (sys.executable, "-P", "-m", __name__, folder.path)
 
 
 def main() -> int:
@@ -72,8 +67,8 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
     replicas = preparation.plan.replicas
     if not preparation.uses_gpus:
         return Lease(shares=(Share(),) * len(replicas), locks=())
-    with finding.looking(preparation.fake_gpus) as look:
-        lessor = Lessor(
+    with find.looking(preparation.fake_gpus) as look:
+        leaser = DeviceLeaser(
             look=look,
             # the supervisor has started this process, and holds the devices from now on
             holder=_holder(preparation, key, root),
@@ -82,8 +77,8 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
             lock_dir=device_locks.shared_directory(),
         )
         if preparation.takes_free:
-            return lessor.lease_free(replicas)
-        return lessor.lease(replicas, preparation.gpu_wait_s)
+            return leaser.lease_free(replicas)
+        return leaser.lease(replicas, preparation.gpu_wait_s)
 
 
 def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:

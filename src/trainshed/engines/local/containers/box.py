@@ -22,7 +22,7 @@ class Bind(NamedTuple):
 
 
 class Box(NamedTuple):
-    """All that a runtime is told of one container."""
+    """All that a runtime is given for one container."""
 
     name: str
     mark: str

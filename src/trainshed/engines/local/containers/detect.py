@@ -1,4 +1,4 @@
-"""Which container runtime works here, asked once when the server starts.
+"""Asks the container runtimes: which one works, when the server starts, and what is left in one.
 
 That a command is installed says little: a docker client without its daemon is on many machines.  So
 each is asked for something that only a working one can answer.
@@ -26,10 +26,11 @@ from trainshed.engines.container_runtime import (
     Found,
     Runtime,
 )
-from trainshed.engines.local.containers.client_env import client_env
+from trainshed.engines.local.containers.docker_argv import list_argv, remove_argv
+from trainshed.engines.local.containers.variables import client_env
 
 #: A daemon that takes longer is of no use to a server that starts.
-ANSWER_S_MAX: Final = 5.0
+_DETECT_S_MAX: Final = 5.0
 _ROOT: Final = 0
 #: Where podman looks for the first process of containers, besides the PATH.
 _PODMAN_INITS: Final = ("/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit")
@@ -139,16 +140,7 @@ def _said(ask: Ask, command: tuple[str, ...], otherwise: str) -> str:
 
 def _asker(environ: Mapping[str, str]) -> Ask:
     def ask(command: tuple[str, ...]) -> tuple[int, str]:
-        found = subprocess.run(  # noqa: S603  # found on the server's own PATH
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=ANSWER_S_MAX,
-            env=client_env(environ),
-        )
+        found = _run(command, environ, _DETECT_S_MAX)
         return found.returncode, found.stdout
 
     return ask
@@ -157,3 +149,40 @@ def _asker(environ: Mapping[str, str]) -> Ask:
 def _listed(names: list[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+ANSWER_S_MAX: Final = 30.0
+
+
+def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
+    """Kill and remove every container of an attempt (UID/ATTEMPT); gives those that are left.
+
+    Blocks until the runtime has done it.  Raises OSError or subprocess.SubprocessError where the
+    runtime does not answer: nothing is known then.
+    """
+    if runtime.name in CHILDREN_OF_CLIENT:
+        return []  # they died with their client, or have the mark in their environment
+    for container in _left(runtime, mark, environ):
+        _run(remove_argv(runtime, container), environ, ANSWER_S_MAX)
+    return _left(runtime, mark, environ)
+
+
+def _left(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:
+    found = _run(list_argv(runtime, mark), environ, ANSWER_S_MAX)
+    found.check_returncode()
+    return found.stdout.split()
+
+
+def _run(
+    argv: tuple[str, ...], environ: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own words, on the server's own PATH
+        argv,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=timeout_s,
+        env=client_env(environ),
+    )

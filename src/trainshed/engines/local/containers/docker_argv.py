@@ -13,7 +13,7 @@ from trainshed.engines.container_runtime import PODMAN, Runtime
 from trainshed.engines.local.containers.box import Box, mount
 from trainshed.model.launch_plan import ContainerPlan
 
-#: How containers of ours are told from those of others, and of which attempt they are.
+#: How containers of ours differ from those of others, and of which attempt they are.
 LABEL: Final = "trainshed.job"
 _ROOT: Final = 0
 

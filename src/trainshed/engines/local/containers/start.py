@@ -2,15 +2,14 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers import apptainer_argv, docker_argv
 from trainshed.engines.local.containers.box import Bind, Box, shm_bytes
-from trainshed.engines.local.containers.client_env import client_env
-from trainshed.engines.local.containers.variables import for_apptainer, for_docker
+from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 
@@ -47,7 +46,7 @@ class Start(NamedTuple):
     """The whole environment of the command; the container has its own."""
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Commands that end what may be left of the attempt when no client lives: to be run before the
-    end of the attempt is told.  Replicas have the same, which is to be run once."""
+    end of the attempt is recorded.  Replicas have the same, which is to be run once."""
     is_process: bool = False
     """Whether the container's processes are the replica's own: limits, names and folders that
     processes are given hold for it too.  Else they are in ``argv``."""
@@ -77,11 +76,11 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     if runtime.name in CHILDREN_OF_CLIENT:
         inside = for_apptainer(runtime.name, box.env)
         return Start(apptainer_argv.run_argv(runtime, box), {**client, **inside}, is_process=True)
-    told = for_docker(box.env)
-    flags = ("--env-file", _written(around.files, replica.task_name, told.file), *told.flags)
+    found = for_docker(box.env)
+    flags = ("--env-file", _written(around.files, replica.task_name, found.file), *found.flags)
     return Start(
         argv=docker_argv.run_argv(runtime, box, flags),
-        env={**told.process, **client},
+        env={**found.process, **client},
         cleanup=(docker_argv.empty_argv(runtime, box.mark),),
     )
 
@@ -137,3 +136,21 @@ def _written(folder: str, task_name: str, text: str) -> str:
     path.touch(mode=_PRIVATE)
     path.write_text(text, encoding="utf-8")
     return str(path)
+
+
+_ROOT = 0
+
+
+def hand_over(folders: Iterable[str], user: str | None) -> None:
+    """Give folders that are root's, and those below them, to ``UID:GID``; links are not followed.
+
+    Does nothing for a server that is not root, or containers that are their images' users.  Raises
+    OSError; folders that are removed meanwhile are passed over.
+    """
+    if user is None or os.geteuid() != _ROOT:
+        return
+    uid, gid = (int(part) for part in user.split(":"))
+    for folder in folders:
+        for _, _, _, descriptor in os.fwalk(folder, follow_symlinks=False):
+            if os.fstat(descriptor).st_uid == _ROOT:
+                os.fchown(descriptor, uid, gid)

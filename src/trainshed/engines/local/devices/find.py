@@ -1,13 +1,21 @@
-"""Which devices there are: the driver's, or fake ones in their place."""
+"""Which devices there are: the driver's, or fake ones in their place.
+
+Fake devices exist in name only, so that a machine without GPUs walks the same way.  They are
+leased, named in the environment and given back as real ones are.  For tests a fake device can have
+processes: the pids in the file ``UUID.pids``, one a line, in the folder that
+$TRAINSHED_FAKE_GPU_DIR names.  One that has ended does not count.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from typing import Final
 
-from trainshed.engines.local.devices import fake as fake_devices
 from trainshed.engines.local.devices import nvml
 from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.processes import tree
 
 Look = Callable[[], Sequence[Device]]
 
@@ -22,7 +30,7 @@ def devices(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> tuple[De
 def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator[Look]:
     """The same to be asked again and again; the driver is opened once."""
     if fake_gpus:
-        yield partial(fake_devices.devices, fake_gpus, env)
+        yield partial(fake_devices, fake_gpus, env)
         return
     with nvml.opened() as look:
         yield lambda: nvml.visible(look(), env.get(nvml.VISIBLE))
@@ -30,9 +38,43 @@ def looking(fake_gpus: int = 0, env: Mapping[str, str] = os.environ) -> Iterator
 
 @contextmanager
 def looking_at(uuids: Sequence[str]) -> Iterator[Look]:
-    """The devices of these names, whatever the environment hides; one that is gone is not told."""
-    if all(map(fake_devices.is_fake, uuids)):
-        yield lambda: [fake_devices.named(uuid) for uuid in uuids]
+    """The devices of these names, whatever the environment hides; one that is gone is left out."""
+    if all(map(is_fake, uuids)):
+        yield lambda: [fake_device(uuid) for uuid in uuids]
         return
     with nvml.opened() as look:
         yield lambda: [device for device in look() if device.uuid in uuids]
+
+
+FOLDER: Final = "TRAINSHED_FAKE_GPU_DIR"
+#: As many descriptors as one message carries (SCM_MAX_FD of Linux): a job may have all of them.
+COUNT_MAX: Final = 253
+
+_PREFIX: Final = "GPU-fake-"
+
+
+def fake_devices(count: int, env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
+    """The first ``count`` fake fake_devices, with the processes that the tests gave them."""
+    return tuple(fake_device(f"{_PREFIX}{index:04d}", env) for index in range(count))
+
+
+def fake_device(uuid: str, env: Mapping[str, str] = os.environ) -> Device:
+    """The fake device of this name."""
+    index = int(uuid.removeprefix(_PREFIX))
+    return Device(uuid=uuid, name="Fake GPU", index=index, busy_pids=_pids(uuid, env))
+
+
+def is_fake(uuid: str) -> bool:
+    """Whether this is the name of a fake device."""
+    return uuid.startswith(_PREFIX)
+
+
+def _pids(uuid: str, env: Mapping[str, str]) -> tuple[int, ...]:
+    folder = env.get(FOLDER)
+    if not folder:
+        return ()
+    try:
+        words = (Path(folder) / f"{uuid}.pids").read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return ()
+    return tuple(pid for pid in tree.living(map(int, words)) if pid != os.getpid())

@@ -1,18 +1,78 @@
-"""The devices of this machine as its server offers them, looked at now and then.
+"""Who has the devices of this machine: by their locks, or by computing on them.  Takes nothing.
 
 A device that somebody else has is still the machine's: it is offered as held, so that jobs wait for
-it.  So is one that the driver told of before and does not now, as during a fault of the driver; a
+it.  So is one that the driver named before and does not now, as during a fault of the driver; a
 machine that forgot its GPUs would begin to run jobs without.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.devices.holders import leased_below, stranger_held
+from trainshed.model.faults import EngineFault
+
+
+def holder(device: Device, lock_dir: Path | None = None) -> str | None:
+    """``process 12 (attempt 7/1)`` or ``process 99 (python)``; None for a device that is free.
+
+    ``lock_dir`` is for tests, here and below; without it, it is the one that all users share.
+    A lock that cannot be looked at counts as held.
+    """
+    try:
+        locked = device_locks.holder_of(lock_dir or device_locks.shared_directory(), device.uuid)
+    except EngineFault as fault:
+        return str(fault)
+    if locked is not None:
+        return str(locked)
+    return processes(device) if device.busy_pids else None
+
+
+def processes(device: Device) -> str:
+    """The processes that compute on a device, by number and name."""
+    return ", ".join(f"process {pid}{_name(pid)}" for pid in device.busy_pids)
+
+
+def leased_below(
+    root: Path, devices: Sequence[Device], lock_dir: Path | None = None
+) -> frozenset[str]:
+    """The UUIDs of the devices that living attempts in this folder of attempts have locked.
+
+    Whichever server has started them, and also while they are being prepared.
+    """
+    directory = lock_dir or device_locks.shared_directory()
+    return frozenset(
+        device.uuid for device in devices if _root_of(directory, device.uuid) == str(root)
+    )
+
+
+def stranger_held(
+    devices: Sequence[Device], ours: Collection[str], lock_dir: Path | None = None
+) -> dict[str, str]:
+    """By UUID, the devices that somebody has who is no attempt of ours, and who that is."""
+    found = {d.uuid: holder(d, lock_dir) for d in devices if d.uuid not in ours}
+    return {uuid: who for uuid, who in found.items() if who is not None}
+
+
+def _root_of(directory: Path, uuid: str) -> str | None:
+    try:
+        locked = device_locks.holder_of(directory, uuid)
+    except EngineFault:
+        return None
+    return None if locked is None else locked.root
+
+
+def _name(pid: int) -> str:
+    """`` (python)``; empty where the process is gone or of another namespace."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    return f" ({name})"
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,7 +80,7 @@ _LOG = logging.getLogger(__name__)
 FRESH_S: Final = 30.0
 
 
-class Stock(NamedTuple):
+class DeviceStatus(NamedTuple):
     """What there is, and what of it cannot be given out now."""
 
     devices: Sequence[Device]
@@ -39,30 +99,30 @@ class Inventory:
         self._find = find
         self._fresh_s = fresh_s
         self._looked_s = -float("inf")
-        self._stock = Stock((), {})
+        self._status = DeviceStatus((), {})
 
-    def stock(self) -> Stock:
+    def status(self) -> DeviceStatus:
         """The devices, as of ``fresh_s`` seconds ago at most."""
         now = time.monotonic()
         if now - self._looked_s >= self._fresh_s:
-            before, self._stock, self._looked_s = self._stock.held, self._seen(), now
-            for uuid, who in self._stock.held.items():
+            before, self._status, self._looked_s = self._status.held, self._seen(), now
+            for uuid, who in self._status.held.items():
                 if before.get(uuid) != who:
                     _LOG.warning("the GPU %s cannot be given out: %s", uuid, who)
-            for uuid in before.keys() - self._stock.held.keys():
+            for uuid in before.keys() - self._status.held.keys():
                 _LOG.info("the GPU %s can be given out again", uuid)
-        return self._stock
+        return self._status
 
-    def _seen(self) -> Stock:
+    def _seen(self) -> DeviceStatus:
         found = tuple(self._find())
-        gone = _gone(self._stock.devices, found)
+        gone = _gone(self._status.devices, found)
         held = stranger_held(found, leased_below(self._root, found)) if found else {}
         missing = {device.uuid: "the driver does not tell of it any more" for device in gone}
         devices = sorted((*found, *gone), key=lambda device: device.index)
-        return Stock(devices, {**held, **missing})
+        return DeviceStatus(devices, {**held, **missing})
 
 
 def _gone(before: Sequence[Device], found: Sequence[Device]) -> list[Device]:
-    """The GPUs that are not told of any more; not those that were divided anew."""
+    """The GPUs that the driver does not name any more; not those that were divided anew."""
     there = {device.uuid for device in found} | {device.gpu_uuid for device in found}
     return [d for d in before if d.uuid not in there and not d.gpu_uuid]

@@ -15,19 +15,78 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.local.devices import gpus
+from trainshed.engines.local.devices import find, gpus
 from trainshed.engines.local.devices import locks as device_locks
-from trainshed.engines.local.devices.choose import asked, choose, serves
 from trainshed.engines.local.devices.find import Look
 from trainshed.engines.local.devices.gpus import Device, Share
-from trainshed.engines.local.devices.holders import holder
+from trainshed.engines.local.devices.inventory import holder
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.machine import accelerator_of
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ReplicaPlan
+from trainshed.model.resources import ANY_GPU
+
+
+def choose(
+    replicas: Sequence[ReplicaPlan], free: Sequence[Device], aliases: Mapping[str, str]
+) -> list[list[Device]] | None:
+    """Devices for each replica, all of one type; None where not everybody can be served.
+
+    A replica's own type comes before those that stand in for it (``Node.gpu_alias``).
+    """
+    pools: dict[str, list[Device]] = {}
+    for device in free:
+        pools.setdefault(accelerator_of(device), []).append(device)
+    wants = [(r.gpu_count, _kinds(r, pools, aliases)) for r in replicas if r.gpu_count]
+    kinds = _dealt(wants, {name: len(pool) for name, pool in pools.items()})
+    if kinds is None:
+        return None
+    rest = {name: iter(pool) for name, pool in pools.items()}
+    turn = iter(kinds)
+    return [list(islice(rest[next(turn)], r.gpu_count)) if r.gpu_count else [] for r in replicas]
+
+
+def serves(device: Device, replica: ReplicaPlan, aliases: Mapping[str, str]) -> bool:
+    """Whether a replica may have this device."""
+    asked, kind = replica.gpu_type, accelerator_of(device)
+    if asked is None or find.is_fake(device.uuid):
+        return True
+    return asked == kind or aliases.get(asked) in (ANY_GPU, kind)
+
+
+def asked(replicas: Sequence[ReplicaPlan]) -> str:
+    """``4 NVIDIA_TESLA_T4, 1 GPU``: all that the replicas ask for, by type."""
+    total: Counter[str] = Counter()
+    for replica in replicas:
+        total[replica.gpu_type or "GPU"] += replica.gpu_count
+    return ", ".join(f"{count} {name}" for name, count in total.items() if count)
+
+
+def _kinds(
+    replica: ReplicaPlan, pools: Mapping[str, Sequence[Device]], aliases: Mapping[str, str]
+) -> list[str]:
+    serving = [name for name, pool in pools.items() if serves(pool[0], replica, aliases)]
+    return sorted(serving, key=lambda name: (name != replica.gpu_type, -len(pools[name])))
+
+
+def _dealt(
+    wants: Sequence[tuple[int, Sequence[str]]], rooms: Mapping[str, int]
+) -> list[str] | None:
+    """A type for each that wants devices, so that all types suffice."""
+    if not wants:
+        return []
+    (count, kinds), *others = wants
+    for kind in kinds:
+        if rooms[kind] >= count:
+            rest = _dealt(others, {**rooms, kind: rooms[kind] - count})
+            if rest is not None:
+                return [kind, *rest]
+    return None
+
 
 #: How long devices that others hold are waited for.  Longer than the time in which a server sees
 #: that they are held, so that the next attempt is placed only when they are free.
@@ -58,13 +117,13 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lessor:
+class DeviceLeaser:
     """Leases the devices of this machine to one holder."""
 
     look: Look
     holder: Holder
     note: Callable[[str], None]
-    """Is told why there is a wait, each reason once in a row."""
+    """Gets why there is a wait, each reason once in a row."""
     aliases: Mapping[str, str]
     """Which types stand in for others (``Node.gpu_alias``)."""
     lock_dir: Path
@@ -77,7 +136,7 @@ class Lessor:
         if any(replica.gpu_count for replica in replicas):
             device_locks.prepare(self.lock_dir)
         deadline = time.monotonic() + wait_s
-        told = ""
+        noted = ""
         while True:
             lease = self._taken(replicas)
             if lease is not None:
@@ -85,9 +144,9 @@ class Lessor:
             why = self._missing(replicas)
             if time.monotonic() >= deadline:
                 raise DevicesHeld(f"{asked(replicas)} not to be had in {wait_s:g} s: {why}")
-            if why != told:
+            if why != noted:
                 self.note(f"waiting for {asked(replicas)}: {why}")
-                told = why
+                noted = why
             time.sleep(_PAUSE_S * random.uniform(0.5, 1.0))  # noqa: S311 - two that wait part ways
 
     def lease_free(self, replicas: Sequence[ReplicaPlan]) -> Lease:
@@ -171,5 +230,5 @@ class Lessor:
         asking = [replica for replica in replicas if replica.gpu_count]
         wanted = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
         held = {device.uuid: holder(device, self.lock_dir) for device in wanted}
-        told = (f"{uuid} is held by {who}" for uuid, who in held.items() if who is not None)
-        return "; ".join(told) or "another job is taking its devices"
+        held_by = (f"{uuid} is held by {who}" for uuid, who in held.items() if who is not None)
+        return "; ".join(held_by) or "another job is taking its devices"

@@ -6,7 +6,7 @@ imported: that would take seconds and would take hold of a device.
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -16,12 +16,6 @@ from trainshed.engines.local.devices.gpus import Device
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
 _LIBRARY: Final = "libnvidia-ml.so.1"
-
-
-def devices(env: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
-    """The GPUs that the launcher may use: all, or those its CUDA_VISIBLE_DEVICES names."""
-    with opened() as look:
-        return visible(look(), env.get(VISIBLE))
 
 
 @contextmanager

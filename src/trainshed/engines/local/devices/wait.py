@@ -14,7 +14,7 @@ from typing import Final
 
 from trainshed.engines.local.devices.find import Look, looking_at
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.devices.holders import processes
+from trainshed.engines.local.devices.inventory import processes
 
 LIMIT_S: Final = 30.0
 _PAUSE_S: Final = 0.1

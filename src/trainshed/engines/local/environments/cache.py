@@ -21,8 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from trainshed.engines.local.environments import content, interpreter, uv
-from trainshed.engines.local.environments import install as installing
+from trainshed.engines.local.environments import content, install, interpreter
 from trainshed.engines.local.environments.prepared import Prepared
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -100,8 +99,8 @@ def _install_once(
         shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            installing.install(environment, python, partial, note, builds=builds)
-            (partial / installing.TARGET).rename(home)
+            install.install(environment, python, partial, note, builds=builds)
+            (partial / install.TARGET).rename(home)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -159,5 +158,5 @@ def _explained(cache_dir: Path) -> Iterator[None]:
 
 def _sentence(error: OSError, cache_dir: Path) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return uv.disk_full(cache_dir)
+        return install.disk_full(cache_dir)
     return f"cannot prepare the packages: {error.filename}: {error.strerror}"

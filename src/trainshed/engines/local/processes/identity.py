@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple
 
-from trainshed.engines.local.processes.tree import read
+from trainshed.engines.local.processes.tree import read, stat_fields
 
 #: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
 _START_TICKS: Final = 22 - 3
@@ -47,7 +47,7 @@ def lives(noted: Identity) -> bool:
     if noted.boot_id != boot_id():
         return False
     try:
-        fields = _fields(noted.pid)
+        fields = stat_fields(noted.pid)
     except OSError:
         return False
     return fields[0] not in _DEAD and int(fields[_START_TICKS]) == noted.start_ticks
@@ -60,8 +60,4 @@ def boot_id() -> str:
 
 
 def _start_ticks(pid: int) -> int:
-    return int(_fields(pid)[_START_TICKS])
-
-
-def _fields(pid: int) -> list[str]:
-    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(stat_fields(pid)[_START_TICKS])

@@ -1,6 +1,6 @@
 """Ports of the loopback for the replicas of one job: distinct, and free at this moment.
 
-A replica of several processes has several neighbouring ports, of which it is told the first.
+A replica of several processes has several neighbouring ports, of which it knows the first.
 
 Nothing can reserve a port for another program, so ports are looked for below the range that the
 kernel hands to outgoing connections: there, nobody takes one by accident between now and the

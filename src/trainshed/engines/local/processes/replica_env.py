@@ -43,7 +43,7 @@ def _argv(replica: ReplicaPlan, prepared: Prepared) -> tuple[str, ...]:
 def _env(
     replica: ReplicaPlan, prepared: Prepared, base: Mapping[str, str], share: Share
 ) -> dict[str, str]:
-    """LazyApp ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
+    """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
     env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **share.env}
     # a reducer is our own program, which the job's packages must not change
     entries = () if replica.role is Role.REDUCER else prepared.python_path_entries

@@ -4,10 +4,46 @@ Process groups alone are not enough: a trainer that calls ``setsid`` leaves its 
 (contracts/engines.md section 6), but it cannot leave the descendants of a subreaper.
 """
 
+import ctypes
+import functools
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+
+# from linux/prctl.h
+_SET_PDEATHSIG = 1
+_SET_CHILD_SUBREAPER = 36
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> bool:
+    try:
+        return int(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)) == 0
+    except AttributeError:  # no prctl outside Linux
+        return False
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Ask for SIGKILL at the parent's end; to be called in a fresh child, before exec.
+
+    A parent that is gone already can send nothing, so the child looks once, and leaves.
+    """
+    if _prctl(_SET_PDEATHSIG, signal.SIGKILL) and os.getppid() != parent_pid:
+        os._exit(SIGKILLED)
+
+
+SIGKILLED = 128 + signal.SIGKILL
+
+
+def adopt_orphans(on: bool) -> bool:  # noqa: FBT001 - the kernel's own switch
+    """Become (or cease to be) the process that orphaned descendants are handed to."""
+    return _prctl(_SET_CHILD_SUBREAPER, int(on))
+
 
 _PASSES_MAX = 200
 _QUIET_PASSES = 2
@@ -108,7 +144,7 @@ def kill_listed(listed: Callable[[], Collection[int]]) -> None:
 
 def parent_of(pid: int) -> int:
     """The parent of a process; 0 has none.  Raises OSError when it is gone."""
-    return int(_stat(pid)[_PARENT])
+    return int(stat_fields(pid)[_PARENT])
 
 
 def read(path: str) -> str:
@@ -179,11 +215,12 @@ def _signal(pid: int, pinned: int, sig: signal.Signals) -> None:
 def _lives(pid: int) -> bool:
     """A first thread that has ended is shown as a zombie while the others go on."""
     try:
-        stat = _stat(pid)
+        stat = stat_fields(pid)
     except OSError:
         return False
     return stat[_STATE] not in "ZX" or int(stat[_THREADS]) > 1
 
 
-def _stat(pid: int) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
+    """What /proc/PID/stat says behind the command's closing bracket.  Raises OSError."""
     return read(f"/proc/{pid}/stat").rpartition(")")[2].split()

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.supervise.children import Children
-from trainshed.engines.local.supervise.closing import Closing
 from trainshed.engines.local.supervise.ending import Teardown
 from trainshed.engines.local.supervise.facts import Facts
+from trainshed.engines.local.supervise.helper import Cleanup
 from trainshed.engines.local.supervise.judging import (
     STOPPED_EARLY,
     Judge,
@@ -21,8 +20,8 @@ from trainshed.engines.local.supervise.judging import (
     have_settled,
     settle_s,
 )
-from trainshed.engines.local.supervise.ladder import Cage
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.kill import ProcessTree
+from trainshed.engines.local.supervise.loop import Children, Loop
 from trainshed.engines.local.supervise.output import Output
 from trainshed.engines.local.supervise.records import Decided, Ended, Ready
 from trainshed.engines.local.supervise.replicas import Replicas, exits_in_order, task_names
@@ -51,7 +50,7 @@ class Attempt:
         spec: AttemptSpec,
         *,
         facts: Facts,
-        cage: Cage,
+        tree: ProcessTree,
         log: SegmentWriter,
         descriptors: tuple[int, int],
     ) -> None:
@@ -59,7 +58,7 @@ class Attempt:
         self._loop = loop
         self._folder = folder
         self._facts = facts
-        self._cage = cage
+        self._tree = tree
         self._log = log
         self._descriptors = descriptors
         self._step: Callable[[], bool] = self._preparing
@@ -72,10 +71,10 @@ class Attempt:
         self.spec = spec
         self.children = Children()
         self.output = Output(loop, log, self._wrote)
-        self.replicas = Replicas(loop, self.children, self.output, cage, descriptors)
+        self.replicas = Replicas(loop, self.children, self.output, tree, descriptors)
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None
-        self._closing = Closing(loop, self.children, folder.path, self.output.note, descriptors)
+        self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
         self._ending = Teardown(loop, folder, self.replicas, self.output.note)
         self.ended: Ended | None = None
         """How it ended, once nothing of it lives and its log is on disk."""
@@ -189,14 +188,14 @@ class Attempt:
             end = self._end.outcome
             decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
             self._facts.tell(decided, durably=True)
-        if not self._facts.are_told and self._order is None:
+        if not self._facts.are_written and self._order is None:
             return False
         over = Order(self.spec.grace_s, OVER, "The job is over.")
         return self._tear_down(self._order or over)
 
     def _emptying(self) -> bool:
         self.children.reap()
-        if self.children.any_left or self._cage.living():
+        if self.children.any_left or self._tree.living():
             self._loop.after(_LOOK_S, _wake)
             return False
         self._ending.close()
@@ -208,7 +207,7 @@ class Attempt:
             return False
         self.children.reap()
         if self.children.any_left:  # whatever those programs have left
-            self._cage.kill()
+            self._tree.kill()
             self._loop.after(_LOOK_S, _wake)
             return False
         return self._go(self._syncing)

@@ -47,13 +47,13 @@ class Teardown:
         self._timer: Timer | None = None
         self._last_call: Timer | None = None
         self._kills_since_s: float | None = None
-        self._is_told = False
+        self._is_reported = False
         self.is_over = False
         """Whether nothing is left to be ended."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether replicas have been told to end."""
+        """Whether replicas have been asked to end."""
         return self._timer is not None
 
     def begin(self, order: Order) -> None:
@@ -84,8 +84,8 @@ class Teardown:
             self._kills_since_s = now
         self._replicas.kill()
         pressing_s = now - self._kills_since_s
-        if pressing_s >= _UNKILLABLE_S and not self._is_told:
-            self._is_told = True
+        if pressing_s >= _UNKILLABLE_S and not self._is_reported:
+            self._is_reported = True
             self._tell_of_unkillable()
         pause_s = min(_PAUSE_S_MAX, max(_FIRST_PAUSE_S, pressing_s))
         self._timer = self._loop.after(pause_s, self._kill)

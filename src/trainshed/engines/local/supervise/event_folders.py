@@ -24,7 +24,7 @@ _TROUBLE_CHARS_MAX: Final = 200
 
 
 class Source(NamedTuple):
-    """Reports of one file; what evaluates is told from what trains, where both have a metric."""
+    """Reports of one file; what evaluates differs from what trains, where both have a metric."""
 
     evaluates: bool
     reports: list[Reported]
@@ -60,7 +60,7 @@ class EventFolder:
                 if time.monotonic() >= until_s:
                     return
 
-    def told(self) -> str:
+    def description(self) -> str:
         """For people: what was found in it."""
         if self._names:
             said = f"event files in {self.path} have the {self._names.after('tag')}"

@@ -17,14 +17,14 @@ class Facts:
     """The records file of one attempt, as its supervisor writes it."""
 
     def __init__(self, loop: Loop, path: str) -> None:
-        """Nothing is told yet."""
+        """Nothing is written yet."""
         self._loop = loop
         self._path = path
         self._waiting: deque[tuple[Record, bool]] = deque()
         self._is_retrying = False
 
     @property
-    def are_told(self) -> bool:
+    def are_written(self) -> bool:
         """Whether every record is in the file."""
         return not self._waiting
 

@@ -21,7 +21,7 @@ class FolderEvents:
     """Watches folders, not what is below them."""
 
     def __init__(self, folders: Collection[str]) -> None:
-        """Begin; where nothing can be watched nothing will be told."""
+        """Begin; where nothing can be watched nothing will be reported."""
         self._folders = tuple(folders)
         self._descriptor = -1
         if not self._folders:

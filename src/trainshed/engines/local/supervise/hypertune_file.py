@@ -83,7 +83,7 @@ class MetricFile:
         """Whether there is more to be said than that nobody wrote it."""
         return self._was_written or bool(self._trouble)
 
-    def told(self) -> str:
+    def description(self) -> str:
         """For people: what was found in it."""
         if self._trouble:
             return f"{self.path} could not be read: {self._trouble}"

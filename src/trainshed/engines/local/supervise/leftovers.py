@@ -22,8 +22,9 @@ _POLL_S: Final = 0.01
 def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     """SIGKILL whatever is left of an attempt and wait until it is gone, five seconds at most.
 
-    ``places`` are those of its ``Cage``, ``mark`` is UID/ATTEMPT.  Gives the processes that still
-    live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are locked.
+    ``places`` are those of its ``ProcessTree``, ``mark`` is UID/ATTEMPT.  Gives the processes that
+    still live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are
+    locked.
     """
     boxes = list(places.get("boxes", ()))
     if not all(_ended(path) for path in boxes):

@@ -21,7 +21,7 @@ from trainshed.engines.local.supervise import spec as specs
 from trainshed.engines.local.supervise.attempt import Attempt
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY, failed
-from trainshed.engines.local.supervise.ladder import Cage, open_cage
+from trainshed.engines.local.supervise.kill import ProcessTree, open_process_tree
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.records import Began, Ended, Record, decode
 from trainshed.engines.local.supervise.segments import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trainshed.engines.local.supervise.control import Control
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: How often an order is looked for that nobody has told of.
+#: How often an order is looked for that nobody has announced.
 _LOOK_S: Final = 2.0
 _WAKE_BYTES: Final = 4096
 _STDERR: Final = 2
@@ -70,7 +70,7 @@ class _Supervisor:
         self._loop = Loop()
         self._facts = Facts(self._loop, folder.records)
         self._wake = wake
-        self._cage: Cage | None = None
+        self._tree: ProcessTree | None = None
         self._attempt: Attempt | None = None
         self._tether: Tether | None = None
         self._loop.on_readable(wake, self._hear)
@@ -80,17 +80,17 @@ class _Supervisor:
         ended: Ended | None
         try:
             ended = self._ended()
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits to be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
             sys.excepthook(*sys.exc_info())
             self._end_everything()
             why = f"the local engine failed: {type(error).__name__}: {error}"
             ended = failed(why)._replace(lost=True)  # our mistake is not the program's
         if ended is not None:
             self._facts.tell(ended, durably=True)
-            self._until_told()
+            self._until_written()
             sync_folder(self._folder.path)
-        if self._cage is not None:
-            self._cage.remove()
+        if self._tree is not None:
+            self._tree.remove()
         if self._tether is not None and self._tether.is_cut:
             remove_folder(self._folder)
 
@@ -99,18 +99,18 @@ class _Supervisor:
         if spec is not None:
             limits = [replica.limits for replica in spec.replicas]
             name = f"{spec.uid}-{spec.attempt}"
-            self._cage = open_cage(name, len(spec.replicas), limits)
-        places = {} if self._cage is None else self._cage.places
+            self._tree = open_process_tree(name, len(spec.replicas), limits)
+        places = {} if self._tree is None else self._tree.places
         self._facts.tell(Began(*identity.myself(), places=places))
-        self._until_told()
+        self._until_written()
         order = self._folder.stop_order()  # who orders looks for that record afterwards
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
-        if spec is None or self._cage is None:
+        if spec is None or self._tree is None:
             return failed(fault)
-        return self._performed(spec, self._cage)
+        return self._performed(spec, self._tree)
 
-    def _performed(self, spec: AttemptSpec, cage: Cage) -> Ended | None:
+    def _performed(self, spec: AttemptSpec, tree: ProcessTree) -> Ended | None:
         log = SegmentWriter(
             self._folder.log,
             after_ns=last_stamp(self._folder.job),
@@ -122,11 +122,11 @@ class _Supervisor:
             self._folder,
             spec,
             facts=self._facts,
-            cage=cage,
+            tree=tree,
             log=log,
             descriptors=raise_descriptor_limit(),
         )
-        for text in (*spec.notes, *cage.remarks):
+        for text in (*spec.notes, *tree.remarks):
             attempt.output.note(text)
         if is_tethered():
             self._tether = Tether(self._loop, attempt.obey)
@@ -184,22 +184,22 @@ class _Supervisor:
         self._look()
         self._loop.after(_LOOK_S, self._look_again)
 
-    def _until_told(self) -> None:
-        while not self._facts.are_told and not self._is_removed():
+    def _until_written(self) -> None:
+        while not self._facts.are_written and not self._is_removed():
             self._loop.turn()
 
     def _is_removed(self) -> bool:
-        """Whether somebody has removed the folder: nobody can ever read what is told there."""
+        """Whether somebody has removed the folder: nobody can ever read what is written there."""
         return not os.fstat(self._lock).st_nlink and not os.path.isdir(self._folder.path)
 
     def _end_everything(self) -> None:
         """What a fault of ours must not leave behind."""
-        while self._cage is not None:
-            self._cage.kill()
+        while self._tree is not None:
+            self._tree.kill()
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            if not self._cage.living():
+            if not self._tree.living():
                 return
             time.sleep(_POLL_S)
 
@@ -217,8 +217,8 @@ def _hear_signals() -> int:
 
     Handlers that do nothing, rather than SIG_IGN: what is ignored stays ignored in the replicas.
     """
-    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    heard, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     for signum in (*_ENDING, signal.SIGCHLD):
         signal.signal(signum, lambda *_: None)
     return heard
@@ -247,7 +247,7 @@ def _spec_of(folder: AttemptFolder) -> tuple[AttemptSpec | None, str]:
 
 
 def _make_folders(folder: AttemptFolder) -> None:
-    """What replicas are told of; a full disk is said by those who need them."""
+    """What replicas are to find; a full disk is reported by those who need them."""
     for path in (folder.work, folder.shared):
         with suppress(OSError):
             os.mkdir(path, _PRIVATE_FOLDER)

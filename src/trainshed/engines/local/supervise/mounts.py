@@ -7,7 +7,7 @@ up before the fork; the child makes system calls only.
 ``/gcs`` must be there to be mounted on, so it is made, once, as an empty folder of the machine's;
 it stays, since removing it would take it from every replica that runs.  Inside it is a small tmpfs
 that is closed for writing, with the binds on it: a program that writes to a bucket that does not
-exist is told so, and does not fill the machine's disk unseen.
+exist gets an error, and does not fill the machine's disk unseen.
 """
 
 import ctypes

@@ -48,7 +48,7 @@ class Output:
     """All pipes of an attempt, and the log that they lead to."""
 
     def __init__(self, loop: Loop, log: SegmentWriter, wrote: Callable[[int], None]) -> None:
-        """``wrote`` is told the index of a replica that has written."""
+        """``wrote`` gets the index of a replica that has written."""
         self._loop = loop
         self._log = log
         self._wrote = wrote

@@ -10,9 +10,8 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.helper import Helper
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Loop
 from trainshed.model.trainer_contract import JOB
 
 _READ_BYTES: Final = 1 << 16

@@ -3,15 +3,16 @@
 import errno
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise import mounts
-from trainshed.engines.local.supervise.children import Children, Death
-from trainshed.engines.local.supervise.ladder import Cage
+from trainshed.engines.local.supervise.kill import ProcessTree
 from trainshed.engines.local.supervise.limits import Limits, Usage
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Death, Loop
 from trainshed.engines.local.supervise.output import Output, Source
 from trainshed.engines.local.supervise.spawn import (
     Program,
@@ -21,7 +22,6 @@ from trainshed.engines.local.supervise.spawn import (
     read_fault,
 )
 from trainshed.engines.local.supervise.spec import ReplicaSpec
-from trainshed.engines.local.supervise.terminating import Terminator
 from trainshed.engines.local.supervise.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
@@ -32,6 +32,62 @@ _PIPES: Final = 2
 _SPARE_DESCRIPTORS: Final = 48
 #: What a machine lacks for a while.
 _PASSES: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.ENFILE, errno.ENOSPC, errno.EDQUOT})
+#: A suspended one hears it too.
+_SIGNALS = (signal.SIGTERM, signal.SIGCONT)
+
+
+class Terminator:
+    """Asks processes to end, each of them once, and remembers who has been asked.
+
+    Many programs take a second SIGTERM for an order to drop everything, also while they still save
+    what the first had asked them to: launchers of several processes, handlers that raise.
+    """
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self._asked: set[int] = set()
+
+    def leaders(self, pids: Collection[int]) -> None:
+        """Ask children of this process that have not been reaped; nobody below them."""
+        self._asked.update(pids)
+        for pid in pids:
+            for signum in _SIGNALS:
+                with suppress(OSError):
+                    os.kill(pid, signum)
+
+    def orphans(self, leaders: Iterable[int]) -> None:
+        """Ask those that none of these has below it."""
+        listed = list(tree.descendants(os.getpid()))
+        kept = set(leaders)
+        for parent, child in listed:  # parents come first
+            if parent in kept:
+                kept.add(child)
+        self._ask(listed, but=kept)
+
+    def everybody(self) -> None:
+        """Ask every process, wherever it stands."""
+        self._ask(list(tree.descendants(os.getpid())), but=())
+
+    def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
+        self._asked &= {child for _, child in listed}  # the numbers of others may be given away
+        spared = self._asked.union(but)
+        new = [(parent, child) for parent, child in listed if child not in spared]
+        self._asked.update(child for _, child in new)
+        for signum in _SIGNALS:
+            tree.send_to_all(new, os.getpid(), signum)
+
+
+#: Containers run as another user; nobody else gets into the attempt's folder.
+_READABLE: Final = 0o644
+#: The last part of the grace, in which every process of a replica is asked to end, not its first.
+_LAST_SHARE: Final = 0.2
+_LAST_S_MAX: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.01
+_PAUSE_S_MAX: Final = 1.0
+#: What lives so long after its first SIGKILL is worth a line.
+_UNKILLABLE_S: Final = 10.0
 
 
 class Replicas:
@@ -42,14 +98,14 @@ class Replicas:
         loop: Loop,
         children: Children,
         output: Output,
-        cage: Cage,
+        tree: ProcessTree,
         descriptors: tuple[int, int],
     ) -> None:
         """Nothing is started yet; ``descriptors`` is the limit that programs get."""
         self._loop = loop
         self._children = children
         self._output = output
-        self._cage = cage
+        self._tree = tree
         self._descriptors = descriptors
         self._replicas: Sequence[ReplicaSpec] = ()
         self._began_s: dict[int, float] = {}
@@ -58,7 +114,7 @@ class Replicas:
         self._looks_for_orphans = False
         self._is_watched = is_tethered()  # its message is for who looks on, and has one line
         self._is_over = False
-        self._told_s: float | None = None
+        self._asked_s: float | None = None
         self._killed: set[int] = set()
         self._hows: dict[str, str] = {}
         self._faults = b""
@@ -96,7 +152,7 @@ class Replicas:
 
     def usage(self, index: int) -> Usage:
         """What one of them uses now."""
-        return self._cage.usage(index)
+        return self._tree.usage(index)
 
     def terminate(self) -> None:
         """Ask the replicas to end, and whoever outlives one that has ended.
@@ -105,7 +161,7 @@ class Replicas:
         needs to save its state (the workers of a data loader, of torchrun).
         """
         self._stopped |= set(self.living)
-        self._told_s = self._loop.now()
+        self._asked_s = self._loop.now()
         self._terminator.leaders(self.living.values())
         self._terminate_orphans()
 
@@ -127,13 +183,13 @@ class Replicas:
         """Kill every process, at once; to be repeated until none lives."""
         self._stopped |= set(self.living)
         self._killed |= set(self.living)
-        self._cage.kill()
+        self._tree.kill()
 
     def _fork(
         self, index: int, replica: ReplicaSpec, errors: int, mount: Callable[[], None] | None
     ) -> None:
         def enter() -> None:
-            self._cage.enter(index)
+            self._tree.enter(index)
             if mount is not None:
                 mount()
 
@@ -152,7 +208,7 @@ class Replicas:
         finally:
             os.close(wiring.stdout)
             os.close(wiring.stderr)
-        self._cage.started(index, pid)
+        self._tree.started(index, pid)
         self.living[index] = pid
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
@@ -179,8 +235,8 @@ class Replicas:
     def _ended(self, index: int, death: Death) -> None:
         del self.living[index]
         replica = self._replicas[index]
-        self._cage.ended(index, death.cpu_s, death.max_rss_kib)
-        usage = self._cage.usage(index)
+        self._tree.ended(index, death.cpu_s, death.max_rss_kib)
+        usage = self._tree.usage(index)
         was_killed = death.signal == signal.SIGKILL
         ended = self.exits[index] = ReplicaExit(
             role=replica.role,
@@ -191,7 +247,7 @@ class Replicas:
             seconds=self._loop.now() - self._began_s[index],
             stopped_by_us=index in self._stopped,
             killed=was_killed and index in self._killed,
-            notice_s=None if self._told_s is None else self._loop.now() - self._told_s,
+            notice_s=None if self._asked_s is None else self._loop.now() - self._asked_s,
             oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
             peak_memory_bytes=usage.peak_bytes,
         )

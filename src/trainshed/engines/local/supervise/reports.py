@@ -17,7 +17,7 @@ _PRIVATE_FILE: Final = 0o600
 #: Programs put anything in a file's place: a FIFO must not make us wait, and a link may lead out of
 #: the container whose program made it.
 _READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-#: So many names are told in words, and so much of each.
+#: So many names are listed, and so much of each.
 _NAMES_MAX: Final = 20
 _NAME_CHARS_MAX: Final = 80
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
-from trainshed.engines.local.processes import linux
+from trainshed.engines.local.processes import tree
 
 #: Signals that the interpreter ignores, and programs do not expect to be ignored.
 _RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -109,7 +109,7 @@ def _become(  # noqa: PLR0913, PLR0917 - the other half of fork_exec
     parent: int,
 ) -> NoReturn:
     try:
-        linux.die_with_parent(parent)
+        tree.die_with_parent(parent)
         os.setsid()
         errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, _STANDARD)
         _wire(wiring)

@@ -30,7 +30,7 @@ class ReplicaSpec(NamedTuple):
     binds: tuple[tuple[str, str], ...] = ()
     """(folder here, folder there)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
-    """Programs that end what its own end leaves alive (containers); run before the end is told."""
+    """Programs that end what its own end leaves alive (containers), before the end is recorded."""
 
 
 class HangRule(NamedTuple):
@@ -58,7 +58,7 @@ class AttemptSpec(NamedTuple):
     prepare: tuple[str, ...] | None = None
     """The program that makes the replicas complete."""
     after: tuple[str, ...] | None = None
-    """A program that is run when no replica lives, before the end is told."""
+    """A program that is run when no replica lives, before the end is recorded."""
     hang: HangRule = HangRule()
     checkpoints: tuple[str, ...] = ()
     """Folders with checkpoints of earlier attempts."""

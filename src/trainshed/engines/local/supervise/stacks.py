@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.helper import Helper
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Loop
 from trainshed.engines.local.supervise.watch_hang import stacks_argv
 
 _LIMIT_S: Final = 20.0

@@ -25,14 +25,14 @@ Obey = Callable[[Order, str], object]
 
 
 class Tether:
-    """The supervisor's end of the pair."""
+    """The supervisor's end of the pair; the command sends an order a line."""
 
     def __init__(self, loop: Loop, obey: Obey) -> None:
         """Listen to the command."""
         os.set_blocking(_STDIN, False)
         self._loop = loop
         self._obey = obey
-        self._reader = OrderReader(_STDIN, obey)
+        self._rest = b""
         self.is_cut = False
         """Whether the command is gone."""
         loop.on_readable(_STDIN, self._read)
@@ -43,45 +43,31 @@ class Tether:
             os.write(_STDIN, b".")
 
     def _read(self) -> None:
-        if not self._reader.read():
+        data = b""
+        try:
+            data = os.read(_STDIN, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # as an end
+            pass
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            take_order(line, self._obey)
+        if not data or len(self._rest) > _LINE_BYTES_MAX:
             self._loop.forget(_STDIN)
             self.is_cut = True
             self._obey(Order(0.0, "end", "the command that ran the job is gone"), "")
 
 
-class OrderReader:
-    """Reads orders from a descriptor that does not block: one JSON object a line."""
-
-    def __init__(
-        self, descriptor: int, obey: Obey, look: Callable[[], object] = lambda: None
-    ) -> None:
-        """``look`` is called for a line with or without an order of its own."""
-        self._descriptor = descriptor
-        self._obey = obey
-        self._look = look
-        self._rest = b""
-
-    def read(self) -> bool:
-        """Take what has come; False: nobody sends any more, or nothing that is an order."""
-        try:
-            data = os.read(self._descriptor, _READ_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._take(line)
-        return bool(data) and len(self._rest) <= _LINE_BYTES_MAX
-
-    def _take(self, line: bytes) -> None:
-        with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):
-            found = json.loads(line)
-            if found.get("do") == "stop":
-                self._look()
-                order = Order(**found["order"]) if found.get("order") else None
-                if order is not None:
-                    self._obey(order._replace(grace_s=float(order.grace_s)), found.get("words", ""))
+def take_order(data: bytes, obey: Obey, look: Callable[[], object] = lambda: None) -> None:
+    """Obey a JSON object if it is an order; ``look`` is called for one that brings none along."""
+    with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+        found = json.loads(data)
+        if found.get("do") == "stop":
+            look()
+            order = Order(**found["order"]) if found.get("order") else None
+            if order is not None:
+                obey(order._replace(grace_s=float(order.grace_s)), found.get("words", ""))
 
 
 def is_tethered() -> bool:

@@ -32,7 +32,7 @@ class CheckpointWatch:
     """Watches folders from before the program starts."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        """Note what is in the folders now.  Where nothing can be watched there is no verdict."""
+        """Note what is in the folders now.  Where nothing can be watched there is no warning."""
         self._folders = tuple(folders)
         self._before: set[str] = set()
         self._watched: dict[int, str] = {}
@@ -54,7 +54,7 @@ class CheckpointWatch:
             # what did not fit into the kernel's queue may have been the one: nothing is claimed
             self._was_read = any(p is None or p in self._before for p in self._opened(data))
 
-    def verdict(self) -> str | None:
+    def warning(self) -> str | None:
         """A warning if there were checkpoints and none of them was opened."""
         self.poll()
         if self._descriptor < 0 or self._was_read or not self._before:

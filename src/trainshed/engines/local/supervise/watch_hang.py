@@ -69,7 +69,7 @@ class HangWatch:
         return found
 
     def recovered(self) -> list[int]:
-        """Replicas that were found to hang and have shown a sign since; each is told once."""
+        """Replicas that were found to hang and have shown a sign since; each is reported once."""
         found, self._recovered = self._recovered, []
         return found
 

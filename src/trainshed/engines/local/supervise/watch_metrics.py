@@ -2,7 +2,7 @@
 
 Metric files are read as soon as they are written: the program keeps only its last reports in them.
 Event files are looked at now and then: TensorFlow itself writes to them every two minutes.
-Whatever goes wrong with a file is told where reports are asked for, and never ends an attempt.
+Whatever goes wrong with a file is reported where reports are asked for, and never ends an attempt.
 """
 
 import os
@@ -151,7 +151,8 @@ class MetricWatch:
 
     def _tell_found(self) -> None:
         files = [f for i, f in enumerate(self._files) if i == 0 or f.is_worth_a_word]
-        parts = [*(each.told() for each in files), *(each.told() for each in self._folders)]
+        parts = [each.description() for each in files]
+        parts += [each.description() for each in self._folders]
         found = "; ".join([*parts, self._fault] if self._fault else parts)[:_FOUND_CHARS_MAX]
         if found != self._found:
             with suppress(OSError):  # it is tried again with the next look

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.supervise.children import Children
 from trainshed.engines.local.supervise.facts import Facts
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.loop import Children, Loop
 from trainshed.engines.local.supervise.records import Recovered
 from trainshed.engines.local.supervise.replicas import Replicas
 from trainshed.engines.local.supervise.spec import AttemptSpec
@@ -128,7 +127,7 @@ class Watching:
         watch, self._checkpoints = self._checkpoints, None
         if watch is None:
             return
-        warning = watch.verdict()
+        warning = watch.warning()
         if warning is not None:
             self._note(warning, "WARNING")
         if watch.fileno() >= 0:

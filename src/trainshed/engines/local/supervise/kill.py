@@ -1,9 +1,9 @@
 """The end of every process of an attempt, by the best means that the machine has.
 
-The rungs, best first (contracts/engines.md section 6): ``cgroup.kill`` ends a cgroup2 directory at
-one moment; the v1 freezer stands in where there is none; the sweep finds what the supervisor, as a
-subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc tell anything.  The
-best is used first, then all weaker ones: each finds what escaped from the one before.
+The strategies, best first (contracts/engines.md section 6): ``cgroup.kill`` ends a cgroup2
+directory at one moment; the v1 freezer stands in where there is none; the sweep finds what the
+supervisor, as a subreaper, has inherited; ``killpg`` is left where neither cgroups nor /proc say
+anything.  The best is used first, then all weaker ones: each finds what escaped before.
 
 A kill does not wait: what was sent SIGKILL may take a moment to give back its memory.  The caller
 repeats it while ``living`` is True.
@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.local.processes import cgroup, linux, tree
-from trainshed.engines.local.supervise import measuring
-from trainshed.engines.local.supervise.enclosure import FREEZER, UNIFIED, Enclosure, enclose
+from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.supervise import limits
+from trainshed.engines.local.supervise.cgroups import FREEZER, UNIFIED, AttemptCgroups, make_cgroups
 from trainshed.engines.local.supervise.limits import Limits, Usage
 
 CGROUP_KILL: Final = "cgroup.kill"
@@ -25,64 +25,68 @@ V1_FREEZER: Final = "v1 freezer"
 SWEEP: Final = "subreaper sweep"
 KILLPG: Final = "killpg"
 
-#: Every rung, best first.
-RUNGS: Final = (CGROUP_KILL, V1_FREEZER, SWEEP, KILLPG)
+#: Every strategy, best first.
+KILL_STRATEGIES: Final = (CGROUP_KILL, V1_FREEZER, SWEEP, KILLPG)
 
 _NS_PER_S: Final = 1_000_000_000
 _KIB: Final = 1024
 
 
-def open_cage(
-    name: str, count: int, limits: Sequence[Limits] = (), *, allow: Collection[str] = RUNGS
-) -> "Cage":
+def open_process_tree(
+    name: str,
+    count: int,
+    limits: Sequence[Limits] = (),
+    *,
+    allow: Collection[str] = KILL_STRATEGIES,
+) -> "ProcessTree":
     """Make the boxes of an attempt of ``count`` replicas; to be called by its supervisor.
 
     ``name`` is for people who look into the cgroup trees.  ``limits`` are by index; none at all is
-    as good as none for each.  ``allow`` has the rungs that may be used, for tests of a single one.
+    as good as none for each.  ``allow`` has the strategies that may be used, for tests.
     The calling process becomes the one that orphans are handed to, if the sweep is allowed.
     """
-    enclosure = enclose(
+    cgroups = make_cgroups(
         name, count, limits, unified=CGROUP_KILL in allow, freezer=V1_FREEZER in allow
     )
     available = {
-        CGROUP_KILL: UNIFIED in enclosure.boxes,
-        V1_FREEZER: FREEZER in enclosure.boxes,
-        SWEEP: SWEEP in allow and linux.adopt_orphans(True) and tree.can_list(),
+        CGROUP_KILL: UNIFIED in cgroups.boxes,
+        V1_FREEZER: FREEZER in cgroups.boxes,
+        SWEEP: SWEEP in allow and tree.adopt_orphans(True) and tree.can_list(),
         KILLPG: KILLPG in allow,
     }
-    return Cage(enclosure, tuple(rung for rung in RUNGS if available[rung]), count)
+    return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count)
 
 
-class Cage:
-    """The boxes of one attempt, and the rungs by which its processes are ended."""
+class ProcessTree:
+    """The boxes of one attempt, and the strategies by which its processes are ended."""
 
-    __slots__ = ("_enclosure", "_machine_oom_kills", "_pids", "_seen", "rungs")
+    __slots__ = ("_cgroups", "_machine_oom_kills", "_pids", "_seen", "strategies")
 
-    def __init__(self, enclosure: Enclosure, rungs: tuple[str, ...], count: int) -> None:
+    def __init__(self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int) -> None:
         """Take over what has been made."""
-        self._enclosure = enclosure
+        self._cgroups = cgroups
         self._pids: dict[int, int] = {}
         self._seen = [_Seen() for _ in range(count)]
-        self._machine_oom_kills = measuring.machine_oom_kills()
-        self.rungs = rungs
-        """The means that this machine has, best first, to be told in the job's log."""
+        self._machine_oom_kills = limits.machine_oom_kills()
+        self.strategies = strategies
+        """The means that this machine has, best first, for the job's log."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences on the limits that cannot be enforced here."""
-        return self._enclosure.remarks
+        return self._cgroups.remarks
 
     @property
     def places(self) -> dict[str, Any]:
         """What ``end_leftovers`` needs to know, as JSON, should this process be killed."""
-        return {"boxes": [box.path for box in self._enclosure.boxes.values()]}
+        return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
 
     def enter(self, index: int) -> bool:
         """Move the calling process, a fresh fork, into the boxes of a replica; never raises.
 
-        False: it is not in all of them, so perhaps not limited, and weaker rungs will end it.
+        False: it is not in all of them, so perhaps not limited, and weaker ones will end it.
         """
-        return self._enclosure.enter(index)
+        return self._cgroups.enter(index)
 
     def started(self, index: int, pid: int) -> None:
         """Learn the process of a replica: the leader of a session, and a child of this process."""
@@ -92,16 +96,16 @@ class Cage:
         """Learn what ``os.wait4`` says a replica used; it knows the peak of one that was brief."""
         seen = self._seen[index]
         seen.learn(int(cpu_s * _NS_PER_S), max_rss_kib * _KIB)
-        seen.machine_oom_kills = measuring.machine_oom_kills() - self._machine_oom_kills
+        seen.machine_oom_kills = limits.machine_oom_kills() - self._machine_oom_kills
 
     def kill(self) -> None:
         """SIGKILL every process of the attempt; never raises."""
-        for tree_name, box in self._enclosure.boxes.items():
+        for tree_name, box in self._cgroups.boxes.items():
             if tree_name in _KILL:
                 _KILL[tree_name](box.path)
-        if SWEEP in self.rungs:
+        if SWEEP in self.strategies:
             tree.kill_listed(_own_descendants)
-        if KILLPG in self.rungs:
+        if KILLPG in self.strategies:
             for pid in self._pids.values():
                 _kill_group(pid)
 
@@ -110,15 +114,15 @@ class Cage:
 
         What left its session and lost its parents is only found by the boxes.
         """
-        for tree_name, leaf in self._enclosure.leaves(index).items():
+        for tree_name, leaf in self._cgroups.leaves(index).items():
             if tree_name in _KILL:
                 _KILL[tree_name](leaf)
         pid = self._pids.get(index)
         if pid is None:
             return
-        if SWEEP in self.rungs:
+        if SWEEP in self.strategies:
             tree.kill_listed(lambda: _of_replica(pid))
-        if KILLPG in self.rungs:
+        if KILLPG in self.strategies:
             _kill_group(pid)
 
     def living(self) -> bool | None:
@@ -127,10 +131,10 @@ class Cage:
         Where the sweep is available, every child of this process counts, also one that is no
         replica's.  Zombies do not.
         """
-        boxes = [box for name, box in self._enclosure.boxes.items() if name in _KILL]
+        boxes = [box for name, box in self._cgroups.boxes.items() if name in _KILL]
         if any(cgroup.populated(box.path) for box in boxes):
             return True
-        if SWEEP in self.rungs:
+        if SWEEP in self.strategies:
             return bool(tree.living(_own_descendants()))
         return False if boxes else None
 
@@ -139,13 +143,13 @@ class Cage:
 
         Where memory is not limited its peak is the largest of what was seen when asked.
         """
-        leaves = self._enclosure.leaves(index)
-        in_use = measuring.memory_bytes(leaves)
-        peak = measuring.peak_bytes(leaves)
-        cpu_ns = measuring.cpu_ns(leaves)
+        leaves = self._cgroups.leaves(index)
+        in_use = limits.memory_bytes(leaves)
+        peak = limits.peak_bytes(leaves)
+        cpu_ns = limits.cpu_ns(leaves)
         seen = self._seen[index]
         if in_use is None or cpu_ns is None:
-            now = measuring.sample(self._members(index))
+            now = limits.sample(self._members(index))
             if now is not None:
                 seen.learn(now.cpu_ns, max(now.memory_bytes, now.largest_bytes))
                 in_use = now.memory_bytes if in_use is None else in_use
@@ -153,16 +157,16 @@ class Cage:
             cpu_ns=seen.cpu_ns if cpu_ns is None else cpu_ns,
             memory_bytes=in_use,
             peak_bytes=seen.peak_bytes if peak is None else peak,
-            oom_kills=measuring.oom_kills(leaves),
+            oom_kills=limits.oom_kills(leaves),
             machine_oom_kills=seen.machine_oom_kills,
         )
 
     def remove(self) -> None:
         """Remove the boxes, once nothing lives in them; never raises, waits a second at most."""
-        self._enclosure.remove()
+        self._cgroups.remove()
 
     def _members(self, index: int) -> Collection[int]:
-        for leaf in self._enclosure.leaves(index).values():
+        for leaf in self._cgroups.leaves(index).values():
             return cgroup.processes(leaf)
         pid = self._pids.get(index)
         return () if pid is None else _of_replica(pid)

@@ -27,7 +27,7 @@ FREEZER: Final = "freezer"
 _WORDS: Final = {"memory": "memory", "cpu": "CPU", "pids": "process"}
 
 
-class Enclosure(NamedTuple):
+class AttemptCgroups(NamedTuple):
     """The boxes by tree, and sentences on what could not be enforced."""
 
     boxes: dict[str, cgroup.Box]
@@ -52,16 +52,16 @@ class Enclosure(NamedTuple):
         return entered
 
     def remove(self) -> None:
-        """Remove what can be removed, and give up the locks; the next cage removes the rest."""
+        """Remove what can be removed, and give up the locks; the next attempt removes the rest."""
         for box in self.boxes.values():
             box.remove()
             box.release()
         self.boxes.clear()
 
 
-def enclose(
+def make_cgroups(
     name: str, count: int, limits: Sequence[Limits], *, unified: bool, freezer: bool
-) -> Enclosure:
+) -> AttemptCgroups:
     """Make the directories for ``count`` replicas, ending what killed supervisors left there."""
     maker = _Maker(name, count, limits)
     wanted = asked(limits)
@@ -75,7 +75,7 @@ def enclose(
             maker.make_limiting(controller)
     if wanted and UNIFIED not in maker.boxes:
         maker.make_v1("cpuacct")
-    return Enclosure(maker.boxes, tuple(maker.remarks))
+    return AttemptCgroups(maker.boxes, tuple(maker.remarks))
 
 
 class _Maker:
