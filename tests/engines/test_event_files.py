@@ -123,21 +123,21 @@ def read(folder, *, is_last=True):
 
 def test_what_is_below_is_found_as_it_comes_and_evaluations_first(tmp_path):
     folder = EventFolder(str(tmp_path / "logs"))
-    assert folder.told() == f"there are no new event files in {tmp_path}/logs"
+    assert folder.description() == f"there are no new event files in {tmp_path}/logs"
     for part in ("train", "validation"):
         (tmp_path / "logs" / part).mkdir(parents=True)
         (tmp_path / "logs" / part / "events.out.tfevents.2").write_bytes(
             record(event(tensor("epoch_loss", 1.0), step=1))
         )
     assert read(folder) == [(True, "epoch_loss", 1), (False, "epoch_loss", 1)]
-    assert folder.told() == f"event files in {tmp_path}/logs have the tag epoch_loss"
+    assert folder.description() == f"event files in {tmp_path}/logs have the tag epoch_loss"
 
 
 def test_files_of_earlier_runs_are_nobody_s_reports_but_what_comes_after_them_is(path, tmp_path):
     path.write_bytes(first() + record(event(simple("loss", 1.0), step=1)))
     folder = EventFolder(str(tmp_path))
     assert read(folder) == []
-    assert "no new event files" in folder.told()
+    assert "no new event files" in folder.description()
     with path.open("ab") as file:
         file.write(record(event(simple("loss", 2.0), step=2)))
     assert read(folder) == [(False, "loss", 2)]
@@ -163,7 +163,7 @@ def test_what_is_no_file_is_told_and_passed_over(tmp_path):
     (tmp_path / "c.tfevents").write_bytes(b"\0" * 100)
     (tmp_path / "d.tfevents").write_bytes(record(event(simple("loss", 1.0))))
     assert read(folder) == [(False, "loss", 0)]
-    assert "b.tfevents: it is a symbolic link" in folder.told()
+    assert "b.tfevents: it is a symbolic link" in folder.description()
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_file_that_is_met_half_written_is_known_to_be(file, path):
     path.write_text(line(0) + line(1))
     assert file.read() == []
     assert not file.is_torn
-    assert file.told() == f"{path} has the metric loss"
+    assert file.description() == f"{path} has the metric loss"
 
 
 def test_the_same_line_twice_are_two_reports(file, path):
@@ -171,7 +171,7 @@ def test_people_are_written_what_was_found(file, path, make, told):
     make(path)
     for _ in range(3):
         file.read()
-    assert file.told() == told.format(path)
+    assert file.description() == told.format(path)
 
 
 def test_a_socket_is_no_file(file, monkeypatch, tmp_path):
@@ -179,7 +179,7 @@ def test_a_socket_is_no_file(file, monkeypatch, tmp_path):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("output.metrics")
         assert file.read() == []
-    assert "could not be read" in file.told()
+    assert "could not be read" in file.description()
 
 
 def test_a_file_that_may_not_be_read_is_told(file, path, monkeypatch):
@@ -192,7 +192,7 @@ def test_a_file_that_may_not_be_read_is_told(file, path, monkeypatch):
     with monkeypatch.context() as refused:
         refused.setattr(os, "open", refuse)
         assert file.read() == []
-    assert file.told() == f"{path} could not be read: Permission denied"
+    assert file.description() == f"{path} could not be read: Permission denied"
 
 
 def test_trouble_that_is_over_is_forgotten(file, path):
@@ -201,11 +201,11 @@ def test_trouble_that_is_over_is_forgotten(file, path):
     path.rmdir()
     path.write_text(line(1))
     assert steps(file.read()) == [1]
-    assert file.told() == f"{path} has the metric loss"
+    assert file.description() == f"{path} has the metric loss"
 
 
 def test_a_million_names_do_not_make_a_long_sentence(file, path):
     path.write_text("".join(line(i, tag=f"{i}" + "x" * 200) for i in range(500)))
     assert len(file.read()) == 500
-    assert len(file.told()) < 2000 + len(str(path))
-    assert file.told().endswith("and more")
+    assert len(file.description()) < 2000 + len(str(path))
+    assert file.description().endswith("and more")
