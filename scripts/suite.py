@@ -22,8 +22,13 @@ BRANCHES_PERCENT_MIN: Final = 95.0
 #: The tests of the core: they compute, and start nothing.
 CORE: Final = (
     *(f"tests/{name}" for name in ("admission", "catalog", "launch", "lifecycle", "placement")),
-    *(f"tests/{name}" for name in ("planning", "tuning", "wire")),
-    *(f"tests/test_{name}.py" for name in ("durations", "faults", "trial_values")),
+    *(f"tests/{name}" for name in ("model", "planning", "tuning", "wire")),
+    *(
+        f"tests/test_{name}.py"
+        for name in ("durations", "faults", "resource_names", "trial_values")
+    ),
+    "tests/service/test_prediction.py",
+    "tests/workbench/test_study_view.py",
     "tests/controller/test_studies.py",
     "tests/controller/test_studies_trouble.py",
     "tests/engines/test_local_engine_severity.py",

@@ -13,9 +13,14 @@ pytest_plugins = ["leftovers"]
 # is one.  No process of ours forks beside a gRPC server but this one: a runner has none.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
-# What a shell has started with `&` ignores SIGINT; the programs that tests start must not.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What a shell has started with `&` ignores SIGINT, with `nohup` SIGHUP; the programs that tests
+# start must not.
+for signum, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(signum) is signal.SIG_IGN:
+        signal.signal(signum, handler)
 
 #: ``make test-full``: every test, at full length.
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"

@@ -53,7 +53,8 @@ class News:
         while self._stop not in (ended := [descriptor for descriptor, _ in self._poll.poll()]):
             keys = [self._keys.pop(descriptor) for descriptor in ended]
             for descriptor in ended:
-                os.close(descriptor)  # which takes it out of the poll as well
+                self._poll.unregister(descriptor)  # a child that was forked meanwhile keeps it open
+                os.close(descriptor)
             if self._callback is not None:
                 self._callback(keys)
         for descriptor in (*self._keys, self._stop):

@@ -1,0 +1,34 @@
+"""What is heard of the ends of supervisors."""
+
+import os
+import subprocess
+import threading
+
+from trainshed.engines.local.news import News
+from trainshed.model.attempt import AttemptKey
+
+
+def test_an_end_is_heard_of_once_also_if_a_forked_child_keeps_its_descriptor():
+    heard = []
+    came = threading.Semaphore(0)
+
+    def hear(keys):
+        heard.extend(keys)
+        came.release()
+
+    news = News()
+    news.listen(hear)
+    kept = []
+    try:
+        for number in (1, 2):
+            with subprocess.Popen(["/bin/sleep", "600"]) as child:
+                news.watch(AttemptKey(number, 1), child.pid)
+                (descriptor,) = news._keys
+                kept.append(os.dup(descriptor))
+                child.kill()
+                assert came.acquire(timeout=60)
+    finally:
+        news.close()
+        for descriptor in kept:
+            os.close(descriptor)
+    assert heard == [AttemptKey(1, 1), AttemptKey(2, 1)]
