@@ -25,7 +25,7 @@ from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise import spec as specs
 from trainshed.model.attempt import Measured, MetricsPlan
 from trainshed.model.launch_plan import ContainerPlan
@@ -236,7 +236,7 @@ def test_containers_see_the_folder_of_the_metric_file_and_may_write_it(root, mar
     plan = replace(plan, replicas=(contained,))
     site = Site(key=KEY, folder=AttemptFolder(folder(root)), runtime=runtime, env={})
     (made,) = plan_file.replicas_of(
-        site, plan, Prepared(python=sys.executable), (plan_file.Share(),)
+        site, plan, JobPython(python=sys.executable), (plan_file.Share(),)
     )
     place = metric_file(root).parent
     mounts = [word for word in made.argv if word.startswith("type=bind") and "hypertune" in word]

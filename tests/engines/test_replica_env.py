@@ -2,10 +2,10 @@ from dataclasses import replace
 
 from engines.support import cluster, plan_of
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.processes.replica_env import commands
 
-PREPARED = Prepared(python="/bin/py", python_path_entries=("/cache/1",))
+PREPARED = JobPython(python="/bin/py", python_path_entries=("/cache/1",))
 
 
 def command_of(replica, launcher_env, share=Share(), prepared=PREPARED, **more):  # noqa: B008 - frozen
@@ -37,7 +37,7 @@ def test_packages_come_before_the_import_path_that_is_there_already():
     assert command_of(replica, {"PYTHONPATH": "/mine"}).env["PYTHONPATH"] == "/cache/1:/mine"
     asked = replace(replica, env={"PYTHONPATH": "/theirs"})
     assert command_of(asked, {"PYTHONPATH": "/mine"}).env["PYTHONPATH"] == "/cache/1:/theirs"
-    bare = command_of(replica, {}, prepared=Prepared(python="/bin/py"))
+    bare = command_of(replica, {}, prepared=JobPython(python="/bin/py"))
     assert "PYTHONPATH" not in bare.env
 
 

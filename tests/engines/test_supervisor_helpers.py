@@ -34,7 +34,7 @@ from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.attempts.start import spawn, supervisor_argv
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.helper import Helper
 from trainshed.engines.local.supervise.loop import Children, Loop
@@ -75,7 +75,7 @@ def begin(site, mark, code="", *, prepare=None, count=1, **programs):
     plan = plan_of(codes, mark)
     if prepare is None:
         shares = (Share(),) * count
-        replicas = plan_file.replicas_of(site, plan, Prepared(python=sys.executable), shares)
+        replicas = plan_file.replicas_of(site, plan, JobPython(python=sys.executable), shares)
         cleanup = programs.get("cleanup", ())
         replicas = [replica._replace(cleanup=cleanup) for replica in replicas]
     else:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from trainshed.model.faults import UsageFault
-from trainshed.model.study import Goal, Metric, StudySpec
+from trainshed.model.study import Goal, Metric, StudySpec, parameters_of
 from trainshed.model.trials import TrialRecord, TrialState, Value, text_of
 from trainshed.tuning.ranking import best, is_safe, objectives, pareto
 from trainshed.wire.aiplatform_v1 import trials as vertex
@@ -171,3 +171,10 @@ def arguments(trial: TrialRecord) -> tuple[str, ...]:
     """The words that the service appends to the program's command line (vertex-sdk.md 10)."""
     pairs = ((f"--{name}", text_of(value)) for name, value in trial.values)
     return tuple(word for pair in pairs for word in pair)
+
+
+def parameter_names(view: StudyView) -> list[str]:
+    """The study's parameters in its order, behind them those that only trials have."""
+    names = [parameter.parameter_id for parameter in parameters_of(view.study)]
+    names += [name for trial in view.trials for name, _ in trial.values]
+    return list(dict.fromkeys(names))

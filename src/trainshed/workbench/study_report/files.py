@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.model.faults import UsageFault
-from trainshed.model.study import parameters_of
 from trainshed.model.trials import TrialRecord, Value, text_of
 from trainshed.wire.times import rfc3339
-from trainshed.workbench.study_view import StudyView
+from trainshed.workbench.study_view import StudyView, parameter_names
 
 _PAGES: Final = frozenset({".html", ".htm"})
 
@@ -86,13 +85,6 @@ def csv_text(view: StudyView) -> str:
     for trial in view.trials:
         writer.writerow(_row(trial, parameters, metrics))
     return text.getvalue()
-
-
-def parameter_names(view: StudyView) -> list[str]:
-    """The study's parameters in its order, behind them those that only trials have."""
-    names = [parameter.parameter_id for parameter in parameters_of(view.study)]
-    names += [name for trial in view.trials for name, _ in trial.values]
-    return list(dict.fromkeys(names))
 
 
 def _row(

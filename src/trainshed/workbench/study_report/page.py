@@ -12,8 +12,7 @@ from typing import Final
 from trainshed.model.study import Goal, Metric
 from trainshed.model.trials import TrialRecord, text_of
 from trainshed.workbench.study_report.figures import Plot
-from trainshed.workbench.study_report.files import parameter_names
-from trainshed.workbench.study_view import StudyView, arguments, counts, short
+from trainshed.workbench.study_view import StudyView, arguments, counts, parameter_names, short
 
 #: What the page may do: run what is in it and draw; nothing is loaded, and nothing is sent.
 POLICY: Final = (

@@ -16,7 +16,7 @@ from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
 from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.processes import replica_env
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
@@ -77,7 +77,7 @@ class Site(NamedTuple):
 
 
 def replicas_of(
-    site: Site, plan: LaunchPlan, home: Prepared, shares: Sequence[Share]
+    site: Site, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Every replica, complete.  Raises EngineFault or OSError for containers."""
     commands = replica_env.commands(plan, home, shares, site.env)

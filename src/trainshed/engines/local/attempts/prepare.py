@@ -26,11 +26,12 @@ from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
-from trainshed.engines.local.environments.prepared import prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.spec import PreparerAnswer
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment
 
 #: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".
 HELD: Final = os.EX_TEMPFAIL
@@ -54,13 +55,24 @@ def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
-    home = prepared(preparation.plan.environment, _path(preparation.cache_dir), _note)
+    home = _python_of(preparation.plan.environment, _path(preparation.cache_dir))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
     site = Site(key=key, folder=folder, runtime=preparation.runtime)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
     _send(PreparerAnswer(replicas, after, lease.uuids), lease)
+
+
+def _python_of(environment: Environment, cache_dir: Path | None) -> JobPython:
+    """Have the packages of a job installed, if it has any.  Raises EngineFault."""
+    if "/" in environment.python and not (environment.packages or environment.requirements):
+        return JobPython(python=environment.python)
+    # most jobs install nothing, and do not wait for what installing imports
+    from trainshed.engines.local.environments import cache  # noqa: PLC0415  # see above
+
+    where = cache_dir or cache.default_cache_dir()
+    return cache.prepare(environment, cache_dir=where, note=_note)
 
 
 def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:

@@ -19,7 +19,7 @@ from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
@@ -63,7 +63,7 @@ class AttemptStarter(NamedTuple):
                 site, plan, outlines, prepare=prepare, hang=self.hang, grace_s=self.grace_s
             )
         shares, notes = gpus.hidden(plan.replicas, self.devices)
-        home = Prepared(python=plan.environment.python)
+        home = JobPython(python=plan.environment.python)
         replicas = plan_file.replicas_of(site, plan, home, shares)
         return plan_file.spec_of(
             site, plan, replicas, notes=notes, hang=self.hang, grace_s=self.grace_s

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 from trainshed.engines.local.environments import content, install, interpreter
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -37,7 +37,7 @@ def default_cache_dir() -> Path:
     return Path(home) / "trainshed" / "environments"
 
 
-def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], None]) -> Prepared:
+def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], None]) -> JobPython:
     """Have the packages of a job installed; a second time this only computes their address.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
@@ -46,7 +46,7 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
     """
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
-        return Prepared(python=python)
+        return JobPython(python=python)
     facts = _facts(python)
     with _explained(cache_dir):
         environment = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
@@ -56,7 +56,7 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
         if not home.is_dir():
             _install_once(environment, python, home, note, builds=bool(facts["builds"]))
         _check_ours(home)
-    return Prepared(python=python, python_path_entries=(str(home),))
+    return JobPython(python=python, python_path_entries=(str(home),))
 
 
 def _check_ours(folder: Path) -> None:

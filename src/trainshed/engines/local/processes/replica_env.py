@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.prepared import Prepared
+from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.spawn import Program
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -19,7 +19,7 @@ PYTHON_WORD = "python"
 
 def commands(
     plan: LaunchPlan,
-    prepared: Prepared,
+    prepared: JobPython,
     shares: Sequence[Share],
     launcher_env: Mapping[str, str] = os.environ,
 ) -> tuple[Program, ...]:
@@ -35,13 +35,13 @@ def commands(
     )
 
 
-def _argv(replica: ReplicaPlan, prepared: Prepared) -> tuple[str, ...]:
+def _argv(replica: ReplicaPlan, prepared: JobPython) -> tuple[str, ...]:
     first, *rest = replica.argv
     return (prepared.python if first == PYTHON_WORD else first, *rest)
 
 
 def _env(
-    replica: ReplicaPlan, prepared: Prepared, base: Mapping[str, str], share: Share
+    replica: ReplicaPlan, prepared: JobPython, base: Mapping[str, str], share: Share
 ) -> dict[str, str]:
     """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
     env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **share.env}
