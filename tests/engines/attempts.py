@@ -25,8 +25,13 @@ KEY = AttemptKey(secrets.randbits(60), 1)
 OTHER = AttemptKey(secrets.randbits(60), 1)
 
 
+#: Those of a test, which close with it.
+ENGINES = []
+
+
 def engine_at(root, **more):
-    return LocalEngine(root, **{"find_gpus": tuple, **more})
+    ENGINES.append(LocalEngine(root, **{"find_gpus": tuple, **more}))
+    return ENGINES[-1]
 
 
 def order(grace_s, reason=StopReason.CANCEL, message=""):

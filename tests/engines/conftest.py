@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from engines.attempts import engine_at, order, until
+from engines.attempts import ENGINES, engine_at, order, until
 from engines.support import DEADLINE_S, assert_no_survivor, marked_processes
 from trainshed.engines.local.attempts import fence as fencing
 from trainshed.model.attempt import AttemptKey, Phase
@@ -22,6 +22,13 @@ def mark():
         for pid in marked_processes(name):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(autouse=True)
+def _engines_close():
+    yield
+    while ENGINES:
+        ENGINES.pop().close()
 
 
 @pytest.fixture
