@@ -3,7 +3,7 @@
 import pytest
 
 from trainshed.model.attempt import Outcome, ReplicaExit
-from trainshed.model.exits import failure, when_stopped
+from trainshed.model.exits import failure, how, when_stopped
 from trainshed.model.roles import Role
 
 SENTENCE = "The replica workerpool0-0 exited with a non-zero status of"
@@ -129,3 +129,34 @@ def test_what_had_no_notice_was_stopped():
         when_stopped(exit_of(**STOPPED, killed=True), noticed=False)
         == "had to be killed after 0.1 s"
     )
+
+
+@pytest.mark.parametrize(
+    ("ended", "known", "words"),
+    [
+        (
+            {"signal": 9},
+            {"machine_oom": True},
+            "was killed by SIGKILL while the machine was out of memory",
+        ),
+        (
+            {"exit_code": 1, "oom": True},
+            {"children_killed": 2, "limit_bytes": 1 << 30},
+            (
+                "exited with code 1 after 2 of its processes had been killed:"
+                " out of memory at its limit of 1.0 GiB"
+            ),
+        ),
+        (
+            {"signal": 9, "oom": True},
+            {"children_killed": 1},
+            "was killed by SIGKILL: out of memory",
+        ),
+    ],
+)
+def test_a_supervisor_says_what_the_kernel_did(ended, known, words):
+    fields = {"exit_code": None, "signal": None, "stopped_by_us": False, **ended}
+    replica = ReplicaExit(
+        role=Role.PRIMARY, index=0, task_name="workerpool0-0", seconds=0.1, **fields
+    )
+    assert how(replica, **known) == words
