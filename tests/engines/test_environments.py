@@ -130,7 +130,7 @@ def test_a_warm_start_installs_nothing(tree, cache, no_uv):
 def test_without_packages_nothing_is_made(cache, no_uv):
     no_uv()
     found, _ = prepared(cache)
-    assert found == environments.Prepared(python=sys.executable)
+    assert found == environments.JobPython(python=sys.executable)
     assert not cache.exists()
 
 
