@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +13,17 @@ from trainshed.config import Settings
 from trainshed.engines.local import factory
 from trainshed.model.restarts import Budgets
 from trainshed.store.base import StoreFault
+
+
+@pytest.mark.parametrize("module", ["app", "cli.local_train"])
+def test_what_few_jobs_need_is_imported_when_one_does(module):
+    """Each takes a tenth of a start, or many megabytes for as long as a server runs."""
+    code = f"import sys, trainshed.{module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "scipy", "torch", "optuna", "fsspec"}
+    if module != "app":
+        heavy |= {"hashlib", "importlib.metadata", "subprocess", "tempfile", "tomllib", "yaml"}
+    assert not heavy.intersection(done.stdout.split())
 
 
 def test_servers_of_other_machines_are_refused_while_they_live(tmp_path):

@@ -16,7 +16,8 @@ from trainshed.model.study import (
     StudySpec,
 )
 from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.tuning.advance import StudyContext, TrialSnapshot, advance
+from trainshed.tuning.advance import advance
+from trainshed.tuning.study_step import StudyContext, TrialSnapshot
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 STUDY = StudySpec(

@@ -27,7 +27,7 @@ from trainshed.store.records import (
     Step,
     StudyStep,
 )
-from trainshed.tuning.advance import Advance, StudyContext, TrialSnapshot
+from trainshed.tuning.study_step import Advance, StudyContext, TrialSnapshot
 
 #: google.rpc.Code: what a study failed of is in its trials.
 _ABORTED: Final = 10

@@ -5,7 +5,6 @@ logs (contracts/gcloud.md 7.5), the key of CLUSTER_SPEC, and the host name.  One
 words, so that the three can never disagree.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -86,4 +85,6 @@ def role_word(role: Role) -> str:
 
 
 def _digest(job_id: str) -> str:
+    import hashlib  # noqa: PLC0415 - slow to import; a plain local run has no such names
+
     return hashlib.sha256(job_id.encode()).hexdigest()

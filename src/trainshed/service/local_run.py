@@ -5,7 +5,6 @@ and hands the plan to the local engine.
 """
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from trainshed.engines.local import foreground
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
-from trainshed.launch.reduction_env import has_reducers, procs_of
+from trainshed.launch.reduction_env import procs_of
 from trainshed.model.faults import Fault
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.service.programs import Source, environment_of
-from trainshed.service.reduction import started_here
+from trainshed.service.reduction import reducing, started_here
 from trainshed.service.refusing import Say, in_words, one_a_field
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
@@ -149,17 +148,8 @@ def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:
     """Make the folders and run the plan to its end.  Raises EngineFault."""
     make_all(prepared.folders)
     cache_dir = str(host.cache_dir) if host.cache_dir else None
-    with _reducing(prepared.plan, host) as plan:
+    with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
         return foreground.run(plan, sink, cache_dir=cache_dir)
-
-
-def _reducing(plan: LaunchPlan, host: Host) -> AbstractContextManager[LaunchPlan]:
-    if not has_reducers(plan):
-        return nullcontext(plan)
-    # what it imports takes longer than most jobs need to start
-    from trainshed.service.reduction import reducing  # noqa: PLC0415  # see above
-
-    return reducing(plan, host.python, host.buckets.root.parent)
 
 
 def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ then are its dependencies there.
 """
 
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,8 +104,13 @@ def is_project(folder: Path) -> bool:
     """
     if (folder / "setup.py").is_file():
         return True
+    path = folder / "pyproject.toml"
+    if not path.exists():
+        return False
+    import tomllib  # noqa: PLC0415 - slow to import; most folders have no such file
+
     try:
-        found = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+        found = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return False
     return "project" in found or "build-system" in found

@@ -7,7 +7,6 @@ stored documents never have it.
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +16,6 @@ from typing import Final
 from trainshed.launch.reduction_env import has_reducers, with_token_file
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
-from trainshed.service.interpreters import LIBRARY, TrainerLibrary
 from trainshed.service.server_files import PRIVATE, PUBLIC, write_first
 
 #: What is sent for the name of the program, behind an interpreter: that looks for modules among
@@ -53,7 +51,15 @@ def with_token(plan: LaunchPlan, folder: Path) -> LaunchPlan:
 
 @contextmanager
 def reducing(plan: LaunchPlan, python: str, data_dir: Path) -> Iterator[LaunchPlan]:
-    """The plan of a job with reducers as it is run; nothing of the secret is left afterwards."""
+    """The plan of a job as it is run; nothing of its reducers' secret is left afterwards."""
+    if not has_reducers(plan):
+        yield plan
+        return
+    # what they import takes longer than most jobs need to start, and few have reducers
+    import tempfile  # noqa: PLC0415  # see above
+
+    from trainshed.service.interpreters import LIBRARY, TrainerLibrary  # noqa: PLC0415  # see above
+
     library = TrainerLibrary(data_dir / LIBRARY)
 
     def equipped(replica: ReplicaPlan) -> ReplicaPlan:

@@ -5,7 +5,6 @@ hour; so the folder is created, and one small file is written and removed again.
 """
 
 import errno
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -50,6 +49,8 @@ def reason(error: OSError) -> str:
 
 
 def _try_writing(folder: Path) -> None:
+    import tempfile  # noqa: PLC0415 - slow to import; many local runs write to no folder
+
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".trainshed-") as probe:
         probe.write(b"\0" * 4096)
         probe.flush()

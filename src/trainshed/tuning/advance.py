@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from trainshed.model.attempt import Report
 from trainshed.model.status import JobState
 from trainshed.model.study import StudySpec
 from trainshed.model.trials import Measurement, TrialRecord, TrialState, text_of
@@ -17,6 +16,7 @@ from trainshed.tuning.ending import StudyEnding, ended, most_trials
 from trainshed.tuning.measuring import final
 from trainshed.tuning.ranking import best, objectives
 from trainshed.tuning.stopping import predicted, to_stop
+from trainshed.tuning.study_step import Advance, StudyContext, TrialSnapshot
 from trainshed.tuning.suggest import suggest
 
 #: Why a trial has no result that was stopped together with its study.
@@ -26,47 +26,6 @@ CANCELLED_WITH_STUDY: Final = "The study was cancelled while the trial ran."
 SUCCEEDED_EVEN_SO: Final = "The study has stopped its trials, and one of them succeeded even so"
 
 _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialSnapshot:
-    """A trial with its measurements, and the state of its job."""
-
-    trial: TrialRecord
-    job_state: JobState
-    job_message: str = ""
-    """Why the job has ended."""
-    job_start: datetime | None = None
-    job_end: datetime | None = None
-    reports: tuple[Report, ...] = ()
-    found: str = ""
-    """Where reports were looked for, and what was there (``engines.base.Measured``)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advance:
-    """What is to be written about a study."""
-
-    state: JobState
-    error: str | None = None
-    changed: tuple[TrialRecord, ...] = ()
-    new: tuple[TrialRecord, ...] = ()
-    events: tuple[tuple[str, str], ...] = ()
-    """Kind and sentence of each event of the study's story."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyContext:
-    """What beside its trials a study's next step depends on."""
-
-    now: datetime
-    began: datetime | None
-    """When its first trial began to run."""
-    seed: int
-    prior: tuple[TrialRecord, ...] = ()
-    """What an earlier study has found out; its numbers are not given again."""
-    has_news: bool = True
-    """Whether anything was reported or has ended since the last step, as far as is known."""
 
 
 @dataclass(slots=True)
