@@ -130,11 +130,11 @@ def test_segments_begin_where_any_element_may(position):
 
 
 def test_a_reducer_that_speaks_of_itself_is_named_by_who_hears_it():
-    sent = frames.error_frame(of_itself("was told to end"))
+    sent = frames.error_frame(of_itself("was asked to end"))
     heard = frames.parse_error(sent[frames.HEAD.size :])
     assert heard.blame.index == ITSELF
     named = heard_from(Culprit(Kind.WORKER, 3), heard)
-    assert (str(named), named.culprit) == ("worker 3 was told to end", "worker 3")
+    assert (str(named), named.culprit) == ("worker 3 was asked to end", "worker 3")
     assert heard_from(Culprit(Kind.REDUCER, 1), named) is named
     nobody = ReductionError("a newer epoch")
     assert heard_from(Culprit(Kind.REDUCER, 1), nobody) is nobody

@@ -196,7 +196,7 @@ def test_a_reducer_that_is_told_to_end_names_itself():
         soon(team.clients[1].failed)
         for error in (wait.error(), team.clients[1].failed()):
             assert error.culprit == "reducer 1"
-            assert "reducer 1 was told to end" in str(error)
+            assert "reducer 1 was asked to end" in str(error)
 
 
 def test_a_fault_in_a_sum_ends_the_group_instead_of_leaving_it_waiting(monkeypatch):

@@ -210,7 +210,7 @@ def incident(what: str) -> Refusal:
     """The answer to the exception being handled, which nobody foresaw.
 
     The caller gets a number, the log the whole story.  Of a database that is away the caller is
-    told to try again.
+    asked to try again.
     """
     if isinstance(error := sys.exception(), StoreFault):
         _log.error("%s: %s", what, error)  # it comes and goes: no story to tell

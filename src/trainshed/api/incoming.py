@@ -1,6 +1,6 @@
 """What HTTP brings, as the chain wants it.
 
-A body that is too long is never held in memory, and whoever sends one is still told so.
+A body that is too long is never held in memory, and whoever sends one still gets an answer.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Who may enter which project, whatever transport the call came by.
 
 A request may name a project by its id or by its number (contracts/gcloud.md 1.4); answers and the
-store speak of the id.  A foreign project and one that does not exist are told in the same words, so
+store speak of the id.  A foreign project and one that does not exist get the same answer, so
 that nobody learns which projects there are.
 """
 

@@ -236,7 +236,7 @@ BlockingHandler = Callable[[StorageCall, dict[str, Any]], Response]
 
 
 def method(verb: str, path: str, access: BucketAccess, handle: Handler) -> RawMethod:
-    """A row of the route table, whose refusals are told in the storage API's own form."""
+    """A row of the route table, whose refusals have the storage API's own form."""
 
     async def answered(request: Request, caller: Caller) -> Response:
         call = StorageCall(request=request, caller=caller, access=access)

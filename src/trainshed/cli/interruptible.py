@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 #: How long a Ctrl-C may go unnoticed.
 LOOK_S: Final = 0.2
-#: How many items are read ahead of a reader that is slow; a pager may stand still for hours.
+#: How many items are read ahead of a reader that is slow; a pager may pause for hours.
 AHEAD_MAX: Final = 1000
 
 

@@ -36,7 +36,7 @@ class LinePrinter:
     """Writes lines to a stream as they come; with ``as_json`` as the server sent them."""
 
     def __init__(self, stream: TextIO | None = None, *, as_json: bool = False) -> None:
-        """Write to ``stream``; None is stdout."""
+        """Write to ``stream``; stdout if None."""
         self._stream = stream or sys.stdout
         self._as_json = as_json
         self._shape = LineShape(colour=wants_colour("auto", self._stream))

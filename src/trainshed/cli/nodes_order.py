@@ -55,7 +55,7 @@ def _add_notice(parser: flags.Parser, default: str) -> None:
         "--notice",
         metavar="DURATION",
         type=_notice,
-        help="What replicas get between being told and being killed, such as 120s, 2m or 1h; "
+        help="Time that replicas get between the notice and SIGKILL, such as 120s, 2m or 1h; "
         f"default: {default}",
     )
     parser.add_argument(

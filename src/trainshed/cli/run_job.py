@@ -84,7 +84,7 @@ def _achieved(report: ReductionReport) -> "Achieved":
 
 def _print_plan(plan: LaunchPlan) -> None:
     rows = [(r.task_name, r.gpu_count, _cluster_of(r), shlex.join(r.argv)) for r in plan.replicas]
-    out(table(("REPLICA", "GPUS", "TOLD", "COMMAND"), rows))
+    out(table(("REPLICA", "GPUS", "CLUSTER", "COMMAND"), rows))
     out(f"\nworking folder: {plan.cwd}")
     out(f"interpreter:    {plan.environment.python}")
     for name in (*plan.environment.packages, *plan.environment.requirements):

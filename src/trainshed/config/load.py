@@ -124,8 +124,8 @@ def load_settings(
 ) -> Settings:
     """The settings of a server.
 
-    ``path`` None is ``config.toml`` in the data directory, if it is there.  ``flags`` are those of
-    ``trainshed serve`` by name (None and missing ones say nothing; others are left alone).
+    Without ``path`` it is ``config.toml`` in the data directory, if it is there.  ``flags`` are
+    those of ``trainshed serve`` by name (None and missing ones say nothing; others are left alone).
     Raises UsageFault, which names the file, the key and what would be accepted.
     """
     folder = data_dir(flags.get("data_dir"), environ)

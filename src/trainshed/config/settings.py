@@ -17,7 +17,7 @@ class Settings:
 
     data_dir: Path
     database: str | None = None
-    """A SQLAlchemy URL; None is SQLite in the data directory."""
+    """A SQLAlchemy URL; SQLite in the data directory if None."""
     host: str = "127.0.0.1"
     port: int = 8080
     grpc_port: int | None = None
@@ -32,7 +32,7 @@ class Settings:
     """The own settings of an engine that another package brings."""
     policy: FleetPolicy | None = None
     slots: int | None = None
-    """Replicas at once on this machine; None is 32, or 8 per core where that is more."""
+    """Replicas at once on this machine; if None: 32, or 8 per core where that is more."""
     gpu_alias: Mapping[str, str] = field(default_factory=dict)
     container_runtime: str = AUTO
     """``auto``: the first that answers when the server starts."""

@@ -36,7 +36,7 @@ class Runtime(NamedTuple):
     """The path of its command."""
     version: str
     user: str | None
-    """``UID:GID`` of the containers; None is the image's own."""
+    """``UID:GID`` of the containers; the image's own if None."""
     has_init: bool = False
     """Whether it can give containers a first process that passes on signals and reaps."""
 

@@ -129,7 +129,7 @@ class Observation(NamedTuple):
     reduction: "ReductionReport | None" = None
     """What its workers say of their exchanges through reducers, if they do: ENDED or LOST."""
     loss: Loss | None = None
-    """Why it was lost; with phase LOST, None is INFRA."""
+    """Why it was lost; with phase LOST, INFRA if None."""
     waits: "Explanation | None" = None
     """What it waits for at its engine; with phase STARTING."""
     placed: "tuple[Seat, ...]" = ()

@@ -74,7 +74,7 @@ NOTE: Final = "In commands, args and env of processes, /gcs/{bucket} became {fol
 def with_real_paths(
     spec: JobSpec, buckets: Buckets, in_containers: Collection[Role] = ()
 ) -> tuple[JobSpec, tuple[str, ...]]:
-    """The spec whose programs name folders of this machine, and what the job is told of it.
+    """The spec whose programs name folders of this machine, and what the job's log says of it.
 
     The words of containers stay as they are.
     """

@@ -110,7 +110,7 @@ class Expiry:
     days_max: float | None
     """After the job's end (settings ``finished_days_max``); None keeps all for ever."""
     clock: Callable[[], datetime]
-    """The time of the store, in which the ends of jobs are told: a wall clock that was set wrong
+    """The time of the store, in which the ends of jobs are written: a wall clock that was set wrong
     would make all jobs old at once."""
 
     def tidy(self) -> int:
@@ -162,7 +162,7 @@ class Retention:
     days_max: float
     """After the job's end (settings ``log_days_max``)."""
     clock: Callable[[], float]
-    """Seconds since 1970, of the store, in which the ends of jobs are told."""
+    """Seconds since 1970, of the store, in which the ends of jobs are written."""
     _settled: dict[JobUid, float] = field(default_factory=dict, init=False)
     """When the log of a job that is over has to be looked at again, by uid."""
 

@@ -1,7 +1,7 @@
 """What a program runs in: an environment that stands in for its image, or the image itself.
 
 The administrator's table is asked first, then what the names of Google's own images and runtime
-versions say of their content: the nearest environment is used, and the job is told the difference.
+versions say of their content: the nearest environment is used, and the log says the difference.
 An image that nothing here has the content of runs in a container, where there is a runtime.
 """
 
@@ -55,7 +55,7 @@ class ImageMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """Where a program runs.  ``note`` is what its job is told of the difference, a sentence."""
+    """Where a program runs.  ``note`` is what its job's log says of the difference, a sentence."""
 
     environment: str
     python: str

@@ -1,4 +1,4 @@
-"""Judges one document: parsed, checked against the catalog, told in the caller's own words.
+"""Judges one document: parsed, checked against the catalog, in the caller's own words.
 
 Parsing and checking never stop each other: a refusal has all violations at once (DESIGN 6).
 """
@@ -64,7 +64,7 @@ def read_overlay(path: Path) -> dict[str, Any]:
         raise UsageFault(f"cannot read the catalog overlay {path}: {error}") from error
 
 
-#: The rule of admission whose message is told here with what it costs the job.
+#: The rule of admission whose message is given here with what it costs the job.
 RULE: Final = "reducer-bandwidth"
 
 #: Rules that do not keep a job from running on one's own machine: nothing crosses a network here,
@@ -79,7 +79,7 @@ SOFTWARE_DEPTH_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rulebook:
-    """What a job is judged by.  ``edition`` None is the newest one of the job's dialect.
+    """What a job is judged by.  Without ``edition`` it is the newest one of the job's dialect.
 
     ``scope`` None looks at software where the document names any (all Vertex jobs do).
     """
@@ -158,7 +158,7 @@ class Accepted:
     advice: tuple[str, ...] = ()
     """What is wrong with the job elsewhere and does not matter on one machine."""
     reduction: Prediction | None = None
-    """What its reducers are worth: told apart from the advice, which says nothing of them."""
+    """What its reducers are worth: kept apart from the advice, which says nothing of them."""
 
 
 def accept(judgement: Judgement, dialect: Dialect | None = None) -> Accepted:

@@ -192,8 +192,8 @@ def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Path]:
 def _checkpoints(spec: JobSpec, attempt: int, sight: Sight, buckets: Buckets) -> Iterator[str]:
     """Where earlier attempts have left them.
 
-    A program that is told no place may keep them where it starts: the next attempt starts
-    elsewhere, and is to be told what it does not see.
+    A program that gets no place may keep them where it starts: the next attempt starts
+    elsewhere, and its log is to say what it does not see.
     """
     for work in sight.earlier:
         yield f"{work}/{FOLDER[AIP_CHECKPOINT_DIR]}"

@@ -71,7 +71,7 @@ class Host:
     python: str
     buckets: Buckets
     cache_dir: Path | None = None
-    """Where installed packages are kept; None is the engine's own place."""
+    """Where installed packages are kept; the engine's own place if None."""
     gs_paths: GsPaths = GsPaths.PATH
     start_port: int | None = None
     project: str = "local"
@@ -190,7 +190,7 @@ def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tupl
 
 
 def _seen(place: str, host: Host) -> str:
-    """What a program is told of a directory (``--gs-paths``)."""
+    """The directory as a program sees it (``--gs-paths``)."""
     if place.startswith(SCHEME):
         path = host.buckets.path_of(place)  # also where the URI is kept: it must be well formed
         return str(path) if host.gs_paths is GsPaths.PATH else place

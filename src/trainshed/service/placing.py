@@ -1,4 +1,4 @@
-"""What the policy of a replica's node means: its devices, its limits, what its job is told."""
+"""What the policy of a replica's node means: its devices, its limits, what its job's log says."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

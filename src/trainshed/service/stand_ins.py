@@ -1,4 +1,4 @@
-"""What each group of a job runs in here, what keeps it from running, and what its log is told."""
+"""What each group of a job runs in here, what keeps it from running, and what its log says."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -103,7 +103,7 @@ def _misnamed(role: Role, uri: str) -> Violation:
 
 
 def notes_of(spec: JobSpec, images: Images) -> tuple[str, ...]:
-    """What the job's log is told of the images, the primary's first."""
+    """What the job's log says of the images, the primary's first."""
     found = stand_ins(spec, images)
     notes = [stand_in.note for stand_in in found.values() if stand_in and stand_in.note]
     primary = found.get(Role.PRIMARY)

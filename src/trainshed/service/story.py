@@ -23,7 +23,7 @@ from trainshed.wire.times import rfc3339, timestamp
 
 Json = dict[str, Any]
 
-#: What a queued job is told until the scheduler has come to it.
+#: Why a queued job waits, until the scheduler has come to it.
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
 )
@@ -98,7 +98,7 @@ class Stories:
         return _sentence(record)
 
     def _reduction(self, record: JobRecord) -> str | None:
-        """What its reducers came to in the newest attempt that told, else what was predicted."""
+        """What its reducers came to in the newest attempt that said so, else the prediction."""
         if record.job.spec.group(Role.REDUCER) is None:
             return None
         parts = {e.kind: e.message for e in all_events(self.store, record.uid)}

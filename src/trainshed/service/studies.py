@@ -83,7 +83,7 @@ def _refused(message: str) -> Violation:
     return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
 
 
-#: The first events of a study, with all that was told when it was submitted.
+#: The first events of a study, with all that was said when it was submitted.
 _HEAD: Final = 10
 
 _KIND: Final = {Dialect.ML_V1: Kind.TRIAL, Dialect.AIPLATFORM_V1: Kind.CUSTOM_JOB}
@@ -124,7 +124,7 @@ class TrialJobs:
         )
 
     def _planned(self, uid: int) -> tuple[NewEvent, ...]:
-        """What its study was told of its reducers: a trial is compared with it at its own end."""
+        """The prediction of its study's reducers: a trial is compared with it at its own end."""
         events = self.store.events(uid, limit=_HEAD)
         return tuple(
             NewEvent(kind=event.kind, message=event.message, data=event.data)

@@ -1,6 +1,6 @@
 """From a caller's document to a job that may be stored: read, judged, given a place to run.
 
-Everything that is wrong is told at once, in the caller's own words, before anything is stored.
+Everything that is wrong is reported at once, in the caller's own words, before anything is stored.
 """
 
 import math
@@ -185,7 +185,7 @@ def _object(document: Any) -> dict[str, Any]:
 
 
 def _violations(judgement: Judgement, rules: SubmitRules) -> Iterator[Violation]:
-    """All that is wrong; what follows from a fault that was told already is not told again."""
+    """All that is wrong; what follows from a reported fault is not reported again."""
     found = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from found
     if judgement.question is None:

@@ -170,7 +170,7 @@ class StoredCommand:
     attempt: int
     kind: Command
     stop: StopOrder | None = None
-    """With a STOP: how; None is the server's own way."""
+    """With a STOP: how; the server's own way if None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ def most_ns(ran_s_max: float | None) -> int | None:
 
 
 def deadline_ns(create_ns: int, waiting_s_max: float | None) -> int | None:
-    """When a new job has waited for as long as it may; None is never."""
+    """When a new job has waited for as long as it may; never if None."""
     if waiting_s_max is None or waiting_s_max >= FOREVER_S:
         return None
     return create_ns + int(waiting_s_max * NS_PER_S)

@@ -370,7 +370,7 @@ class EngineContract:
         assert ended(engine, key).interrupted
         assert time.monotonic() - began < _PROMPTLY_S
 
-    def test_attempts_are_told_apart(self, world: World) -> None:
+    def test_attempts_are_distinguished(self, world: World) -> None:
         engine, first = ready(world, WAITS)
         other, stranger = new_key(), new_key()
         launch(world, engine, other, Program(exit_code=3))
@@ -392,7 +392,7 @@ class EngineContract:
         engine, key = world.engine(), new_key()
         try:
             launch(world, engine, key, Program(missing=True))
-        except EngineFault as fault:  # it may be told at once
+        except EngineFault as fault:  # it may be known at once
             why = str(fault)
         else:
             found = until(engine, key, *_FINAL)

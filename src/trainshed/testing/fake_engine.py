@@ -40,7 +40,7 @@ _NEVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What becomes of an attempt.  Times are seconds from its launch; None is never."""
+    """What becomes of an attempt.  Times are seconds from its launch; never if None."""
 
     ready_s: float = 0.0
     runs_s: float | None = 0.0
@@ -252,7 +252,7 @@ class FakeEngine:
         """Replicas that have begun to run."""
         self.stops: Counter[AttemptKey] = Counter()
         self.orders: defaultdict[AttemptKey, list[StopOrder]] = defaultdict(list)
-        """What ``stop`` was told, in order."""
+        """What ``stop`` was asked, in order."""
         self.violations: list[str] = []
         """What must never happen, and did."""
         self.unreachable = False

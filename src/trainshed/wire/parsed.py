@@ -89,6 +89,6 @@ def compact(value: Any) -> str:
 
 
 def without(found: Iterable[Violation], known: Iterable[Violation]) -> Iterator[Violation]:
-    """The violations at fields of which nothing is known yet: one cause is told once."""
+    """The violations at fields of which nothing is known yet: one cause is reported once."""
     fields = {violation.field for violation in known}
     return (violation for violation in found if violation.field not in fields)

@@ -53,7 +53,7 @@ class ClientTarget:
 
 
 def variables(target: ClientTarget) -> dict[str, str | None]:
-    """Environment variables for gcloud and the SDKs; None is one that must not be set.
+    """Environment variables for gcloud and the SDKs; if None, it must not be set.
 
     The storage clients send no header to an emulator, so that the token travels in the path.
     """

@@ -47,7 +47,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
 ) -> Node:
     """The machine, with the processors and the memory that the server may use.
 
-    ``policy`` None is best effort where there are GPUs, and emulation where there are none.
+    Without ``policy`` it is best effort where there are GPUs, and emulation where there are none.
     ``held`` are the UUIDs of devices that strangers have.
     """
     cores = len(os.sched_getaffinity(0))

@@ -86,7 +86,7 @@ def sources(
 
 
 def story_of(store: Store, record: JobRecord, trial: str | None) -> LogSource | None:
-    """Whose events are told: the job's own, or those of a trial's job where one trial is asked for.
+    """Whose events are shown: the job's own, or those of a trial's job if one is asked for.
 
     None for a trial that is not there.
     """
@@ -96,7 +96,7 @@ def story_of(store: Store, record: JobRecord, trial: str | None) -> LogSource | 
 
 
 def check_trial(store: Store, record: JobRecord, trial: str | None) -> None:
-    """Refuse a trial that is not there, or not yet, instead of telling nothing of it."""
+    """Refuse a trial that is not there, or not yet, instead of showing nothing of it."""
     if trial is None or sources(store, record, trial=trial):
         return
     job = record.job

@@ -184,7 +184,7 @@ def caller_words(path: FieldPath, *, spec: JobSpec, prefix: str) -> str:
 
 
 def _kind(spec: JobSpec, role: Role) -> ProgramKind:
-    """The kind of a group's program; a group that has none is told about containers."""
+    """The kind of a group's program; a group that has none is taken for a container."""
     group = spec.group(role)
     return group.program.kind if group and group.program else ProgramKind.CONTAINER
 

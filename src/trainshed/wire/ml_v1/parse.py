@@ -52,7 +52,7 @@ def groups_of(
     a program, or nobody else would bring one.  A given type with no count is a count of 0, as the
     service counts (vertex-sdk.md 7.1), and is kept for the rules to see.  ``unread_counts`` are the
     families whose count was given and cannot be read: one replica stands for them, so that what
-    else is wrong with them is told too.
+    else is wrong with them is reported too.
     """
     return tuple(_groups(training, unread_counts))
 

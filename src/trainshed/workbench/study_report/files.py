@@ -27,7 +27,7 @@ class ReportFiles:
 
 
 def files_of(out: str | None, view: StudyView) -> ReportFiles:
-    """What ``--out`` means: a page by its name, else a folder; None is the current folder.
+    """What ``--out`` means: a page by its name, else a folder; the current folder if None.
 
     A folder may be a new one.  Raises UsageFault where it would be in a folder that is not there:
     that is a slip of the pen.

@@ -1,6 +1,6 @@
 """A worker's side of one connection: parts go out, their sums come back into the same memory.
 
-What is read decides how a connection ended: whoever cannot send leaves the verdict to the thread
+What is read decides how a connection ended: whoever cannot send leaves the decision to the thread
 that receives, since the reducer's last word, which names who is to blame, may lie there unread.
 """
 
@@ -75,7 +75,7 @@ class Lane:
         self._received = 0
         self._taking = False  # whether results are being written into the trainer's memory
         self._ending = False
-        self._told = threading.Event()
+        self._heard = threading.Event()
         self._broken: OSError | None = None
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._send_all, self._receive)
@@ -98,7 +98,7 @@ class Lane:
             self._ending = True
             self._moved.notify_all()
         self._inbox.put(error)
-        self._told.set()
+        self._heard.set()
         self.ready.set()
 
     def leave(self) -> None:
@@ -251,7 +251,7 @@ class Lane:
         if not isinstance(error, Silence):
             what = "is lost: its connection was closed"
             if not self._ending:
-                self._told.wait(HEARSAY_S)
+                self._heard.wait(HEARSAY_S)
         if self._ending:
             return
         number = self._awaited[0].segment.round if self._awaited else None

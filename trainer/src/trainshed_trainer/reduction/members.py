@@ -1,6 +1,6 @@
 """What a reducer says to one worker: results, signs of life, and why all has ended.
 
-Whoever cannot send leaves the verdict to the thread that receives: a worker that failed has said
+Whoever cannot send leaves the decision to the thread that receives: a worker that failed has said
 why before it closed, and that may lie there unread.
 """
 

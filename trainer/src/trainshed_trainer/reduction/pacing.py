@@ -19,7 +19,7 @@ CREDIT_FIRST: Final = 128 << 10
 PIECE_MIN: Final = 32 << 10
 PIECE_MAX: Final = 512 << 10
 #: All-reduces of fewer bytes say nothing of the goodput.
-TELLING: Final = 1 << 20
+SAMPLE_BYTES_MIN: Final = 1 << 20
 #: How far one measurement moves the goodput towards what it says.
 STEP: Final = 0.5
 
@@ -58,7 +58,7 @@ class Goodput:
         Tensors given while others are under way wait for them first, which is no time of theirs.
         """
         seconds, self._free = now - max(begun, self._free), now
-        if nbytes < TELLING or seconds <= 0:
+        if nbytes < SAMPLE_BYTES_MIN or seconds <= 0:
             return False
         measured = nbytes / seconds
         self.rate += (STEP if self.rate else 1.0) * (measured - self.rate)

@@ -118,7 +118,7 @@ class Reducer:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
         if epoch:
-            epoch.end(of_itself("was told to end"))
+            epoch.end(of_itself("was asked to end"))
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(WATCH_S * 2)

@@ -37,7 +37,7 @@ class Preparation(NamedTuple):
 
     plan: LaunchPlan
     cache_dir: str | None = None
-    """Where installed packages are kept; None is the engine's own place."""
+    """Where installed packages are kept; the engine's own place if None."""
     uses_gpus: bool = True
     """False on an emulating node: the machine's GPUs are not looked at."""
     runtime: Runtime | None = None

@@ -18,7 +18,7 @@ _QUOTA_US_MIN: Final = 1_000
 
 
 class Limits(NamedTuple):
-    """What one replica may use at most; None is no limit."""
+    """What one replica may use at most; no limit if None."""
 
     memory_bytes: int | None = None
     """Of RAM, the files that it has written or read lately included; it gets no swap."""
@@ -28,7 +28,7 @@ class Limits(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What one replica has used; None is not known."""
+    """What one replica has used; not known if None."""
 
     cpu_ns: int | None = None
     memory_bytes: int | None = None

@@ -37,7 +37,7 @@ class HangRule(NamedTuple):
     """When a replica hangs, and what is done about it."""
 
     after_s: float | None = None
-    """Seconds without a sign of progress; None is never."""
+    """Seconds without a sign of progress; never if None."""
     stacks: bool = True
     """Whether to look what its threads do, where that is possible."""
 
