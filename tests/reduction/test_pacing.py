@@ -59,10 +59,10 @@ def test_goodput_is_bytes_over_the_time_of_their_own():
 
 def test_short_tensors_say_nothing_of_it_but_take_time():
     goodput = Goodput()
-    goodput.learn(pacing.TELLING, begun=0.0, now=1.0)
-    assert not goodput.learn(pacing.TELLING - 1, begun=1.0, now=50.0)
-    goodput.learn(pacing.TELLING, begun=0.0, now=51.0)
-    assert goodput.rate == pacing.TELLING
+    goodput.learn(pacing.SAMPLE_BYTES_MIN, begun=0.0, now=1.0)
+    assert not goodput.learn(pacing.SAMPLE_BYTES_MIN - 1, begun=1.0, now=50.0)
+    goodput.learn(pacing.SAMPLE_BYTES_MIN, begun=0.0, now=51.0)
+    assert goodput.rate == pacing.SAMPLE_BYTES_MIN
 
 
 @given(

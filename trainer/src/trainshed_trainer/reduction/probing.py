@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SMALL = 256 << 10
 LARGE = 1 << 20
 #: A probe that takes less is repeated with four times the bytes, up to the most, in seconds.
-TELLING_S = 0.05
+MEASURED_S_MIN = 0.05
 LARGEST = 16 << 20
 #: How often the timed one is repeated.
 REPEATS = 2
@@ -54,7 +54,7 @@ def _timed(client: Client) -> tuple[float, int]:
     nbytes = LARGE
     _run(client, bytearray(SMALL))
     seconds = _once(client, nbytes)
-    while seconds < TELLING_S and nbytes < LARGEST:
+    while seconds < MEASURED_S_MIN and nbytes < LARGEST:
         nbytes *= 4
         seconds = _once(client, nbytes)
     return min(seconds, *(_once(client, nbytes) for _ in range(REPEATS))), nbytes
