@@ -26,6 +26,7 @@ from engines.support import (
 )
 from trainshed.engines.local.processes import cgroup, tree
 from trainshed.engines.local.supervise.cgroups import writable
+from trainshed.engines.local.supervise.segments import SEGMENT_BYTES_MAX
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 
@@ -104,6 +105,40 @@ def test_a_kill_of_the_command_ends_every_process(trainer, means, mark):
     with launched(mark, trainer, SLEEPER, means=means) as launcher:
         launcher.kill()
         assert_no_survivor(mark)
+
+
+WRITER = "print('ready', flush=True)\nfor n in range(1000): print(f'{n:0100000}', flush=True)"
+WRITTEN_MAX = 5 * SEGMENT_BYTES_MAX
+
+
+def has_stopped_growing(folder, sizes):
+    """Whether a log is as long as two looks ago."""
+    sizes.append(sum(path.stat().st_size for path in folder.rglob("log/*")))
+    return len(sizes) > 20 and sizes[-20] == sizes[-1] > 3 * SEGMENT_BYTES_MAX
+
+
+def test_programs_wait_for_a_terminal_that_takes_no_more(mark, tmp_path, monkeypatch):
+    """As they do in a shell: what nobody reads does not fill the disk, and no line is lost."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    sizes = []
+    with launched(mark, WRITER) as launcher:
+        wait_until(lambda: has_stopped_growing(tmp_path, sizes), "its log grows no more")
+        assert sizes[-1] < WRITTEN_MAX
+        lines = [line[-5:] for line in launcher.stdout]
+    assert [int(line) for line in lines[:1000]] == list(range(1000))
+    assert launcher.returncode == 0
+
+
+def test_a_kill_of_a_command_whose_terminal_takes_no_more_ends_every_process(
+    mark, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    sizes = []
+    with launched(mark, WRITER) as launcher:
+        wait_until(lambda: has_stopped_growing(tmp_path, sizes), "its log grows no more")
+        launcher.kill()
+        assert_no_survivor(mark)
+        wait_until(lambda: not any(tmp_path.iterdir()), "its folder is gone")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])

@@ -26,6 +26,7 @@ from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.records import Began, Ended, Record, decode
 from trainshed.engines.local.supervise.segments import (
     FOREGROUND_TEXT_LENGTH_MAX,
+    FOREGROUND_UNREAD_MAX,
     TEXT_LENGTH_MAX,
     SegmentWriter,
     last_stamp,
@@ -115,6 +116,7 @@ class _Supervisor:
             self._folder.log,
             after_ns=last_stamp(self._folder.job),
             text_length_max=FOREGROUND_TEXT_LENGTH_MAX if is_tethered() else TEXT_LENGTH_MAX,
+            unread_max=FOREGROUND_UNREAD_MAX if is_tethered() else None,
         )
         _make_folders(self._folder)
         attempt = self._attempt = Attempt(
@@ -129,7 +131,7 @@ class _Supervisor:
         for text in (*spec.notes, *tree.remarks):
             attempt.output.note(text)
         if is_tethered():
-            self._tether = Tether(self._loop, attempt.obey)
+            self._tether = Tether(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)
         control = None if self._tether else self._control(attempt)
         self._look_again()

@@ -21,6 +21,8 @@ _CHARACTER_BYTES_MAX: Final = 4
 #: More than a pipe holds: what a replica wrote before it ended is read, what others add is not.
 _DRAIN_READS: Final = 64
 _RETRY_S: Final = 1.0
+#: The same while it waits for its reader, such as a terminal or a pager that takes no more.
+_RETRY_READER_S: Final = 0.05
 
 
 class Source(NamedTuple):
@@ -137,22 +139,26 @@ class Output:
         self._paused_s = self._loop.now()
         for reader in self._pipes:
             self._loop.forget(reader)
-        self._loop.after(_RETRY_S, self._retry)
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        waits_for_reader = isinstance(self._log.broken, BlockingIOError)
+        self._loop.after(_RETRY_READER_S if waits_for_reader else _RETRY_S, self._retry)
 
     def _retry(self) -> None:
         since_s, error = self._paused_s, self._log.broken
         if since_s is None:
             return
         if not self._log.flush():
-            self._loop.after(_RETRY_S, self._retry)
+            self._retry_later()
             return
         self._paused_s = None
-        why = error.strerror if error else ""
-        self.note(
-            f"The log could not be written for {self._loop.now() - since_s:.0f} s ({why}); "
-            "programs that write had to wait, and no line is lost.",
-            "WARNING",
-        )
+        if error and not isinstance(error, BlockingIOError):
+            self.note(
+                f"The log could not be written for {self._loop.now() - since_s:.0f} s "
+                f"({error.strerror}); programs that write had to wait, and no line is lost.",
+                "WARNING",
+            )
         for pipe in self._pipes.values():
             self._loop.on_readable(pipe.reader, partial(self._read, pipe))
         self.deliver()

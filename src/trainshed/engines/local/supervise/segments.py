@@ -8,6 +8,7 @@ that is away for a while costs no line.  Whoever feeds the writer stops doing so
 (``is_blocked``), so that little memory is needed, and the programs wait in their writes.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +29,9 @@ SEGMENT_BYTES_MAX: Final = 4 << 20
 
 #: Longer texts become several lines: Cloud Logging takes 256 KiB an entry, escapes included.
 TEXT_LENGTH_MAX: Final = 1 << 15
-#: The same where a command reads the log.
+#: The same where a command reads the log, and how many segments may lie there that it has not read.
 FOREGROUND_TEXT_LENGTH_MAX: Final = 1 << 20
+FOREGROUND_UNREAD_MAX: Final = 4
 
 _GATHERED_BYTES_MAX: Final = 1 << 18
 _NEWLINE: Final = ord("\n")
@@ -42,20 +44,26 @@ _PRIVATE_FILE: Final = 0o600
 class SegmentWriter:
     """The log of one attempt; ``flush`` writes what was gathered."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - bounds, each with its default
         self,
         folder: str | os.PathLike[str],
         *,
         after_ns: int = 0,
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
         text_length_max: int = TEXT_LENGTH_MAX,
+        unread_max: int | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Nothing is made before the first line; every stamp will be above ``after_ns``."""
+        """Nothing is made before the first line; every stamp will be above ``after_ns``.
+
+        ``unread_max`` is for a reader that removes segments when it has read them: so many may
+        wait for it, at least two.
+        """
         self._folder = os.fspath(folder)
         self._last_ns = after_ns
         self._segment_bytes_max = segment_bytes_max
         self.text_length_max = text_length_max
+        self._unread_max = unread_max
         self._clock = clock
         self._gathered = bytearray()
         self._number = 0
@@ -106,6 +114,10 @@ class SegmentWriter:
             self.broken = None
         return self.broken is None
 
+    def forget_reader(self) -> None:
+        """It is gone: nothing waits for it any more."""
+        self._unread_max = None
+
     def sync(self) -> bool:
         """Write the rest; True when all of it survives a power cut."""
         if not self.flush():
@@ -142,10 +154,18 @@ class SegmentWriter:
                 return
             self._end_segment()
             self._drop_rest_of_line()
+        self._let_reader_follow()
         with suppress(FileExistsError):
             os.mkdir(self._folder, _PRIVATE_FOLDER)
         self._descriptor = self._new_segment()
         self._written = 0
+
+    def _let_reader_follow(self) -> None:
+        """Raises BlockingIOError for a reader that is too far behind."""
+        if self._unread_max and self._number >= self._unread_max:
+            oldest = segment_name(self._number + 1 - self._unread_max)
+            if os.path.exists(f"{self._folder}/{oldest}"):
+                raise BlockingIOError(errno.EAGAIN, "the log is not read")
 
     def _drop_rest_of_line(self) -> None:
         """Its beginning went with the file that somebody has removed."""

@@ -27,11 +27,12 @@ Obey = Callable[[Order, str], object]
 class Tether:
     """The supervisor's end of the pair; the command sends an order a line."""
 
-    def __init__(self, loop: Loop, obey: Obey) -> None:
-        """Listen to the command."""
+    def __init__(self, loop: Loop, obey: Obey, gone: Callable[[], object]) -> None:
+        """Listen to the command; ``gone`` is called when it is gone, before that is obeyed."""
         os.set_blocking(_STDIN, False)
         self._loop = loop
         self._obey = obey
+        self._gone = gone
         self._rest = b""
         self.is_cut = False
         """Whether the command is gone."""
@@ -56,6 +57,7 @@ class Tether:
         if not data or len(self._rest) > _LINE_BYTES_MAX:
             self._loop.forget(_STDIN)
             self.is_cut = True
+            self._gone()
             self._obey(Order(0.0, "end", "the command that ran the job is gone"), "")
 
 
