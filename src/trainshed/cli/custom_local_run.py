@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from trainshed.cli.clusters import cluster_table, rulebook_of
 from trainshed.cli.flags import Request
 from trainshed.cli.local_options import WORDS
-from trainshed.cli.run_job import host_of, run_job
+from trainshed.cli.run_job import run_job, running_host_of
 from trainshed.engines.local.devices.find import devices
 from trainshed.model.faults import UsageFault
 from trainshed.planning.prediction import advice_here
@@ -25,7 +25,7 @@ def run(request: Request) -> int:
     )
     found = custom_run(args.config, given, rulebook_of(args))
     cluster = cluster_table(found.accepted.cluster) if found.judged else ""
-    return run_job(args, _job(args, found), host_of(args), cluster=cluster)
+    return run_job(args, _job(args, found), running_host_of(args), cluster=cluster)
 
 
 def _job(args: argparse.Namespace, found: CustomRun) -> LocalJob:

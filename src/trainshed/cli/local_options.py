@@ -1,9 +1,12 @@
 """The command lines of both local runs: every flag of gcloud's, and ours."""
 
+import argparse
 from pathlib import Path
 
 from trainshed.cli import flags
 from trainshed.cli.submit_options import add_cluster_flags
+from trainshed.engines.container_runtime import CHOICES, NO_RUNTIME
+from trainshed.model.resources import FleetPolicy
 
 #: The flags that the guide says must stand before ``--`` (R2): after it they are a slip.  All
 #: others reach the trainer untouched.
@@ -42,6 +45,7 @@ def local_train(prog: str) -> flags.Parser:
     flags.add_format(parser)
     add_cluster_flags(parser, "they win over the file")
     flags.add_run_flags(parser)
+    _add_engine_flags(parser)
     flags.add_catalog_flags(parser)
     flags.add_gcloud_wide(parser)
     switches = ("--stream-logs", "--async", "--enable-web-access")
@@ -103,9 +107,45 @@ def custom_local_run(prog: str) -> flags.Parser:
     parser.add_argument("--gpu", action="store_true", help="Let the program see all GPUs here")
     flags.add_format(parser)
     flags.add_run_flags(parser)
+    _add_engine_flags(parser)
     flags.add_catalog_flags(parser)
     flags.add_gcloud_wide(parser)
     switches = ("--enable-web-access", "--enable-dashboard-access")
     flags.add_idle(parser, words=(*_CUSTOM_IDLE, *_CUSTOM_IDLE_MORE), switches=switches)
     parser.add_argument_group("-- ARGS", "Everything after a bare -- goes to the program.")
     return parser
+
+
+def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
+    """What a server has in the table [fleet] of its settings, under the same names."""
+    group = parser.add_argument_group("containers and limits, as a server has them")
+    group.add_argument(
+        "--container-runtime",
+        choices=CHOICES,
+        default=NO_RUNTIME,
+        help="What runs the images of the job; auto: the first that answers; default: none, and "
+        "images are only names",
+    )
+    group.add_argument(
+        "--container-user",
+        metavar="UID[:GID]",
+        type=_container_user,
+        help='Whom containers run as, or "image" for whom the image says; default: you, and '
+        "65533:65533 where that is root",
+    )
+    group.add_argument(
+        "--fleet-policy",
+        choices=(FleetPolicy.EXACT.value, FleetPolicy.BEST_EFFORT.value),
+        default=FleetPolicy.BEST_EFFORT.value,
+        help="exact: no replica gets more memory or CPUs than its machine type has; default: "
+        "best-effort, without limits",
+    )
+
+
+def _container_user(text: str) -> str:
+    from trainshed.config.values import WrongValue, container_user  # noqa: PLC0415 - rarely given
+
+    try:
+        return container_user(text)
+    except WrongValue as wrong:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wrong}") from None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainshed.cli.flags import Request
-from trainshed.cli.run_job import host_of, run_job
+from trainshed.cli.run_job import run_job, running_host_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.model.faults import UsageFault
 from trainshed.service.local_run import LocalJob
@@ -23,7 +23,7 @@ def run(request: Request) -> int:
     remarks = []
     if args.config and args.distributed:
         remarks.append("--distributed adds nothing: the file describes the cluster.")
-    host = host_of(args, start_port=args.start_port)
+    host = running_host_of(args, start_port=args.start_port)
     if args.config or MACHINE_FLAGS.intersection(given):
         job, cluster = _cluster_job(args, given, user_args)
         return run_job(args, job, host, cluster=cluster, remarks=remarks)

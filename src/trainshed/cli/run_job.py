@@ -5,6 +5,8 @@ import os
 import shlex
 import time
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.cli.endings import ending_json, print_ending
@@ -15,7 +17,8 @@ from trainshed.model import trainer_contract
 from trainshed.model.codec import encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.reduction_report import ReductionReport
-from trainshed.service.local_run import Host, LocalJob, prepare, start
+from trainshed.model.resources import FleetPolicy
+from trainshed.service.local_run import Host, LocalJob, prepare, runtime_of, start
 from trainshed.service.programs import interpreter
 from trainshed.storage.buckets import GsPaths, buckets_of, cache_dir, data_dir
 from trainshed.workbench.results import metrics_of
@@ -24,15 +27,25 @@ if TYPE_CHECKING:
     from trainshed.planning.achieved import Achieved
 
 
-def host_of(args: argparse.Namespace, *, start_port: int | None = None) -> Host:
+def host_of(args: argparse.Namespace) -> Host:
     """The machine as the command line and the environment describe it."""
     return Host(
         python=interpreter(args.python, os.environ),
         buckets=buckets_of(data_dir(args.data_dir, os.environ)),
         cache_dir=cache_dir(os.environ),
         gs_paths=GsPaths(args.gs_paths),
-        start_port=start_port,
         project=args.project,
+    )
+
+
+def running_host_of(args: argparse.Namespace, *, start_port: int | None = None) -> Host:
+    """The same, with what a job is run in and under.  Raises UsageFault."""
+    return replace(
+        host_of(args),
+        start_port=start_port,
+        runtime=runtime_of(args.container_runtime, args.container_user),
+        policy=FleetPolicy(args.fleet_policy),
+        overlays=tuple(map(Path, args.overlay)),
     )
 
 

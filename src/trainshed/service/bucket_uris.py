@@ -9,14 +9,16 @@ machine lets them; so their words name the bucket's own folder.
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed.model.faults import Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec, Program
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.roles import Role
 from trainshed.storage.buckets import SCHEME, Buckets, is_bucket_name, split
-from trainshed.store.opening import Store
+
+if TYPE_CHECKING:  # local runs have no store, and do without its packages
+    from trainshed.store.opening import Store
 
 
 def malformed_uris(spec: JobSpec) -> Iterator[Violation]:
@@ -38,7 +40,7 @@ def _malformed(path: FieldPath, rule: str, uri: str) -> Iterator[Violation]:
         yield Violation(field=path, rule=rule, message=str(fault), accepted=accepted)
 
 
-def claim_buckets(store: Store, project: str, spec: JobSpec) -> None:
+def claim_buckets(store: "Store", project: str, spec: JobSpec) -> None:
     """Let the project have the buckets that its job writes to; a bucket has one project.
 
     Raises Refusal (PERMISSION_DENIED) for a bucket of another project.
@@ -92,19 +94,19 @@ def with_real_paths(
 
 
 def mounted(
-    spec: JobSpec, project: str, buckets: Buckets, store: Store
+    spec: JobSpec, project: str, buckets: Buckets, store: "Store"
 ) -> tuple[tuple[str, str], ...]:
     """(folder, mount) of the buckets that a job may see and that are there.
 
     Those are its project's, and of those that nobody owns the ones that it names.
     """
-    nobodys = (name for name in sorted(_named(spec)) if store.bucket(name) is None)
+    nobodys = (name for name in sorted(named(spec)) if store.bucket(name) is None)
     wanted = dict.fromkeys([*sorted(store.buckets(project)), *nobodys])
     folders = {name: buckets.path_of(f"{SCHEME}{name}") for name in wanted}
     return tuple((str(path), f"{GCS}/{name}") for name, path in folders.items() if path.is_dir())
 
 
-def _named(spec: JobSpec) -> set[str]:
+def named(spec: JobSpec) -> set[str]:
     """The buckets of mount paths and of packages."""
     programs = [group.program for group in spec.groups if group.program]
     words = [word for program in programs for word in _words(program)]

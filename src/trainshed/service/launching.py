@@ -30,7 +30,7 @@ from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import mounted, with_real_paths
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
-from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment
+from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
 from trainshed.service.placing import as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
@@ -116,7 +116,7 @@ class Launching:
         )
         plan = replace(
             plan,
-            environment=_needed(plan),
+            environment=installed_here(plan),
             replicas=tuple(self._started(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
             hosts=tuple(_hosts(spec, plan, sight)),
@@ -215,13 +215,6 @@ def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets) -> MetricsPlan |
         tags=tuple(metric.metric_id for metric in spec.study.metrics),
         summaries=tuple(place for place in places if place),
     )
-
-
-def _needed(plan: LaunchPlan) -> Environment:
-    """What is installed on the machine: nothing where each container installs its own."""
-    if all(replica.container or replica.role is Role.REDUCER for replica in plan.replicas):
-        return replace(plan.environment, packages=())
-    return plan.environment
 
 
 def _hosts(spec: JobSpec, plan: LaunchPlan, sight: Sight) -> Iterator[tuple[str, str]]:

@@ -4,19 +4,21 @@
 and hands the plan to the local engine.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainshed.engines.base import OutputSink
+from trainshed.engines.container_runtime import NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
 from trainshed.launch.reduction_env import procs_of
-from trainshed.model.faults import Fault
+from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import reducing, started_here
@@ -74,6 +76,12 @@ class Host:
     """Where installed packages are kept; the engine's own place if None."""
     gs_paths: GsPaths = GsPaths.PATH
     start_port: int | None = None
+    runtime: Runtime | None = None
+    """What runs images; None: they are only names."""
+    policy: FleetPolicy = FleetPolicy.BEST_EFFORT
+    """``EXACT`` limits replicas to the memory and the CPUs of their machine types."""
+    overlays: tuple[Path, ...] = ()
+    """The user's own machine types."""
     project: str = "local"
     project_number: str = "0"
 
@@ -86,6 +94,19 @@ class Prepared:
     output: Path | None
     """Where the job's results go, if it says so and it is on this machine."""
     folders: tuple[Path, ...]
+
+
+def runtime_of(asked: str, user: str | None) -> Runtime | None:
+    """The container runtime that a flag asks for.  Raises UsageFault where it does not answer."""
+    if asked == NO_RUNTIME:
+        return None
+    # most local runs have no containers, and asking for a runtime imports subprocess
+    from trainshed.engines.local.containers import detect  # noqa: PLC0415  # see above
+
+    found = detect.find(asked, user=user)
+    if found.runtime is None:
+        raise UsageFault(f"--container-runtime {asked}: {found.reason}")
+    return found.runtime
 
 
 def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
@@ -102,6 +123,7 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
         else loopback_addresses(spec, host.start_port)
     )
     output = _output(spec, job, host)
+    contained = _contained(job, host)
     try:
         plan = compose(
             spec,
@@ -111,16 +133,25 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
             environment=_environment(spec, job, host, output),
             project=host.project,
             project_number=host.project_number,
-            map_uri=lambda uri: _seen(uri, host),
+            map_uri=lambda uri: _seen(uri, job, host),
             entrypoints=_entrypoints(spec, job.entry_point),
+            in_containers=contained,
             cwd=str(job.folder),
         )
     except Fault as fault:
         raise Fault(one_a_field(in_words(fault.violations, job.say))) from None
-    notes = (*notes_of(job, host), *plan.notes)
-    replicas = tuple(_startable(replica, job) for replica in plan.replicas)
+    replicas, limit_notes = _limited(
+        [_startable(replica, job) for replica in plan.replicas], spec, host
+    )
+    notes = (*notes_of(job, host, contained), *contained.values(), *limit_notes, *plan.notes)
     return Prepared(
-        plan=replace(plan, notes=notes, replicas=replicas),
+        plan=replace(
+            plan,
+            notes=tuple(dict.fromkeys(notes)),
+            replicas=replicas,
+            environment=installed_here(plan),
+            binds=_binds(plan, spec, output, host) if contained else (),
+        ),
         output=output,
         folders=_folders(spec, output),
     )
@@ -149,16 +180,21 @@ def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:
     make_all(prepared.folders)
     cache_dir = str(host.cache_dir) if host.cache_dir else None
     with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
-        return foreground.run(plan, sink, cache_dir=cache_dir)
+        return foreground.run(plan, sink, cache_dir=cache_dir, runtime=host.runtime)
 
 
-def notes_of(job: LocalJob, host: Host) -> tuple[str, ...]:
+def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:
     """What a job asked for and will not get on this machine, a sentence each."""
     programs = [group.program for group in job.spec.groups if group.program]
     found = [*job.advice]
     has_container = any(program.kind is ProgramKind.CONTAINER for program in programs)
-    if has_container and not job.is_local_program:
-        found.append(f"A local run starts no containers: their commands run in {host.python}.")
+    if host.runtime and not contained:
+        found.append(f"No container is started: the program is here, and runs in {host.python}.")
+    elif has_container and not (contained or job.is_local_program):
+        found.append(
+            "A local run starts no containers without --container-runtime: their commands run in "
+            f"{host.python}."
+        )
     if version := next((p.runtime_version for p in programs if p.runtime_version), None):
         found.append(f"Runtime version {version} is not installed: the job runs in {host.python}.")
     if job.spec.study:
@@ -189,12 +225,52 @@ def _entrypoints(spec: JobSpec, entry_point: tuple[str, ...]) -> dict[Role, tupl
     return {group.role: entry_point for group in spec.groups} if entry_point else {}
 
 
-def _seen(place: str, host: Host) -> str:
-    """The directory as a program sees it (``--gs-paths``)."""
+def installed_here(plan: LaunchPlan) -> Environment:
+    """What is installed on the machine: nothing where each container installs its own."""
+    if all(replica.container or replica.role is Role.REDUCER for replica in plan.replicas):
+        return replace(plan.environment, packages=())
+    return plan.environment
+
+
+def _contained(job: LocalJob, host: Host) -> dict[Role, str]:
+    """The roles that run in their own images, each with a sentence for the job's log."""
+    if host.runtime is None or job.is_local_program:
+        return {}
+    # few local runs have containers, and this brings the catalog along
+    from trainshed.service.local_containers import contained  # noqa: PLC0415  # see above
+
+    return contained(job.spec, host.python, host.runtime)
+
+
+def _binds(
+    plan: LaunchPlan, spec: JobSpec, output: Path | None, host: Host
+) -> tuple[tuple[str, str], ...]:
+    from trainshed.service.local_containers import binds  # noqa: PLC0415  # as above
+
+    return binds(spec, host.buckets, output, plan.environment.packages)
+
+
+def _limited(
+    replicas: Sequence[ReplicaPlan], spec: JobSpec, host: Host
+) -> tuple[tuple[ReplicaPlan, ...], tuple[str, ...]]:
+    """The replicas with their limits, and what there is to say of these."""
+    if host.policy is not FleetPolicy.EXACT:
+        return tuple(replicas), ()
+    # few local runs have limits, and this brings the catalog along
+    from trainshed.service.placing import limited_here  # noqa: PLC0415  # see above
+
+    return limited_here(replicas, spec, host.overlays)
+
+
+def _seen(place: str, job: LocalJob, host: Host) -> str:
+    """The directory as a program sees it (``--gs-paths``).
+
+    A container does not start in the job's folder: there a relative path would be another.
+    """
     if place.startswith(SCHEME):
         path = host.buckets.path_of(place)  # also where the URI is kept: it must be well formed
         return str(path) if host.gs_paths is GsPaths.PATH else place
-    return place
+    return str(job.folder / place) if host.runtime else place
 
 
 def in_environment(argv: tuple[str, ...]) -> tuple[str, ...]:

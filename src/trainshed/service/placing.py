@@ -1,7 +1,9 @@
 """What the policy of a replica's node means: its devices, its limits, what its job's log says."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from trainshed.catalog.machines import MachineType
@@ -46,14 +48,40 @@ def limited(
     found = _by_replica(seats, nodes)
     if not any(_is_on(replica, found, FleetPolicy.EXACT) for replica in replicas):
         return tuple(replicas)
-    machines = catalog_for(spec.dialect, None, (), None).known_machines
-    types = {group.role: machines.get(group.machine_type or "") for group in spec.groups}
     return tuple(
-        _limited(replica, types[replica.role])
-        if _is_on(replica, found, FleetPolicy.EXACT)
-        else replica
-        for replica in replicas
+        exact if _is_on(replica, found, FleetPolicy.EXACT) else replica
+        for replica, exact in zip(replicas, with_limits(replicas, spec), strict=True)
     )
+
+
+def with_limits(
+    replicas: Sequence[ReplicaPlan], spec: JobSpec, overlays: tuple[Path, ...] = ()
+) -> tuple[ReplicaPlan, ...]:
+    """The replicas, each with the memory and the CPUs of its machine type as limits."""
+    machines = catalog_for(spec.dialect, None, overlays, None).known_machines
+    types = {group.role: machines.get(group.machine_type or "") for group in spec.groups}
+    return tuple(_limited(replica, types[replica.role]) for replica in replicas)
+
+
+def limited_here(
+    replicas: Sequence[ReplicaPlan], spec: JobSpec, overlays: tuple[Path, ...]
+) -> tuple[tuple[ReplicaPlan, ...], tuple[str, ...]]:
+    """The replicas of a local run with their limits, and what there is to say of these.
+
+    Nothing is reserved, and machine types may be larger than this machine: docker refuses more
+    CPUs than there are.
+    """
+    cpus = os.cpu_count() or 1
+    found = with_limits(replicas, spec, overlays)
+    if not any(replica.memory_bytes_max or replica.cpus_max for replica in found):
+        return found, ("No limit is kept: no replica names a machine type of the catalog.",)
+    fitting = tuple(
+        replace(replica, cpus_max=None) if (replica.cpus_max or 0) > cpus else replica
+        for replica in found
+    )
+    if fitting == found:
+        return found, ()
+    return fitting, (f"This machine has {cpus} CPUs: larger machine types may use them all.",)
 
 
 def _limited(replica: ReplicaPlan, machine: MachineType | None) -> ReplicaPlan:

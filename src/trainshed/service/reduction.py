@@ -67,5 +67,7 @@ def reducing(plan: LaunchPlan, python: str, data_dir: Path) -> Iterator[LaunchPl
         return replace(replica, env={**replica.env, **found})
 
     with tempfile.TemporaryDirectory(prefix="trainshed-") as folder:
-        whole = replace(plan, replicas=tuple(map(equipped, plan.replicas)))
+        shown = ((folder, folder),) if any(each.container for each in plan.replicas) else ()
+        replicas = tuple(map(equipped, plan.replicas))
+        whole = replace(plan, replicas=replicas, binds=(*plan.binds, *shown))
         yield with_token(whole, Path(folder))
