@@ -57,6 +57,39 @@ def test_ctrl_c_ends_every_replica_and_is_exit_code_130(trainer, tmp_path):
     assert not any(map(alive, family))
 
 
+#: Saves at the notice of its end, then ends; a start that finds a checkpoint goes on from there.
+SAVES = """
+import sys, time
+from trainshed_trainer import checkpoint_saver, latest_checkpoint, notice
+found = latest_checkpoint()
+if found:
+    sys.exit(print("resumed at", found.read_text()))
+print("up", flush=True)
+while notice() is None:
+    time.sleep(0.01)
+checkpoint_saver().save(7, lambda file: file.write(b"7"))
+print("saved")
+"""
+
+
+def test_a_trainer_that_a_signal_stopped_has_saved_and_the_next_run_goes_on_from_there(
+    trainshed, trainer, tmp_path
+):
+    trainer(SAVES)
+    train = (*TRAIN, "--job-dir", "out")
+    words = [sys.executable, "-m", "trainshed.cli.main", *train]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        assert any("up" in line for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, err
+    assert "saved" in out
+    again = trainshed(*train)
+    assert (again.code, "resumed at 7" in again.out) == (0, True), again.err
+
+
 def alive(process):
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
