@@ -25,8 +25,8 @@ def test_a_replica_over_the_memory_of_its_machine_type_is_killed_and_the_error_s
     job = written("job.json", {"workerPoolSpecs": [pool("small", GREEDY)]})
     found = trainshed(*RUN, "--config", job, "--overlay", written("own.toml", SMALL))
     assert found.code == 137
-    assert "workerpool0-0 was killed by SIGKILL" in found.err
-    assert "out of memory at its limit of 128 MiB" in found.err
+    assert "workerpool0-0 was killed by SIGKILL" in found.out
+    assert "out of memory at its limit of 128 MiB" in found.out
 
 
 def test_limits_are_those_of_machine_types_and_never_more_than_there_is(
