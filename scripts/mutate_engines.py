@@ -95,7 +95,8 @@ FAKE: Final = tuple(
         ),
         (_ATTEMPT, "now >= min(self._own_end, self._ordered_end):", "now >= self._ordered_end:"),
         (_ATTEMPT, "code = SIGNAL_BASE + number if number else", "code = number if number else"),
-        (_ATTEMPT, "signal=number)", "signal=None)"),
+        (_ATTEMPT, "signal=number, oom", "signal=None, oom"),
+        (_ATTEMPT, ", oom=self.script.oom)", ")"),
         (
             _ATTEMPT,
             "self._kill_at = min(self._kill_at, now + order.grace_s)",
@@ -144,6 +145,7 @@ _FOLDER: Final = "engines/local/attempts/folder.py"
 _NEWS: Final = "engines/local/news.py"
 _RUN: Final = "engines/local/supervise/attempt.py"
 _ENDING: Final = "engines/local/supervise/ending.py"
+_JUDGING: Final = "engines/local/supervise/judging.py"
 _REPLICAS: Final = "engines/local/supervise/replicas.py"
 _SPAWN: Final = "engines/local/supervise/spawn.py"
 _SEGMENTS: Final = "engines/local/supervise/segments.py"
@@ -189,7 +191,7 @@ LOCAL: Final = tuple(
         ),
         (
             _LOCAL_ATTEMPT,
-            "return telling.ended(self.key, self.known, STOPPED_EARLY)",
+            "return observe.ended(self.key, self.known, STOPPED_EARLY)",
             "return Observation(key=self.key, phase=Phase.UNKNOWN)",
         ),
         (_FIND, "if key and (below in data or _path(root, key).exists()):", "if key:"),
@@ -228,7 +230,7 @@ LOCAL: Final = tuple(
             "self._job_end = success.interrupted(signal.SIGTERM, new.message)",
             "self._job_end = None",
         ),
-        (_RUN, "if self.children.any_left or self._cage.living():", "if False:"),
+        (_RUN, "if self.children.any_left or self._tree.living():", "if False:"),
         (_RUN, "if new is None:", "if False:"),
         (
             _RUN,
@@ -258,6 +260,20 @@ LOCAL: Final = tuple(
             "return None",
         ),
         ("model/success.py", "return role is not Role.REDUCER", "return False"),
+        ("model/success.py", "return Role.PARAMETER_SERVER not in roles", "return False"),
+        (_JUDGING, "return spec.settle_s if settles else 0.0", "return 0.0"),
+        (_JUDGING, "settles = found.exit_code == 0 and", "settles ="),
+        (
+            _REPLICAS,
+            "oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed)",
+            "oom=False",
+        ),
+        (
+            "engines/local/attempts/plan_file.py",
+            "limits=Limits(memory_bytes=replica.memory_bytes_max,",
+            "limits=Limits(memory_bytes=None,",
+        ),
+        ("model/exits.py", "if ended.oom and ended.status:", "if False:"),
         ("model/success.py", "if ended is not None and ended.status == 0:", "if False:"),
         ("engines/local/supervise/leftovers.py", "tree.kill_listed(lambda: marked(mark))", "pass"),
     )

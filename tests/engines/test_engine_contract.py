@@ -11,12 +11,17 @@ import pytest
 
 from engines.attempts import lines, supervisor
 from engines.support import DEADLINE_S, MARK
+from engines.test_limits import enforces
 from trainshed.engines.local.attempts import fence
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.testing.engine_contract import ProgramContract, ShellWorld
+from trainshed.engines.local.supervise.limits import Limits
+from trainshed.testing.engine_contract import ProgramContract
+from trainshed.testing.engine_world import ShellWorld
 
 
 class LocalWorld(ShellWorld):
+    limits_memory = enforces(Limits(memory_bytes=1 << 30))
+
     def __init__(self, root, mark):
         super().__init__(root.parent)
         self._root, self._mark = root, mark

@@ -1,12 +1,14 @@
 """The fake engine keeps the contract of engines, so that tests with it are worth something."""
 
 from contextlib import contextmanager
+from signal import SIGKILL
 
 import pytest
 
 from trainshed.model.attempt import Report
 from trainshed.model.resources import FleetPolicy, Node
-from trainshed.testing.engine_contract import EngineContract, plan_of, program_of
+from trainshed.testing.engine_contract import EngineContract
+from trainshed.testing.engine_world import plan_of, program_of
 from trainshed.testing.fake_engine import FakeEngine, Script
 
 NODES = (Node(name="n", slots=64, policy=FleetPolicy.EMULATE),)
@@ -16,11 +18,14 @@ RUNS_S = 0.01
 
 def script(_key, plan):
     first = program_of(plan.primary)
+    absent = [each.task_name for each in plan.replicas if program_of(each).missing]
     return Script(
-        fault="/no/such/program: not found" if first.missing else None,
+        fault=f"{absent[0]}: /no/such/program: not found" if absent else None,
         runs_s=None if first.waits else RUNS_S,
         exit_code=first.exit_code,
-        signal=first.signal or None,
+        signal=SIGKILL if first.oom else first.signal or None,
+        oom=first.oom,
+        message="out of memory at its limit" if first.oom else "",
         notice_s=None if first.deaf else 0.0,
         reports=tuple((0.0, Report(tag="loss", value=s, step=s)) for s in range(first.reports)),
     )
@@ -28,6 +33,8 @@ def script(_key, plan):
 
 class FakeWorld:
     """The engine outlives its servers: it is the world."""
+
+    limits_memory = True
 
     def __init__(self):
         self._engine, self._other = (FakeEngine(NODES, script=script) for _ in range(2))

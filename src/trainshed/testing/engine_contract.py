@@ -1,8 +1,7 @@
 """What every engine must do.  Inherit a class and supply one pytest fixture, ``world``.
 
 ``EngineContract`` is for every engine.  ``ProgramContract`` adds what can be seen only where real
-programs run.  A ``World`` is one installation of the engine under test; ``ShellWorld`` does half
-of it for engines whose replicas see a folder of this machine.
+programs run.  What is tried, and on what, says ``engine_world``.
 """
 # ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
@@ -10,186 +9,33 @@ import json
 import os
 import secrets
 import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import pytest
 
 from trainshed.engines.base import Engine, Living, ReplicaShape
-from trainshed.model.attempt import (
-    ALIVE,
-    AttemptKey,
-    Loss,
-    MetricsPlan,
-    Observation,
-    Outcome,
-    Phase,
-)
+from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.log_line import LogLine
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.testing.engine_world import DEAF, MISSING, SERVES, WAITS, Program, World
 
 _T = TypeVar("_T")
 
-#: What a program of the contract is to do, in the environment of its replica; see ``program_of``.
-PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
 DEADLINE_S: Final = 60.0
 #: Less than the grace of the orders here, and enough for a slow machine.
 _PROMPTLY_S: Final = 20.0
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _TERMINATED: Final = 128 + signal.SIGTERM
-
-
-class Program(NamedTuple):
-    """What a replica does: perhaps report, perhaps wait, then end."""
-
-    exit_code: int = 0
-    signal: int = 0
-    """It ends by this signal, if that is not 0."""
-    waits: bool = False
-    """Until ``World.finish``."""
-    deaf: bool = False
-    """It ignores SIGTERM."""
-    reports: int = 0
-    """So many values of the metric ``loss``, at steps from 0, just before it ends."""
-    code: str = ""
-    """What a real program does first."""
-    role: Role = Role.WORKER
-    """Of any but the first, which is the primary."""
-    missing: bool = False
-    """There is no such program."""
-
-
-WAITS: Final = Program(waits=True)
-DEAF: Final = Program(waits=True, deaf=True)
-SERVES: Final = Program(waits=True, role=Role.PARAMETER_SERVER)
-
-
-class World(Protocol):
-    """One installation of an engine, and what a test does to it."""
-
-    def engine(self) -> Engine:
-        """The engine, each time as after a restart of the server."""
-
-    def elsewhere(self) -> Engine:
-        """The engine of another installation on the same nodes."""
-
-    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
-        """What ``plan_of`` gives, with all that the engine needs to run it."""
-
-    def started(self, key: AttemptKey) -> int:
-        """How many programs of an attempt have been started."""
-
-    def finish(self, key: AttemptKey) -> None:
-        """Let the programs of an attempt wait no longer."""
-
-    def lose(self, key: AttemptKey) -> None:
-        """Let an attempt that runs vanish with all that knows of it, but not its traces."""
-
-    def leftover(self, key: AttemptKey) -> AbstractContextManager[object]:
-        """A process of an attempt that nobody attends to, while the block lasts."""
-
-    def away(self) -> AbstractContextManager[object]:
-        """The engine cannot see its nodes while the block lasts."""
-
-    def lines(self, key: AttemptKey) -> Sequence[LogLine]:
-        """The log of an attempt."""
-
-
-def plan_of(
-    *programs: Program, env: Mapping[str, str] | None = None, metric_file: str = ""
-) -> LaunchPlan:
-    """A plan whose replicas do what the programs say; the first one is the primary."""
-    replicas, counts = [], dict.fromkeys(Role, 0)
-    for place, program in enumerate(programs):
-        role = program.role if place else Role.PRIMARY
-        index, counts[role] = counts[role], counts[role] + 1
-        own = {PROGRAM: json.dumps({**program._asdict(), "role": role.value})}
-        argv = ("/no/such/program",) if program.missing else ("/bin/sh", "-c", _shell(program))
-        if program.reports:
-            own["CLOUD_ML_HP_METRIC_FILE"] = metric_file
-        replicas.append(
-            ReplicaPlan(
-                role=role,
-                index=index,
-                task_name=f"{role.value}-{index}",
-                argv=argv,
-                env={**(env or {}), **own},
-            )
-        )
-    is_trial = any(program.reports for program in programs)
-    return LaunchPlan(
-        job_id="contract",
-        attempt=1,
-        replicas=tuple(replicas),
-        environment=Environment(python=sys.executable),
-        metrics=MetricsPlan(files=(metric_file,), tags=("loss",)) if is_trial else None,
-    )
-
-
-def program_of(replica: ReplicaPlan) -> Program:
-    """The program of a replica of ``plan_of``, for an engine that only simulates."""
-    found = json.loads(replica.env[PROGRAM])
-    return Program(**{**found, "role": Role(found["role"])})
-
-
-def _shell(program: Program) -> str:
-    """Files in ``$STARTED`` are starts; while ``$GO`` is absent the program waits."""
-    reports = (
-        json.dumps({"timestamp": 1, "trial": "0", "loss": str(step), "global_step": str(step)})
-        for step in range(program.reports)
-    )
-    lines = [
-        'echo . >> "$STARTED"',
-        "trap '' TERM" if program.deaf else "",
-        program.code,
-        'while [ ! -e "$GO" ]; do sleep 0.02; done' if program.waits else "",
-        'mkdir -p "$(dirname "$CLOUD_ML_HP_METRIC_FILE")"' if program.reports else "",
-        *(f"echo '{report}' >> \"$CLOUD_ML_HP_METRIC_FILE\"" for report in reports),
-        f"kill -{program.signal} $$; sleep 60" if program.signal else "",
-        f"exit {program.exit_code}",
-    ]
-    return "\n".join(filter(None, lines))
-
-
-class ShellWorld:
-    """The part of a ``World`` that is the same wherever programs see ``folder``."""
-
-    def __init__(self, folder: Path) -> None:
-        """``folder`` is the test's own."""
-        self._folder = folder
-
-    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
-        """The plan, with the files by which test and programs know of each other."""
-        started, go = self._path("started", key), self._path("go", key)
-        metric_file = str(self._path("metrics", key))
-        return plan_of(
-            *programs, env={"STARTED": str(started), "GO": str(go)}, metric_file=metric_file
-        )
-
-    def started(self, key: AttemptKey) -> int:
-        """Every start has left a line."""
-        with suppress(FileNotFoundError):
-            return self._path("started", key).read_text().count(".")
-        return 0
-
-    def finish(self, key: AttemptKey) -> None:
-        """Programs look for a file."""
-        self._path("go", key).touch()
-
-    def _path(self, what: str, key: AttemptKey) -> Path:
-        return self._folder / f"{what}-{key.uid}-{key.attempt}"
 
 
 def new_key() -> AttemptKey:
@@ -240,49 +86,51 @@ def living(engine: Engine, key: AttemptKey) -> Sequence[Living]:
     return [part for each in engine.known() if each.key == key for part in each.living]
 
 
-def ready(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
-    """An attempt all of whose programs run."""
+def launched(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
+    """A new attempt that was launched."""
     engine, key = world.engine(), new_key()
     launch(world, engine, key, *programs)
-    until(engine, key, Phase.READY)
-    eventually(lambda: world.started(key) == len(programs), "all programs run")
     return engine, key
 
 
-def _kill_after(pause_s: float, act: Callable[[], object]) -> None:
-    """Let another process do something, and kill it meanwhile."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            act()
-        finally:
-            os._exit(0)
-    time.sleep(pause_s)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+def run(world: World, *programs: Program) -> Outcome:
+    """How a new attempt ended."""
+    return ended(*launched(world, *programs))
+
+
+def ready(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
+    """A new attempt all of whose programs run."""
+    engine, key = launched(world, *programs)
+    until(engine, key, Phase.READY)
+    eventually(lambda: world.started(key) == len(programs), "all programs run")
+    return engine, key
 
 
 class EngineContract:
     """What holds for every engine."""
 
     @pytest.mark.parametrize(
-        ("code", "number"),
-        [*((code, 0) for code in (0, 1, 42, 126, 127)), *((0, number) for number in (9, 11, 15))],
+        "program",
+        [
+            *(Program(exit_code=code) for code in (0, 1, 42, 126, 127)),
+            *(Program(signal=number) for number in (9, 11, 15)),
+            Program(oom=True),
+        ],
     )
-    def test_the_end_of_the_primary_is_the_outcome(
-        self, world: World, code: int, number: int
-    ) -> None:
-        engine, key = world.engine(), new_key()
-        launch(world, engine, key, Program(exit_code=code, signal=number))
-        found = ended(engine, key)
-        status = 128 + number if number else code
+    def test_the_end_of_the_primary_is_the_outcome(self, world: World, program: Program) -> None:
+        if program.oom and not world.limits_memory:
+            pytest.skip("no limits of memory here")
+        found = run(world, program)
+        number = signal.SIGKILL if program.oom else program.signal
+        status = 128 + number if number else program.exit_code
         assert (found.exit_code, found.interrupted) == (status, False)
         assert found.message.strip()
         assert "\n" not in found.message
+        assert "limit" in found.message or not program.oom
         (only,) = found.replicas
         assert (only.role, only.index, only.task_name) == (Role.PRIMARY, 0, "primary-0")
-        assert (only.exit_code, only.signal) == ((None, number) if number else (code, None))
-        assert (only.stopped_by_us, only.killed, only.oom) == (False, False, False)
+        assert (only.exit_code, only.signal) == ((None, number) if number else (status, None))
+        assert (only.stopped_by_us, only.killed, only.oom) == (False, False, program.oom)
         assert (only.notice_s, only.status) == (None, status)
         assert 0 <= only.seconds < DEADLINE_S
 
@@ -300,14 +148,9 @@ class EngineContract:
 
     def test_it_starts_once_from_wherever_it_is_launched(self, world: World) -> None:
         engines, key = [world.engine() for _ in range(4)], new_key()
-        threads = [
-            threading.Thread(target=launch, args=(world, engine, key, WAITS))
-            for engine in engines * 5
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(20) as threads:
+            for done in [threads.submit(launch, world, each, key, WAITS) for each in engines * 5]:
+                done.result()
         until(engines[0], key, Phase.READY)
         launch(world, world.engine(), key, WAITS)
         world.finish(key)
@@ -331,11 +174,7 @@ class EngineContract:
     def test_a_stop_ends_all_replicas_and_the_outcome_says_so(
         self, world: World, *, is_running: bool
     ) -> None:
-        if is_running:
-            engine, key = ready(world, WAITS, WAITS)
-        else:
-            engine, key = world.engine(), new_key()
-            launch(world, engine, key, WAITS, WAITS)
+        engine, key = (ready if is_running else launched)(world, WAITS, WAITS)
         began = time.monotonic()
         world.engine().stop(key, order())
         found = ended(engine, key)
@@ -348,27 +187,21 @@ class EngineContract:
         engine.stop(key, order(0.0))
         assert ended(engine, key) == found, "an end is final"
 
-    def test_the_deaf_are_killed_after_the_grace_and_not_before(self, world: World) -> None:
+    @pytest.mark.parametrize("graces_s", [(0.5, 60.0), (60.0, 0.5, 60.0)])
+    def test_the_deaf_are_killed_after_the_shortest_grace_and_not_before(
+        self, world: World, graces_s: Sequence[float]
+    ) -> None:
+        """An order never gets milder, and may get harder, whichever server gives it."""
         engine, key = ready(world, DEAF)
         began = time.monotonic()
-        engine.stop(key, order(0.5))
-        engine.stop(key, order(60.0))
+        for grace_s in graces_s:
+            world.engine().stop(key, order(grace_s))
         found = ended(engine, key)
         assert 0.5 <= time.monotonic() - began < _PROMPTLY_S
         assert (found.exit_code, found.interrupted) == (_TERMINATED, True)
         (only,) = found.replicas
         assert (only.exit_code, only.signal, only.killed) == (None, signal.SIGKILL, True)
         assert (only.notice_s or 0) >= 0.5
-
-    def test_an_order_never_gets_milder_and_may_get_harder(self, world: World) -> None:
-        engine, key = ready(world, DEAF)
-        engine.stop(key, order(60.0))
-        assert engine.observe([key])[0].phase in ALIVE
-        began = time.monotonic()
-        world.engine().stop(key, order(0.0))
-        engine.stop(key, order(60.0))
-        assert ended(engine, key).interrupted
-        assert time.monotonic() - began < _PROMPTLY_S
 
     def test_attempts_are_distinguished(self, world: World) -> None:
         engine, first = ready(world, WAITS)
@@ -378,8 +211,7 @@ class EngineContract:
         seen = engine.observe([other, stranger, first])
         assert [each.key for each in seen] == [other, stranger, first]
         assert [each.phase for each in seen] == [Phase.ENDED, Phase.UNKNOWN, Phase.READY]
-        seen = engine.observe([first, stranger, other])
-        assert [each.key for each in seen] == [first, stranger, other]
+        assert list(engine.observe([first, stranger, other])) == list(reversed(seen))
         assert engine.observe([]) == []
         engine.stop(first, order())
         before = ended(engine, first)
@@ -388,10 +220,13 @@ class EngineContract:
         assert ended(engine, second).exit_code == 4
         assert ended(world.engine(), first) == before
 
-    def test_what_cannot_be_started_is_a_fault_and_no_program_runs(self, world: World) -> None:
+    @pytest.mark.parametrize("programs", [(MISSING,), (WAITS, WAITS, MISSING)])
+    def test_a_gang_that_cannot_be_whole_is_a_fault_and_nothing_of_it_lives(
+        self, world: World, programs: Sequence[Program]
+    ) -> None:
         engine, key = world.engine(), new_key()
         try:
-            launch(world, engine, key, Program(missing=True))
+            launch(world, engine, key, *programs)
         except EngineFault as fault:  # it may be known at once
             why = str(fault)
         else:
@@ -401,7 +236,9 @@ class EngineContract:
             assert found.outcome.exit_code == 1
             why = found.fault or ""
         assert "/no/such/program" in why
-        assert world.started(key) == 0
+        assert ("primary-0", "worker-0", "worker-1")[len(programs) - 1] in why
+        assert living(engine, key) == []
+        assert world.started(key) < len(programs)
 
     def test_what_is_lost_is_gone_and_stays_so(self, world: World) -> None:
         engine, key = ready(world, WAITS, WAITS)
@@ -426,31 +263,24 @@ class EngineContract:
         assert ended(world.engine(), key).exit_code == 0
 
     def test_reports_are_read_behind_a_mark_to_the_last_one(self, world: World) -> None:
-        engine, key = world.engine(), new_key()
-        assert engine.measured(key, 7)[:2] == (7, ())
-        launch(world, engine, key, Program(reports=4))
+        engine, key = launched(world, Program(reports=4))
         assert ended(engine, key).exit_code == 0
-        found = world.engine().measured(key, 0)
+        assert engine.measured(new_key(), 7)[:2] == (7, ())
+        measured = world.engine().measured(key, 0)
         values = [("loss", float(step), step) for step in range(4)]
-        assert [(each.tag, each.value, each.step) for each in found.reports] == values
-        assert engine.measured(key, found.mark)[:2] == (found.mark, ())
-        assert engine.measured(key, 0) == found
+        assert [(each.tag, each.value, each.step) for each in measured.reports] == values
+        assert engine.measured(key, measured.mark)[:2] == (measured.mark, ())
+        assert engine.measured(key, 0) == measured
 
     def test_replicas_have_addresses_and_attempts_have_folders(self, world: World) -> None:
         engine, key = world.engine(), new_key()
-        shape = (
-            ReplicaShape(Role.PRIMARY, 0),
-            ReplicaShape(Role.WORKER, 0),
-            ReplicaShape(Role.REDUCER, 0, 3),
-        )
+        roles = ((Role.PRIMARY, 1), (Role.WORKER, 1), (Role.REDUCER, 3))
+        shape = [ReplicaShape(role, 0, ports) for role, ports in roles]
         first, second = (engine.sight(AttemptKey(key.uid, number), shape) for number in (1, 2))
         third = world.engine().sight(AttemptKey(key.uid, 3), shape)
         assert list(first.addresses) == [each[:2] for each in shape]
-        taken = {
-            (first.addresses[role, index].host, first.addresses[role, index].port + place)
-            for role, index, ports in shape
-            for place in range(ports)
-        }
+        at = [(first.addresses[role, index], ports) for role, index, ports in shape]
+        taken = {(here.host, here.port + place) for here, ports in at for place in range(ports)}
         primary = first.addresses[Role.PRIMARY, 0]
         assert len(taken | {(primary.host, primary.rendezvous_port)}) == 6
         assert (first.earlier, third.earlier) == ((), (first.work, second.work))
@@ -532,6 +362,12 @@ class EngineContract:
         assert world.engine().observe([key])[0].phase is Phase.READY
 
 
+#: A program that goes on when all three of its gang have started, and one that says when.
+_ALL_STARTED: Final = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
+_ENDS: Final = 'touch "$STARTED.over"'
+_SAVES: Final = 'while [ ! -e "$STARTED.over" ]; do sleep 0.02; done; sleep 0.3'
+
+
 class ProgramContract(EngineContract):
     """What holds where programs really run."""
 
@@ -561,33 +397,32 @@ class ProgramContract(EngineContract):
             *(work, "/dev/null", f"{mask:04o}", "", "0", f"{key}|3|primary-0"),
         ]
 
-    def test_who_fails_first_decides(self, world: World) -> None:
-        engine, key = world.engine(), new_key()
-        launch(world, engine, key, WAITS, Program(exit_code=7), SERVES)
-        found = ended(engine, key)
-        assert (found.exit_code, found.interrupted) == (7, False)
-        assert "worker-0" in found.message
-        assert [each.stopped_by_us for each in found.replicas] == [True, False, True]
-
-    @pytest.mark.parametrize("role", [Role.PARAMETER_SERVER, Role.EVALUATOR, Role.REDUCER])
-    def test_the_primary_decides_and_those_who_wait_are_stopped(
-        self, world: World, role: Role
+    @pytest.mark.parametrize(
+        ("role", "code"),
+        [
+            *((role, 0) for role in (Role.PARAMETER_SERVER, Role.EVALUATOR, Role.REDUCER)),
+            (Role.PARAMETER_SERVER, 7),
+        ],
+    )
+    def test_who_fails_first_or_the_primary_decides_and_those_who_wait_are_stopped(
+        self, world: World, role: Role, code: int
     ) -> None:
         """A worker that has ended with 0 before has done its part."""
-        engine, key = world.engine(), new_key()
-        waits = "while [ $(wc -l < $STARTED) -lt 3 ]; do sleep 0.02; done; sleep 0.2"
-        launch(world, engine, key, Program(code=waits), Program(), Program(waits=True, role=role))
-        found = ended(engine, key)
-        assert (found.exit_code, found.interrupted) == (0, False)
-        assert [each.stopped_by_us for each in found.replicas] == [False, False, True]
+        primary = Program(code=_ALL_STARTED, waits=bool(code))
+        found = run(world, primary, Program(exit_code=code), Program(waits=True, role=role))
+        assert (found.exit_code, found.interrupted) == (code, False)
+        assert ("worker-0" if code else "primary-0") in found.message
+        assert [each.stopped_by_us for each in found.replicas] == [bool(code), False, True]
 
-    def test_a_gang_that_cannot_be_whole_ends(self, world: World) -> None:
-        engine, key = world.engine(), new_key()
-        launch(world, engine, key, WAITS, WAITS, Program(missing=True))
-        found = until(engine, key, *_FINAL)
-        assert found.phase is Phase.ENDED
-        assert "worker-1" in (found.fault or "")
-        assert living(engine, key) == []
+    def test_who_still_saves_when_the_primary_has_ended_gets_its_time(self, world: World) -> None:
+        """A second at least: on a machine that stood still meanwhile it is tried again."""
+
+        def has_saved() -> bool:
+            found = run(world, Program(code=_ENDS), Program(code=_SAVES))
+            assert (found.exit_code, found.interrupted) == (0, False)
+            return not found.replicas[1].stopped_by_us
+
+        eventually(has_saved, "a worker ends by itself")
 
     @pytest.mark.parametrize("is_lost", [False, True])
     def test_nothing_is_left_whatever_it_has_forked(self, world: World, *, is_lost: bool) -> None:
@@ -626,7 +461,13 @@ class ProgramContract(EngineContract):
     def test_a_launch_that_is_killed_anywhere_starts_it_once(self, world: World) -> None:
         engine, key = world.engine(), new_key()
         for pause_s in (0.0, 0.001, 0.003, 0.01, 0.03):
-            _kill_after(pause_s, partial(launch, world, world.engine(), key, WAITS))
+            server = get_context("fork").Process(
+                target=launch, args=(world, world.engine(), key, WAITS)
+            )
+            server.start()
+            time.sleep(pause_s)
+            server.kill()
+            server.join()
         launch(world, engine, key, WAITS)
         until(engine, key, Phase.READY)
         world.finish(key)

@@ -48,6 +48,8 @@ class Script:
     exit_code: int = 0
     signal: int | None = None
     """What its primary ends by, in place of an exit code."""
+    oom: bool = False
+    """Whether that was because memory ran out."""
     fault: str | None = None
     """Why ``launch`` refuses it."""
     message: str = ""
@@ -85,7 +87,7 @@ class FakeAttempt:
             if self._own_end < self._ordered_end:
                 number = self.script.signal
                 code = SIGNAL_BASE + number if number else self.script.exit_code
-                return self.end(self._own_end, code, signal=number)
+                return self.end(self._own_end, code, signal=number, oom=self.script.oom)
             return self._stopped(now)
         if now - self.began < self.script.ready_s:
             return Observation(key=self.key, phase=Phase.STARTING)

@@ -1,0 +1,171 @@
+"""What the contract of engines is tried with: programs, plans of them, and a world to run them in.
+
+A ``World`` is one installation of the engine under test; ``ShellWorld`` does half of it for engines
+whose replicas see a folder of this machine.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from trainshed.engines.base import Engine
+from trainshed.model.attempt import AttemptKey, MetricsPlan
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.log_line import LogLine
+from trainshed.model.roles import Role
+
+#: What a program of the contract is to do, in the environment of its replica; see ``program_of``.
+PROGRAM: Final = "TRAINSHED_CONTRACT_PROGRAM"
+
+
+class Program(NamedTuple):
+    """What a replica does: run ``code`` if it is a real program, perhaps wait, report, and end.
+
+    It waits until ``World.finish``; one that is ``deaf`` ignores SIGTERM.  ``reports`` is how many
+    values of the metric ``loss`` it reports, at steps from 0.  It ends by ``signal`` if that is not
+    0, of too little memory (``oom``), or with its exit code.  The first program is the primary,
+    whatever its role; a ``missing`` one does not exist.
+    """
+
+    exit_code: int = 0
+    signal: int = 0
+    oom: bool = False
+    waits: bool = False
+    deaf: bool = False
+    reports: int = 0
+    code: str = ""
+    role: Role = Role.WORKER
+    missing: bool = False
+
+
+WAITS: Final = Program(waits=True)
+DEAF: Final = Program(waits=True, deaf=True)
+SERVES: Final = Program(waits=True, role=Role.PARAMETER_SERVER)
+MISSING: Final = Program(missing=True)
+_MEMORY_BYTES: Final = 64 << 20
+
+
+class World(Protocol):
+    """One installation of an engine, and what a test does to it."""
+
+    limits_memory: bool
+    """Whether its nodes keep limits of memory; not every kernel lets them."""
+
+    def engine(self) -> Engine:
+        """The engine, each time as after a restart of the server."""
+
+    def elsewhere(self) -> Engine:
+        """The engine of another installation on the same nodes."""
+
+    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
+        """What ``plan_of`` gives, with all that the engine needs to run it."""
+
+    def started(self, key: AttemptKey) -> int:
+        """How many programs of an attempt have been started."""
+
+    def finish(self, key: AttemptKey) -> None:
+        """Let the programs of an attempt wait no longer."""
+
+    def lose(self, key: AttemptKey) -> None:
+        """Let an attempt that runs vanish with all that knows of it, but not its traces."""
+
+    def leftover(self, key: AttemptKey) -> AbstractContextManager[object]:
+        """A process of an attempt that nobody attends to, while the block lasts."""
+
+    def away(self) -> AbstractContextManager[object]:
+        """The engine cannot see its nodes while the block lasts."""
+
+    def lines(self, key: AttemptKey) -> Sequence[LogLine]:
+        """The log of an attempt."""
+
+
+def plan_of(
+    *programs: Program, env: Mapping[str, str] | None = None, metric_file: str = ""
+) -> LaunchPlan:
+    """A plan whose replicas do what the programs say; the first one is the primary."""
+    replicas, counts = [], dict.fromkeys(Role, 0)
+    for place, program in enumerate(programs):
+        role = program.role if place else Role.PRIMARY
+        index, counts[role] = counts[role], counts[role] + 1
+        own = {PROGRAM: json.dumps({**program._asdict(), "role": role.value})}
+        argv = ("/no/such/program",) if program.missing else ("/bin/sh", "-c", _shell(program))
+        if program.reports:
+            own["CLOUD_ML_HP_METRIC_FILE"] = metric_file
+        replicas.append(
+            ReplicaPlan(
+                role=role,
+                index=index,
+                task_name=f"{role.value}-{index}",
+                argv=argv,
+                env={**(env or {}), **own},
+                memory_bytes_max=_MEMORY_BYTES if program.oom else None,
+            )
+        )
+    is_trial = any(program.reports for program in programs)
+    return LaunchPlan(
+        job_id="contract",
+        attempt=1,
+        replicas=tuple(replicas),
+        environment=Environment(python=sys.executable),
+        metrics=MetricsPlan(files=(metric_file,), tags=("loss",)) if is_trial else None,
+    )
+
+
+def program_of(replica: ReplicaPlan) -> Program:
+    """The program of a replica of ``plan_of``, for an engine that only simulates."""
+    found = json.loads(replica.env[PROGRAM])
+    return Program(**{**found, "role": Role(found["role"])})
+
+
+def _shell(program: Program) -> str:
+    """Files in ``$STARTED`` are starts; while ``$GO`` is absent the program waits."""
+    reports = (
+        json.dumps({"timestamp": 1, "trial": "0", "loss": str(step), "global_step": str(step)})
+        for step in range(program.reports)
+    )
+    lines = [
+        'echo . >> "$STARTED"',
+        "trap '' TERM" if program.deaf else "",
+        program.code,
+        'while [ ! -e "$GO" ]; do sleep 0.02; done' if program.waits else "",
+        'mkdir -p "$(dirname "$CLOUD_ML_HP_METRIC_FILE")"' if program.reports else "",
+        *(f"echo '{report}' >> \"$CLOUD_ML_HP_METRIC_FILE\"" for report in reports),
+        f"kill -{program.signal} $$; sleep 60" if program.signal else "",
+        "x=a; while :; do x=$x$x; done" if program.oom else "",
+        f"exit {program.exit_code}",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+class ShellWorld:
+    """The part of a ``World`` that is the same wherever programs see ``folder``."""
+
+    limits_memory = True
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the test's own."""
+        self._folder = folder
+
+    def plan(self, key: AttemptKey, *programs: Program) -> LaunchPlan:
+        """The plan, with the files by which test and programs know of each other."""
+        started, go = self._path("started", key), self._path("go", key)
+        metric_file = str(self._path("metrics", key))
+        return plan_of(
+            *programs, env={"STARTED": str(started), "GO": str(go)}, metric_file=metric_file
+        )
+
+    def started(self, key: AttemptKey) -> int:
+        """Every start has left a line."""
+        with suppress(FileNotFoundError):
+            return self._path("started", key).read_text().count(".")
+        return 0
+
+    def finish(self, key: AttemptKey) -> None:
+        """Programs look for a file."""
+        self._path("go", key).touch()
+
+    def _path(self, what: str, key: AttemptKey) -> Path:
+        return self._folder / f"{what}-{key.uid}-{key.attempt}"
