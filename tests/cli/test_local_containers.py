@@ -9,6 +9,8 @@ import pytest
 
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from engines.support import wait_until
+from trainshed.cli.local_options import RUNTIMES
+from trainshed.engines import container_runtime
 
 RUN = ("ai", "custom-jobs", "local-run", "--container-runtime")
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"
@@ -95,3 +97,7 @@ def test_a_runtime_that_is_not_there_is_named_with_its_flag(
     assert found.code == 2
     assert message in found.err
     assert found.out == ""
+
+
+def test_the_flag_takes_what_the_setting_of_a_server_takes():
+    assert RUNTIMES == container_runtime.CHOICES

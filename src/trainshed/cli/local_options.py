@@ -5,7 +5,6 @@ from pathlib import Path
 
 from trainshed.cli import flags
 from trainshed.cli.submit_options import add_cluster_flags
-from trainshed.engines.container_runtime import CHOICES, NO_RUNTIME
 from trainshed.model.resources import FleetPolicy
 
 #: The flags that the guide says must stand before ``--`` (R2): after it they are a slip.  All
@@ -116,13 +115,17 @@ def custom_local_run(prog: str) -> flags.Parser:
     return parser
 
 
+#: Those of ``engines.container_runtime``; help is printed without importing an engine.
+RUNTIMES = ("auto", "none", "docker", "podman", "apptainer")
+
+
 def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
     """What a server has in the table [fleet] of its settings, under the same names."""
     group = parser.add_argument_group("containers and limits, as a server has them")
     group.add_argument(
         "--container-runtime",
-        choices=CHOICES,
-        default=NO_RUNTIME,
+        choices=RUNTIMES,
+        default="none",
         help="What runs the images of the job; auto: the first that answers; default: none, and "
         "images are only names",
     )
