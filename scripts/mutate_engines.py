@@ -9,6 +9,7 @@ one whose text the source has no more as GONE: write it anew.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,9 @@ TESTS: Final = {
 }
 #: Mutants may wait for what never comes.
 DEADLINES: Final = {"fake": "DEADLINE_S: Final = 3.0", "local": "DEADLINE_S: Final = 12.0"}
+
+
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) .*::(\S+)", re.MULTILINE)
 
 
 class Mutation(NamedTuple):
@@ -297,10 +301,10 @@ def main() -> int:
             return 1
         for number, mutation in enumerate(ALL[kind], 1):
             if number in chosen:
-                word = _tried(kind, mutation, source)
+                word, _, by = _tried(kind, mutation, source).partition(" ")
                 words[word] = words.get(word, 0) + 1
                 text = " ".join(mutation.old.split())[:70]
-                print(f"{number:3} {word:8} {mutation.file}: {text}", flush=True)
+                print(f"{number:3} {word:8} {mutation.file}: {text}  {by}", flush=True)
     print(", ".join(f"{count} {word}" for word, count in sorted(words.items())))
     return int(set(words) != {"caught"})
 
@@ -320,19 +324,21 @@ def _tried(kind: str, mutation: Mutation, source: Path) -> str:
 
 
 def _word(kind: str, source: Path) -> str:
-    """What the contract says of a copy of the sources."""
+    """What the contract says of a copy of the sources, and which test said it."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", TESTS[kind]]
     env = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        return "caught" if run.wait(RUN_S_MAX) else "SURVIVED"
-    except subprocess.TimeoutExpired:
-        return "caught"  # it hangs
-    finally:
-        _kill_all(str(source))
-        run.wait()
+    with tempfile.TemporaryFile("w+") as out:
+        run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=out, start_new_session=True)
+        try:
+            if not run.wait(RUN_S_MAX):
+                return "SURVIVED"
+            out.seek(0)
+            return f"caught {' '.join(_FAILED.findall(out.read()))}"
+        except subprocess.TimeoutExpired:
+            return "caught it hangs"
+        finally:
+            _kill_all(str(source))
+            run.wait()
 
 
 def _kill_all(mark: str) -> None:
