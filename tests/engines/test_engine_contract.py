@@ -50,8 +50,10 @@ class LocalWorld(ShellWorld):
         marks = {"TRAINSHED_JOB": str(key), "TRAINSHED_NOTICE_FILE": str(folder / "notice")}
         process = subprocess.Popen(["/bin/sleep", "600"], env={**os.environ, **marks})
         with process:
-            yield
-            process.kill()
+            try:
+                yield
+            finally:
+                process.kill()
 
     @contextmanager
     def away(self):
