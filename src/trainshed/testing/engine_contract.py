@@ -437,12 +437,15 @@ class ProgramContract(EngineContract):
         assert living(engine, key) == []
 
     def test_a_notice_says_why_and_until_when_before_the_signal(self, world: World) -> None:
-        code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; exit 0' TERM"
+        """What a replica then says is kept as all that it says."""
+        code = "trap 'cat \"$TRAINSHED_NOTICE_FILE\"; echo; seq 10000; exit 0' TERM"
         engine, key = ready(world, Program(waits=True, code=code))
         before = time.time()
         engine.stop(key, order(40.0))
         assert ended(engine, key).interrupted
-        notice = json.loads("".join(_texts(world, key)))
+        first, *last = _texts(world, key)
+        assert last == [str(number) for number in range(1, 10_001)]
+        notice = json.loads(first)
         assert (notice["reason"], notice["message"]) == ("cancel", "It was cancelled.")
         assert before + 39.0 < notice["until"] < time.time() + 41.0
 
