@@ -3,7 +3,7 @@
 import time
 from types import SimpleNamespace
 
-from trainshed.api.lists import page
+from trainshed.api.handlers import page
 from trainshed.wire.logging_v2.entries import render
 
 

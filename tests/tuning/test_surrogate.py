@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from trainshed.model.study import Noise
 from trainshed.model.trials import TrialState
 from trainshed.tuning import gaussian
+from trainshed.tuning.gaussian import Surrogate
 from trainshed.tuning.history import history_of
 from trainshed.tuning.random_search import random_point
 from trainshed.tuning.space import space_of
-from trainshed.tuning.surrogate import Surrogate
 from tuning.spaces import double, integer, luck, studies, study, trial, when, words
 
 

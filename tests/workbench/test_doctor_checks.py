@@ -16,15 +16,17 @@ from trainshed.store.audit import AuditedTrial
 from trainshed.store.records import NodeRow, StoredCommand
 from trainshed.workbench.doctor.examine import CHECKS, confirmed, examine, results_of
 from trainshed.workbench.doctor.snapshot import (
+    Check,
     DiskSeen,
+    Finding,
     FolderSeen,
     JobSeen,
     LogSeen,
+    Result,
     RowsSeen,
     SeatSeen,
     Snapshot,
 )
-from trainshed.workbench.doctor.values import Check, Finding, Result
 
 NS = 1_000_000_000
 NOW = 1_000_000 * NS

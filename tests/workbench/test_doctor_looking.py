@@ -19,8 +19,7 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
 from trainshed.service.server_files import RunningServer, write_running
 from trainshed.store.opening import open_store
-from trainshed.workbench.doctor.logs import LogLook, look_at_records
-from trainshed.workbench.doctor.looking import look
+from trainshed.workbench.doctor.looking import LogLook, look, look_at_records
 
 KEY = AttemptKey(4_611_686_018_427_387_000 + os.getpid(), 1)
 

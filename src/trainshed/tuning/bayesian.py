@@ -18,7 +18,7 @@ from trainshed.tuning.ranking import objectives
 from trainshed.tuning.space import Dimension, Space
 
 if TYPE_CHECKING:
-    from trainshed.tuning.surrogate import Surrogate
+    from trainshed.tuning.gaussian import Surrogate
     from trainshed.tuning.tpe import ParzenTrees
 
 #: TPE tells good from bad only once so many trials are over, and so many of them have a result.
@@ -71,7 +71,7 @@ class Bayesian:
 
     @cached_property
     def _surrogate(self) -> "Surrogate":
-        from trainshed.tuning.surrogate import Surrogate  # noqa: PLC0415  # brings SciPy
+        from trainshed.tuning.gaussian import Surrogate  # noqa: PLC0415  # brings SciPy
 
         return Surrogate(self._space, self._seed, self._study.noise)
 

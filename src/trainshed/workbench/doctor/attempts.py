@@ -11,12 +11,15 @@ from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.model.status import JobState
 from trainshed.workbench.doctor.snapshot import (
+    Check,
+    Finding,
     FolderSeen,
     JobSeen,
+    Part,
     SeatSeen,
     Snapshot,
+    check,
 )
-from trainshed.workbench.doctor.values import Check, Finding, Part, check
 
 _KILL: Final = "if nobody needs it any more, end it: kill -9 {}"
 

@@ -3,8 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.workbench.doctor.snapshot import FolderSeen, LogSeen, Snapshot
-from trainshed.workbench.doctor.values import Check, Finding, Part, check
+from trainshed.workbench.doctor.snapshot import (
+    Check,
+    Finding,
+    FolderSeen,
+    LogSeen,
+    Part,
+    Snapshot,
+    check,
+)
 
 _NS: Final = 1_000_000_000
 #: Below these a server cannot work for long, and below those it is time to do something.

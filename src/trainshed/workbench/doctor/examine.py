@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.workbench.doctor import attempts, disk, jobs, studies
-from trainshed.workbench.doctor.snapshot import Snapshot
-from trainshed.workbench.doctor.values import Check, Finding, Part, Result
+from trainshed.workbench.doctor.snapshot import Check, Finding, Part, Result, Snapshot
 
 CHECKS: Final[tuple[Check, ...]] = (
     *jobs.CHECKS,

@@ -5,8 +5,15 @@ from typing import Final
 
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.status import JobState
-from trainshed.workbench.doctor.snapshot import JobSeen, RowsSeen, Snapshot
-from trainshed.workbench.doctor.values import Check, Finding, Part, check
+from trainshed.workbench.doctor.snapshot import (
+    Check,
+    Finding,
+    JobSeen,
+    Part,
+    RowsSeen,
+    Snapshot,
+    check,
+)
 
 _NS: Final = 1_000_000_000
 #: How long what a living server does at once may take on a machine that is very busy.

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainshed.store.audit import AuditedTrial
-from trainshed.workbench.doctor.snapshot import Snapshot
-from trainshed.workbench.doctor.values import Check, Finding, Part, check
+from trainshed.workbench.doctor.snapshot import Check, Finding, Part, Snapshot, check
 
 _REPORT: Final = "this should not happen: please report it with the output of trainshed jobs events"
 _CANCEL: Final = "cancel the trial's job, and report it"
