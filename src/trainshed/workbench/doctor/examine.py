@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trainshed.workbench.doctor import attempts, disk, jobs, studies
+from trainshed.workbench.doctor import attempts, disk, jobs
 from trainshed.workbench.doctor.snapshot import Check, Finding, Part, Result, Snapshot
 
 CHECKS: Final[tuple[Check, ...]] = (
     *jobs.CHECKS,
-    *studies.CHECKS,
     *attempts.CHECKS,
     *disk.CHECKS,
 )

@@ -26,7 +26,7 @@ from trainshed.engines.container_runtime import (
     Found,
     Runtime,
 )
-from trainshed.engines.local.containers.docker_argv import list_argv, remove_argv
+from trainshed.engines.local.containers.argv import list_argv, remove_argv
 from trainshed.engines.local.containers.variables import client_env
 
 #: A daemon that takes longer is of no use to a server that starts.

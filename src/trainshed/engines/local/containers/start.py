@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
-from trainshed.engines.local.containers import apptainer_argv, docker_argv
-from trainshed.engines.local.containers.box import Bind, Box, shm_bytes
+from trainshed.engines.local.containers.argv import (
+    Bind,
+    ContainerSpec,
+    apptainer_run,
+    docker_run,
+    empty_argv,
+    shm_bytes,
+)
 from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
@@ -71,17 +77,17 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     if replica.container is None:
         raise AssertionError(f"{replica.task_name} has no container")
     named = _named(runtime, around)
-    box = _box(replica, replica.container, around, {**named, **env}, tuple(devices))
+    spec = _spec(replica, replica.container, around, {**named, **env}, tuple(devices))
     client = client_env(launcher_env)
     if runtime.name in CHILDREN_OF_CLIENT:
-        inside = for_apptainer(runtime.name, box.env)
-        return Start(apptainer_argv.run_argv(runtime, box), {**client, **inside}, is_process=True)
-    found = for_docker(box.env)
+        inside = for_apptainer(runtime.name, spec.env)
+        return Start(apptainer_run(runtime, spec), {**client, **inside}, is_process=True)
+    found = for_docker(spec.env)
     flags = ("--env-file", _written(around.files, replica.task_name, found.file), *found.flags)
     return Start(
-        argv=docker_argv.run_argv(runtime, box, flags),
+        argv=docker_run(runtime, spec, flags),
         env={**found.process, **client},
-        cleanup=(docker_argv.empty_argv(runtime, box.mark),),
+        cleanup=(empty_argv(runtime, spec.mark),),
     )
 
 
@@ -97,15 +103,15 @@ def _named(runtime: Runtime, around: Surroundings) -> dict[str, str]:
     return {"HOME": around.work, "USER": _USER_NAME, "LOGNAME": _USER_NAME}
 
 
-def _box(
+def _spec(
     replica: ReplicaPlan,
     plan: ContainerPlan,
     around: Surroundings,
     env: Mapping[str, str],
     devices: tuple[str, ...],
-) -> Box:
+) -> ContainerSpec:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Box(
+    return ContainerSpec(
         name=container_name(around.mark, replica.task_name),
         mark=around.mark,
         plan=plan,

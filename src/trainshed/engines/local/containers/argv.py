@@ -1,0 +1,193 @@
+"""What one replica's container is to be, and the command line that each runtime takes for it.
+
+Docker's and podman's ``run`` stays in the foreground: it passes the container's output and signals
+on and ends with its exit status.  What the job chose comes behind ``--`` or behind an equals sign,
+so that an image named ``--privileged`` is an image that does not exist.
+
+Under apptainer and singularity the processes are children of the replica's own, as the same user:
+limits, kills, host names and the rest of what surrounds a process surround them too.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from trainshed.engines.container_runtime import PODMAN, Runtime
+from trainshed.model.launch_plan import ContainerPlan
+
+_MIB: Final = 1 << 20
+SHM_BYTES_MIN: Final = 64 * _MIB
+#: Of the memory that a replica has: what Linux gives every machine's own /dev/shm.
+_SHM_SHARE: Final = 2
+
+
+class Bind(NamedTuple):
+    """A folder or file of the machine at a place in the container."""
+
+    here: str
+    there: str
+
+
+class ContainerSpec(NamedTuple):
+    """All that a runtime is given for one container."""
+
+    name: str
+    mark: str
+    """UID/ATTEMPT: what leftovers are found by."""
+    plan: ContainerPlan
+    env: Mapping[str, str]
+    shm_bytes: int
+    home: str
+    """A folder of the replica's user, also inside."""
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(address, name)."""
+    binds: tuple[Bind, ...] = ()
+    devices: tuple[str, ...] = ()
+    """UUIDs of its GPUs."""
+    memory_bytes: int | None = None
+    cpus: float | None = None
+
+
+def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> int:
+    """How large /dev/shm is: half of the memory that is the replica's.
+
+    Runtimes give 64 MiB, on which data loaders with several workers die of SIGBUS.  It is a bound
+    and not a reservation, so replicas without a limit share the machine's memory evenly.
+    """
+    share = machine_bytes // max(replicas, 1)
+    return max(SHM_BYTES_MIN, min(memory_bytes or share, share) // _SHM_SHARE)
+
+
+def mount(bind: Bind) -> str:
+    """The value of ``--mount``, which all runtimes read as a line of CSV."""
+    fields = ["type=bind", f"source={bind.here}", f"target={bind.there}"]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(fields)
+    return text.getvalue()
+
+
+#: How containers of ours differ from those of others, and of which attempt they are.
+LABEL: Final = "trainshed.job"
+_ROOT: Final = 0
+
+
+def docker_run(
+    runtime: Runtime, spec: ContainerSpec, variables: tuple[str, ...], *, euid: int | None = None
+) -> tuple[str, ...]:
+    """The words of ``run``; ``variables`` are the flags that give the container its variables."""
+    return (
+        *(runtime.program, "run", "--rm", "--pull", "missing"),
+        *("--name", spec.name, "--label", f"{LABEL}={spec.mark}"),
+        *_surroundings(runtime, spec),
+        *_user(runtime, os.geteuid() if euid is None else euid),
+        *_devices(runtime, spec),
+        *_limits(runtime, spec),
+        *variables,
+        *docker_started(spec.plan),
+    )
+
+
+def docker_started(plan: ContainerPlan) -> Iterator[str]:
+    """Docker's table: a command replaces ENTRYPOINT and drops CMD, args replace CMD alone."""
+    if plan.command:
+        yield f"--entrypoint={plan.command[0]}"
+    yield "--"
+    yield plan.image
+    if plan.command:
+        yield from plan.command[1:]
+    yield from plan.args or ()
+
+
+def remove_argv(runtime: Runtime, container: str) -> tuple[str, ...]:
+    """Kill and remove a container that its client has left behind."""
+    return (runtime.program, "rm", "--force", container)
+
+
+#: Asks until the runtime says that there is nothing left.  What it says of a container that it is
+#: removing by itself at this moment helps nobody.
+_EMPTYING: Final = """\
+until ids=$("$1" ps --all --quiet --no-trunc --filter "$2" 2> /dev/null) && [ -z "$ids" ]; do
+  { [ -n "$ids" ] && "$1" rm --force $ids > /dev/null 2>&1; } || sleep 0.2
+done"""
+
+
+def empty_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
+    """Kill and remove every container of an attempt; ends when the runtime knows of none."""
+    return ("/bin/sh", "-c", _EMPTYING, "sh", runtime.program, f"label={LABEL}={mark}")
+
+
+def list_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
+    """Write the ids of the containers of an attempt, whether they run or not."""
+    label = f"label={LABEL}={mark}"
+    return (runtime.program, "ps", "--all", "--quiet", "--no-trunc", "--filter", label)
+
+
+def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+    """The host's network, as processes have it: numbers of ports in TF_CONFIG mean the same."""
+    if runtime.has_init:
+        yield "--init"  # a program that is process 1 does not hear SIGTERM
+    yield from ("--network", "host", "--log-driver", "none")
+    yield from ("--shm-size", str(spec.shm_bytes))
+    yield from ("--security-opt", "label=disable")  # SELinux would keep buckets from being read
+    for address, name in spec.hosts:
+        yield from ("--add-host", f"{name}:{address}")
+    yield from _mounts(spec)
+
+
+def _user(runtime: Runtime, euid: int) -> Iterator[str]:
+    if runtime.user is None:
+        return
+    yield from ("--user", runtime.user, "--security-opt", "no-new-privileges")
+    if runtime.name == PODMAN and euid != _ROOT:
+        yield "--userns=keep-id"  # else the user of the container is nobody on the machine
+
+
+def _devices(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+    if not spec.devices:
+        return
+    if runtime.name == PODMAN:
+        for uuid in spec.devices:
+            yield from ("--device", f"nvidia.com/gpu={uuid}")
+    else:  # the quotes are docker's own: it reads the value as a line of CSV
+        yield from ("--gpus", f'"device={",".join(spec.devices)}"')
+
+
+def _limits(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+    if spec.memory_bytes is not None:
+        bound = str(spec.memory_bytes)
+        yield from ("--memory", bound, "--memory-swap", bound)  # the same: no swap on top
+    if spec.cpus is not None:
+        yield from ("--cpus", f"{spec.cpus:g}")
+    if runtime.name == PODMAN:
+        yield from ("--pids-limit", "-1")  # its 2048 are few for data loaders on a large machine
+
+
+def apptainer_run(runtime: Runtime, spec: ContainerSpec) -> tuple[str, ...]:
+    """The words of ``run`` or ``exec``.
+
+    ``--compat`` is what makes it like docker: nothing of the user's home and environment, a /tmp
+    and a process namespace of its own, and a file system that may be written to.
+    """
+    return (
+        runtime.program,
+        "exec" if spec.plan.command else "run",
+        *("--compat", "--cleanenv"),
+        *(("--nv",) if spec.devices else ()),
+        *("--home", spec.home),
+        *_mounts(spec),
+        *apptainer_started(spec.plan),
+    )
+
+
+def apptainer_started(plan: ContainerPlan) -> Iterator[str]:
+    """Docker's table: ``exec`` knows no ENTRYPOINT, and ``run`` puts args in the place of CMD."""
+    yield f"docker://{plan.image}"
+    yield from plan.command or ()
+    yield from plan.args or ()
+
+
+def _mounts(spec: ContainerSpec) -> Iterator[str]:
+    for bind in spec.binds:
+        yield from ("--mount", mount(bind))
