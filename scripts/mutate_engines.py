@@ -228,7 +228,7 @@ LOCAL: Final = tuple(
             "trainer_contract.ATTEMPT",
         ),
         ("engines/local/attempts/start.py", "if name not in _SECRET_VARIABLES", ""),
-        ("engines/local/processes/replica_env.py", "if name not in plan.unset_env", ""),
+        ("engines/local/attempts/plan_file.py", "if name not in plan.unset_env", ""),
         (
             _RUN,
             "self._job_end = success.interrupted(signal.SIGTERM, new.message)",

@@ -3,10 +3,22 @@
 from pathlib import Path
 
 from golden import check_golden
-from trainshed.lifecycle.diagram import diagram
+from trainshed.lifecycle.decide import TRANSITIONS
 from trainshed.model.rules import NAMES, page
+from trainshed.model.status import FINAL, JobState
 
 ROOT = Path(__file__).parent.parent
+
+
+def diagram():
+    """The transition table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", f"    [*] --> {JobState.QUEUED.name}"]
+    lines += [
+        f"    {before.name} --> {after.name}: {event.__name__}"
+        for (before, event), after in TRANSITIONS.items()
+    ]
+    lines += [f"    {state.name} --> [*]" for state in JobState if state in FINAL]
+    return "\n".join(lines) + "\n"
 
 
 def test_the_page_of_rules_is_current():

@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.engines.local.processes.ports import free_ports, free_runs
+from trainshed.engines.local.processes.ports import free_runs
 from trainshed.model.faults import EngineFault
+
+
+def free_ports(count, start=None):
+    """Ports of replicas of one process each."""
+    return free_runs((1,) * count, start)
 
 
 @settings(max_examples=20, deadline=None)

@@ -6,9 +6,9 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, order, record, seen
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
+from trainshed.engines.local.attempts.plan_file import commands_of
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.processes.replica_env import commands
 from trainshed.engines.local.supervise.judging import have_settled
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
@@ -59,6 +59,6 @@ def test_only_those_that_end_by_themselves_are_waited_for(living, settled):
 def test_the_packages_of_the_job_are_not_a_reducer_s():
     plan = with_reducer("", "")
     home = JobPython(python="/bin/py", python_path_entries=("/cache/1",))
-    primary, reducer = commands(plan, home, [Share()] * 2, {"PYTHONPATH": "/ours"})
+    primary, reducer = commands_of(plan, home, [Share()] * 2, {"PYTHONPATH": "/ours"})
     assert primary.env["PYTHONPATH"] == "/cache/1:/ours"
     assert reducer.env["PYTHONPATH"] == "/ours"

@@ -1,15 +1,15 @@
 from dataclasses import replace
 
 from engines.support import cluster, plan_of
+from trainshed.engines.local.attempts.plan_file import commands_of
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.processes.replica_env import commands
 
 PREPARED = JobPython(python="/bin/py", python_path_entries=("/cache/1",))
 
 
 def command_of(replica, launcher_env, share=Share(), prepared=PREPARED, **more):  # noqa: B008 - frozen
-    return commands(plan_of([replica], **more), prepared, [share], launcher_env)[0]
+    return commands_of(plan_of([replica], **more), prepared, [share], launcher_env)[0]
 
 
 def test_the_word_python_becomes_the_job_s_interpreter_and_no_other_word_does():

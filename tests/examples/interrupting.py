@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from examples.cluster import EXAMPLES, TIMEOUT_S
-from trainshed.engines.local.processes.ports import free_ports
+from trainshed.engines.local.processes.ports import free_runs
 
 #: What the trainers exit with when they were told to stop and have saved.
 TOLD_TO_STOP = 143
@@ -42,7 +42,7 @@ class World:
         self.job_dir.mkdir(parents=True, exist_ok=True)
         self.log.touch()
         self.before = len(self.log.read_text())
-        (port,) = free_ports(1)
+        (port,) = free_runs((1,))
         self.processes = []
         for rank in range(self.size):
             self.processes.append(self._start(rank, port))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from examples.cluster import EXAMPLES, TRAIN, call
-from trainshed.engines.local.processes.ports import free_ports
+from trainshed.engines.local.processes.ports import free_runs
 
 CONFIGS = sorted((EXAMPLES / "seed-configs").glob("config-*.yaml"))
 
@@ -29,7 +29,7 @@ def test_a_program_that_nobody_launched_has_nobody_to_ask():
 
 
 def test_a_replica_that_answers_to_another_name_is_found_out():
-    address = f"localhost:{free_ports(1)[0]}"
+    address = f"localhost:{free_runs((1,))[0]}"
     cluster = {"chief": [address], "worker": [address]}
     config = {"cluster": cluster, "task": {"type": "chief", "index": 0}}
     program = "from trainer import task; task.PATIENCE_S = 0; task.main()"

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from launch.builders import container, json_of, ml_spec, plan_of, replica_of, vertex_spec
+from launch.builders import container, json_of, ml_spec, plan_of, vertex_spec
 from trainshed.launch import names, variables
-from trainshed.launch.explain import replica_env
-from trainshed.model.faults import Fault, Field, FieldPath
 from trainshed.model.job import Accelerator
 from trainshed.model.launch_plan import Environment
 from trainshed.model.roles import Dialect, Role
@@ -133,17 +131,3 @@ def test_every_variable_that_any_replica_gets_is_taken_from_the_launchers_enviro
 @pytest.mark.parametrize("name", ["LOCAL_RANK", "JAX_LOCAL_DEVICE_IDS", "AIP_DATA_FORMAT"])
 def test_what_other_launchers_leave_behind_is_taken_out_too(name):
     assert name in plan_of(ml_spec()).unset_env
-
-
-def test_explain_gives_the_environment_of_one_replica():
-    plan = plan_of(vertex_spec(EVERYBODY))
-    assert replica_env(plan, Role.WORKER, 1) is replica_of(plan, Role.WORKER, 1).env
-
-
-def test_explain_names_the_replicas_that_exist():
-    with pytest.raises(Fault) as caught:
-        replica_env(plan_of(vertex_spec(EVERYBODY)), Role.WORKER, 2)
-    (violation,) = caught.value.violations
-    assert violation.field == FieldPath(Field.GROUP, Role.WORKER)
-    assert violation.message == "This job has no worker 2."
-    assert violation.accepted == "primary 0, worker 0 to 1, parameter server 0, evaluator 0"

@@ -23,8 +23,7 @@ from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewJob, Step, StoredEvent
-from trainshed.wire.logging_v2.entries import EntriesQuery
-from trainshed.wire.logging_v2.filter import LogFilter
+from trainshed.wire.logging_v2.entries import EntriesQuery, LogFilter
 from wire.log_filters import render
 
 DAY_S = 86_400.0

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from trainshed.cli.inspect_options import ROLES
 from trainshed.cli.run_job import host_of
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import answer
-from trainshed.launch.explain import replica_env
-from trainshed.model.faults import Fault, UsageFault
+from trainshed.launch.names import role_word
+from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind, ReplicaGroup
 from trainshed.model.launch_plan import LaunchPlan
 from trainshed.model.roles import Role
@@ -34,14 +35,24 @@ def run(request: Request) -> int:
     args, user_args = request
     job = _job(args, user_args)
     plan = prepare(job, host_of(args), for_print=True).plan
-    try:
-        env = replica_env(plan, _role(args.role, plan), args.index)
-    except Fault as fault:
-        violation = fault.violations[0]
-        raise UsageFault(f"{violation.message} There is: {violation.accepted}") from fault
+    env = replica_env(plan, _role(args.role, plan), args.index)
     text = "\n".join(f"{name}={_readable(value)}" for name, value in sorted(env.items()))
     answer(args, dict(env), text)
     return 0
+
+
+def replica_env(plan: LaunchPlan, role: Role, index: int) -> Mapping[str, str]:
+    """The environment of one replica.  Raises UsageFault with those that there are."""
+    for replica in plan.replicas:
+        if (replica.role, replica.index) == (role, index):
+            return replica.env
+    counts = Counter(replica.role for replica in plan.replicas)
+    known = ", ".join(f"{role_word(each)} {_span(count)}" for each, count in counts.items())
+    raise UsageFault(f"This job has no {role_word(role)} {index}. There is: {known}")
+
+
+def _span(count: int) -> str:
+    return "0" if count == 1 else f"0 to {count - 1}"
 
 
 def _role(word: str, plan: LaunchPlan) -> Role:

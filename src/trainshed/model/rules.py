@@ -101,7 +101,6 @@ PROGRAM: Final[Mapping[str, str]] = {
     "no-program": "A pool has nothing to run.",
     "no-module": "A Python package job names no module.",
     "no-command": "The image's entry point cannot be known here and no command is given.",
-    "no-such-replica": "The job has no such replica.",
 }
 
 #: About tuning studies.

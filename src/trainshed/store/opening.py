@@ -3,10 +3,9 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Self
 
 from sqlalchemy import URL, delete
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
@@ -67,7 +66,7 @@ def _claim(path: Path, held: contextlib.ExitStack) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_ours(path)
-        held.enter_context(FileLock(path))
+        held.enter_context(_file_lock(path))
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
     except OSError as error:
@@ -77,7 +76,7 @@ def _claim(path: Path, held: contextlib.ExitStack) -> None:
 class Store(
     Jobs, Steps, Story, Studies, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants
 ):
-    """All of ``store.base.Store``."""
+    """All that is asked of the store, on one database."""
 
     def __init__(self, db: Database, held: contextlib.ExitStack) -> None:
         """Serve a database whose tables are there; ``held`` is let go of at the end."""
@@ -100,36 +99,26 @@ class Store(
         self._held.close()
 
 
-class FileLock:
-    """The lock of one database file; the kernel lets go of it when the process ends.
+@contextlib.contextmanager
+def _file_lock(database: Path) -> Iterator[None]:
+    """Hold the lock of one database file; the kernel lets go of it when the process ends.
 
     SQLite itself would let two servers in, and each would take the other's jobs for orphans.
+    Raises StoreFault where another process holds it.
     """
-
-    def __init__(self, database: Path) -> None:
-        """Take the lock.  Raises StoreFault where another process holds it."""
-        path = database.with_name(database.name + ".lock")
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = database.with_name(database.name + ".lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
-            os.close(self._fd)
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             raise StoreFault(
                 f"{database} is in use by another server (process {holder or 'unknown'}); "
                 "several servers can share a PostgreSQL database"
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-
-    def close(self) -> None:
-        """Let go."""
-        os.close(self._fd)
-
-    def __enter__(self) -> Self:
-        """Hold the lock for a block."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Let go at its end."""
-        self.close()
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

@@ -28,9 +28,8 @@ from trainshed.service.paging import digest_of, parts_of, token_of
 from trainshed.storage.log_files import JobLog, Span
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind
-from trainshed.wire.logging_v2 import filter as log_filter
-from trainshed.wire.logging_v2.entries import EntriesQuery
-from trainshed.wire.logging_v2.filter import LogFilter
+from trainshed.wire.logging_v2 import entries as log_filter
+from trainshed.wire.logging_v2.entries import EntriesQuery, LogFilter
 
 #: The place of an entry: its stamp in ns, and its insertId among those of one stamp.
 Place = tuple[int, str]
@@ -65,7 +64,7 @@ class LogService:
         ``project`` is an id that the caller may read.  Raises Refusal for a filter or a page token
         that means nothing.
         """
-        wanted = log_filter.parse(query.filter)
+        wanted = log_filter.parse_filter(query.filter)
         behind = _token_place(project, query)
         record = self._record(project, wanted.job_id)
         if record is None:

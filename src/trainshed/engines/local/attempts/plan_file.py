@@ -17,13 +17,14 @@ from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
 from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.processes import replica_env
 from trainshed.engines.local.supervise.limits import Limits
+from trainshed.engines.local.supervise.spawn import Program
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.codec import decode, encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
 
 #: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
 GRACE_S: Final = 10.0
@@ -80,7 +81,7 @@ def replicas_of(
     site: Site, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Every replica, complete.  Raises EngineFault or OSError for containers."""
-    commands = replica_env.commands(plan, home, shares, site.env)
+    commands = commands_of(plan, home, shares, site.env)
     if any(replica.container for replica in plan.replicas):
         _open_to_containers(site, plan)
     return tuple(
@@ -203,3 +204,43 @@ def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, s
 
 def _mark(site: Site) -> dict[str, str]:
     return {trainer_contract.JOB: str(site.key)}
+
+
+#: Stands for the interpreter of the job's environment as the first word of a command.
+PYTHON_WORD = "python"
+
+
+def commands_of(
+    plan: LaunchPlan,
+    prepared: JobPython,
+    shares: Sequence[Share],
+    launcher_env: Mapping[str, str] = os.environ,
+) -> tuple[Program, ...]:
+    """One command a replica, in the order of the plan."""
+    base = {name: text for name, text in launcher_env.items() if name not in plan.unset_env}
+    return tuple(
+        Program(
+            argv=_argv(replica, prepared),
+            env=_env(replica, prepared, base, share),
+            cwd=plan.cwd or "",
+        )
+        for replica, share in zip(plan.replicas, shares, strict=True)
+    )
+
+
+def _argv(replica: ReplicaPlan, prepared: JobPython) -> tuple[str, ...]:
+    first, *rest = replica.argv
+    return (prepared.python if first == PYTHON_WORD else first, *rest)
+
+
+def _env(
+    replica: ReplicaPlan, prepared: JobPython, base: Mapping[str, str], share: Share
+) -> dict[str, str]:
+    """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
+    env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **share.env}
+    # a reducer is our own program, which the job's packages must not change
+    entries = () if replica.role is Role.REDUCER else prepared.python_path_entries
+    paths = [*entries, env.get("PYTHONPATH", "")]
+    if python_path := os.pathsep.join(filter(None, paths)):
+        env["PYTHONPATH"] = python_path
+    return env

@@ -20,14 +20,6 @@ _TRIES = 2000
 _SEED_BYTES = 4
 
 
-def free_ports(count: int, start: int | None = None) -> tuple[int, ...]:
-    """``count`` distinct ports that can be bound on the loopback now, as ``free_runs`` finds them.
-
-    Raises EngineFault.
-    """
-    return free_runs((1,) * count, start)
-
-
 def free_runs(widths: Sequence[int], start: int | None = None) -> tuple[int, ...]:
     """The first of so many neighbouring ports for each width, all distinct and free now.
 

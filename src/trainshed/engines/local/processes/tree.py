@@ -99,29 +99,14 @@ def send(pid: int, parents: Iterable[int], sig: signal.Signals) -> None:
             _unpin(pinned)
 
 
-def send_to_all(
-    listed: Iterable[tuple[int, int]],
-    adopter: int,
-    sig: signal.Signals,
-    *,
-    except_groups: Iterable[int] = (),
-) -> None:
-    """Send a signal to descendants listed before, but the members of some process groups.
+def send_to_all(listed: Iterable[tuple[int, int]], adopter: int, sig: signal.Signals) -> None:
+    """Send a signal to descendants listed before.
 
     A parent that has ended since has left its children to ``adopter``.  Listing comes before the
     first signal: while a parent ends, a walk down the tree misses the children that change hands.
     """
-    spared = frozenset(except_groups)
     for parent, child in listed:
-        with suppress(OSError):
-            if os.getpgid(child) not in spared:
-                send(child, (parent, adopter), sig)
-
-
-def kill_child(pid: int) -> None:
-    """SIGKILL a child of this process and everything below it."""
-    listed = [(os.getpid(), pid), *descendants(pid)]
-    send_to_all(listed, os.getpid(), signal.SIGKILL)
+        send(child, (parent, adopter), sig)
 
 
 def kill_listed(listed: Callable[[], Collection[int]]) -> None:
