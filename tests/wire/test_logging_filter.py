@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.logging_v2 import entries
-from trainshed.wire.logging_v2 import entries as log_filter
-from trainshed.wire.logging_v2.entries import LogFilter, entry
+from trainshed.wire.logging_v2.entries import LogFilter, entry, parse_filter
 from trainshed.wire.times import nanoseconds, timestamp
 from wire.log_filters import render
 
@@ -52,8 +51,8 @@ NIGHT = 1_795_219_200_000_000_000
     ],
 )
 def test_what_gcloud_writes_is_understood(text, expected):
-    assert log_filter.parse_filter(text) == expected
-    assert log_filter.parse_filter(re.sub(r" AND ", "\n  AND  ", text)) == expected
+    assert parse_filter(text) == expected
+    assert parse_filter(re.sub(r" AND ", "\n  AND  ", text)) == expected
 
 
 STAMPS = st.integers(0, 4_000_000_000 * 10**9)
@@ -70,7 +69,7 @@ FILTERS = st.builds(
 
 @given(FILTERS)
 def test_every_filter_survives_being_written_and_read(wanted):
-    assert log_filter.parse_filter(render(wanted)) == wanted
+    assert parse_filter(render(wanted)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_every_filter_survives_being_written_and_read(wanted):
 )
 def test_anything_else_is_refused_with_what_is_accepted(text):
     with pytest.raises(Refusal) as caught:
-        log_filter.parse_filter(text)
+        parse_filter(text)
     assert caught.value.code is Code.INVALID_ARGUMENT
     assert [v.field for v in caught.value.violations] == ["filter"]
     assert 'resource.labels.job_id="JOB"' in caught.value.message
@@ -106,7 +105,7 @@ def test_anything_else_is_refused_with_what_is_accepted(text):
 @given(st.text(alphabet='()"\\ =<>ANDORtimesp.labj_id', max_size=80))
 def test_no_text_breaks_the_parser(text):
     with pytest.raises(Refusal):
-        log_filter.parse_filter(text)
+        parse_filter(text)
 
 
 @given(STAMPS, STAMPS)

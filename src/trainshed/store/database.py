@@ -1,10 +1,20 @@
 """A database as the parts of the store use it: many readers, one writer, one clock."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    ExceptionContext,
+    Executable,
+    Row,
+    Select,
+    create_engine,
+    event,
+)
 from sqlalchemy.exc import DBAPIError
 
 from trainshed.store.faults import fault_of, place_of, spoils_connection
@@ -55,6 +65,22 @@ class Database:
             return self._look(look)
         except (DBAPIError, driver) as error:
             raise fault_of(error, self._place) from error
+
+    def rows(self, query: Select[Any], **known: Any) -> Sequence[Row[Any]]:
+        """The rows of a query; ``known`` is bound in it."""
+        return self.read(lambda c: c.execute(query, known).all())
+
+    def row(self, query: Select[Any], **known: Any) -> Row[Any] | None:
+        """The one row of a query that finds one at most."""
+        return self.read(lambda c: c.execute(query, known).one_or_none())
+
+    def column(self, query: Select[Any], **known: Any) -> Sequence[Any]:
+        """The first column of the rows of a query."""
+        return self.read(lambda c: c.execute(query, known).scalars().all())
+
+    def put(self, statement: Executable, **row: Any) -> int:
+        """Perform one statement; gives how many rows it has changed."""
+        return self._writer.write(lambda tx: tx.connection.execute(statement, row).rowcount)
 
     def write(self, perform: Callable[[Transaction], T]) -> T:
         """Write something; see ``Writer.write``."""

@@ -105,19 +105,17 @@ class Fleet:
         """The nodes that are not READY because somebody has said so."""
         return [
             NodeOrder(name=row.name, state=NodeState(row.state), notice_s=row.notice_s)
-            for row in self._db.read(lambda c: c.execute(_ORDERS).all())
+            for row in self._db.rows(_ORDERS)
         ]
 
     def nodes(self) -> Sequence[NodeRow]:
         """All nodes that were seen, with what is on them."""
-        places = {r.node: r.places for r in self._db.read(lambda c: c.execute(PLACES).all())}
-        found = self._db.read(lambda c: c.execute(ALL).all())
-        return [node_row(row, places.get(row.name, 0)) for row in found]
+        places = {row.node: row.places for row in self._db.rows(PLACES)}
+        return [node_row(row, places.get(row.name, 0)) for row in self._db.rows(ALL)]
 
     def fleet(self) -> Sequence[Node]:
         """The nodes alone: nothing is counted, so it may be asked every second."""
-        found = self._db.read(lambda c: c.execute(_STATES).all())
-        return [_node(text, state) for text, state in found]
+        return [_node(text, state) for text, state in self._db.rows(_STATES)]
 
 
 def node_row(row: Row[Any], replicas: int) -> NodeRow:

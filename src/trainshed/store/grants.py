@@ -26,28 +26,26 @@ class Grants:
     def add_token(self, token: Token) -> None:
         """Keep a token."""
         row = _row(token) | {"name": codec.plain(token.name), "revoked": int(token.revoked)}
-        self._db.write(lambda tx: tx.connection.execute(insert(TOKENS), row) and None)
+        self._db.put(insert(TOKENS), **row)
 
     def token(self, digest: str) -> Token | None:
         """The token of a digest, revoked or not."""
-        one = select(TOKENS).where(TOKENS.c.digest == digest)
-        row = self._db.read(lambda c: c.execute(one).one_or_none())
+        row = self._db.row(select(TOKENS).where(TOKENS.c.digest == digest))
         return _token(row) if row else None
 
     def tokens(self) -> Sequence[Token]:
         """All tokens, oldest first."""
         every = select(TOKENS).order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
-        return [_token(row) for row in self._db.read(lambda c: c.execute(every).all())]
+        return [_token(row) for row in self._db.rows(every)]
 
     def revoke_token(self, token_id: str) -> bool:
         """Make a token worthless; False where there is none of this id."""
         revoke = update(TOKENS).where(TOKENS.c.token_id == token_id).values(revoked=1)
-        return self._db.write(lambda tx: tx.connection.execute(revoke).rowcount == 1)
+        return self._db.put(revoke) == 1
 
     def add_key(self, key: SigningKey) -> None:
         """Register a service account's public key."""
-        row = _row(key)
-        self._db.write(lambda tx: tx.connection.execute(insert(KEYS), row) and None)
+        self._db.put(insert(KEYS), **_row(key))
 
     def keys(self, email: str) -> Sequence[SigningKey]:
         """The keys of a service account."""
@@ -59,12 +57,11 @@ class Grants:
 
     def remove_key(self, key_id: str) -> bool:
         """Forget a key; False where there is none of this id."""
-        gone = delete(KEYS).where(KEYS.c.key_id == key_id)
-        return self._db.write(lambda tx: tx.connection.execute(gone).rowcount == 1)
+        return self._db.put(delete(KEYS).where(KEYS.c.key_id == key_id)) == 1
 
     def _keys(self, query: Select[Any]) -> Sequence[SigningKey]:
         ordered = query.order_by(KEYS.c.create_ns, KEYS.c.key_id)
-        return [_key(row) for row in self._db.read(lambda c: c.execute(ordered).all())]
+        return [_key(row) for row in self._db.rows(ordered)]
 
 
 def _row(grant: Token | SigningKey) -> dict[str, Any]:
@@ -110,7 +107,7 @@ class Places:
         if name.isdecimal():
             return name, name
         new = {"id": name, "number": project_number(name)}
-        self._db.write(lambda tx: tx.connection.execute(_ADD_PROJECT, new) and None)
+        self._db.put(_ADD_PROJECT, **new)
         return new["id"], new["number"]
 
     def add_bucket(self, name: str, project: str) -> str:
@@ -128,7 +125,7 @@ class Places:
         """The project of a bucket, and since when."""
         if (known := self._known_buckets.get(name)) is not None:
             return known
-        row = self._db.read(lambda c: c.execute(_BUCKET, {"of_name": codec.plain(name)}).first())
+        row = self._db.row(_BUCKET, of_name=codec.plain(name))
         if row is None:
             return None
         if len(self._known_buckets) >= _KNOWN_MAX:
@@ -139,4 +136,4 @@ class Places:
     def buckets(self, project: str) -> Sequence[str]:
         """The buckets of a project."""
         names = select(BUCKETS.c.name).where(BUCKETS.c.project == project).order_by(BUCKETS.c.name)
-        return self._db.read(lambda c: c.execute(names).scalars().all())
+        return self._db.column(names)

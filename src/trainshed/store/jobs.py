@@ -125,20 +125,17 @@ class Jobs:
 
     def job(self, project: str, kind: Kind, job_id: str) -> JobRecord | None:
         """The job of a name, unless there is none or it was deleted."""
-        known = {"project": project, "kind": kind.value, "job_id": codec.plain(job_id)}
-        row = self._db.read(lambda c: c.execute(BY_NAME, known).one_or_none())
+        plain_id = codec.plain(job_id)
+        row = self._db.row(BY_NAME, project=project, kind=kind.value, job_id=plain_id)
         return self._record(row)
 
     def job_by_uid(self, uid: int) -> JobRecord | None:
         """The job of a uid, also a deleted one."""
-        return self._record(
-            self._db.read(lambda c: c.execute(BY_UID, {"of_uid": uid}).one_or_none())
-        )
+        return self._record(self._db.row(BY_UID, of_uid=uid))
 
     def jobs_by_uid(self, uids: Collection[int]) -> Mapping[int, JobRecord]:
         """The same for many; what is not there is left out."""
-        known = {"wanted": json.dumps([[uid] for uid in uids])}
-        found = self._db.read(lambda c: c.execute(BY_UIDS, known).all())
+        found = self._db.rows(BY_UIDS, wanted=json.dumps([[uid] for uid in uids]))
         now_ns = self._db.clock()
         return {row.uid: job_record(row, now_ns) for row in found}
 
@@ -158,14 +155,13 @@ class Jobs:
 
     def list_jobs(self, query: JobQuery) -> Sequence[JobRecord]:
         """At most ``page_size`` jobs, newest first."""
-        page = page_of(query)
-        found = self._db.read(lambda c: c.execute(page).all())
+        found = self._db.rows(page_of(query))
         now_ns = self._db.clock()
         return [job_record(row, now_ns) for row in found]
 
     def queue_position(self, uid: int) -> int | None:
         """How many waiting jobs stand before it, by priority and age; None if it does not wait."""
-        place = self._db.read(lambda c: c.execute(_PLACE, {"of_uid": uid}).one_or_none())
+        place = self._db.row(_PLACE, of_uid=uid)
         if place is None:
             return None
         known = {"rank": place.rank, "create_ns": place.create_ns, "uid": uid}
@@ -205,15 +201,14 @@ class Jobs:
 
     def counts(self) -> Mapping[tuple[str, str], int]:
         """How many jobs there are by (project, state)."""
-        found = self._db.read(lambda c: c.execute(COUNTS).all())
-        return {(project, state): count for project, state, count in found}
+        return {(project, state): count for project, state, count in self._db.rows(COUNTS)}
 
     def _record(self, row: Row[Any] | None) -> JobRecord | None:
         return None if row is None else job_record(row, self._db.clock())
 
     def _of_spec(self, uid: int) -> Any:
         row = select(SPECS).where(SPECS.c.uid == uid)
-        return _known(self._db.read(lambda c: c.execute(row).one_or_none()), uid)
+        return _known(self._db.row(row), uid)
 
     def _add_all(
         self, tx: Transaction, additions: Sequence[Addition]
@@ -284,8 +279,7 @@ class Forgetting:
 
         Left out are those with a command that is still to be performed.
         """
-        known = {"before_ns": codec.to_ns(ended_before), "most": limit}
-        return self._db.read(lambda c: c.execute(EXPIRED, known).scalars().all())
+        return self._db.column(EXPIRED, before_ns=codec.to_ns(ended_before), most=limit)
 
     def forget(self, uids: Collection[int]) -> None:
         """Drop final jobs with all that is known of them, and the pipelines around them.

@@ -66,13 +66,12 @@ class Pipelines:
     def pipeline(self, project: str, uid: int) -> tuple[Pipeline, JobRecord] | None:
         """A pipeline and its child."""
         one = _BY_UID.where(PIPELINES.c.project == project)
-        row = self._db.read(lambda c: c.execute(one, {"of_uid": uid}).one_or_none())
+        row = self._db.row(one, of_uid=uid)
         return (_pipeline(row), rows.job_record(row, self._db.clock())) if row else None
 
     def list_pipelines(self, query: JobQuery) -> Sequence[tuple[Pipeline, JobRecord]]:
         """Newest first; ``query.kind`` is not looked at, states are the child's."""
-        page = page_of(query)
-        found = self._db.read(lambda c: c.execute(page).all())
+        found = self._db.rows(page_of(query))
         now_ns = self._db.clock()
         return [(_pipeline(row), rows.job_record(row, now_ns)) for row in found]
 
@@ -87,20 +86,20 @@ class Pipelines:
 
     def add_operation(self, operation: Operation) -> None:
         """Remember an operation; one of the same name is what it was, with a new outcome."""
-        row = {
-            "name": operation.name,
-            "project": operation.project,
-            "done": int(operation.done),
-            "create_ns": codec.to_ns(operation.create_time),
-            "metadata": _UNUSED,
-            "response": _UNUSED,
-        }
-        self._db.write(lambda tx: tx.connection.execute(_PUT_OPERATION, row) and None)
+        self._db.put(
+            _PUT_OPERATION,
+            name=operation.name,
+            project=operation.project,
+            done=int(operation.done),
+            create_ns=codec.to_ns(operation.create_time),
+            metadata=_UNUSED,
+            response=_UNUSED,
+        )
 
     def operation(self, name: str) -> Operation | None:
         """An operation by its full name."""
         one = select(OPERATIONS).where(OPERATIONS.c.name == codec.plain(name))
-        row = self._db.read(lambda c: c.execute(one).one_or_none())
+        row = self._db.row(one)
         if row is None:
             return None
         time = codec.to_time(row.create_ns)

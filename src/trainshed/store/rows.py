@@ -113,15 +113,12 @@ def _status(row: Row[Any]) -> JobStatus:
 
 def waiting(row: Row[Any]) -> Waiting:
     """A row of ``WAITING``."""
-    return Waiting(
-        uid=row.uid,
-        project=row.project,
+    return of_columns(
+        Waiting,
+        row,
         priority=-row.rank,
         create_time=codec.to_time(row.create_ns),
         demand=_demand(row.demand),
-        running_s_max=row.running_s_max,
-        version=row.version,
-        attempt=row.attempt,
         name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=Kind(row.kind),
     )
@@ -129,14 +126,12 @@ def waiting(row: Row[Any]) -> Waiting:
 
 def holding(row: Row[Any]) -> Holding:
     """A row of ``HOLDING``."""
-    return Holding(
-        uid=row.uid,
-        project=row.project,
-        attempt=row.attempt,
+    return of_columns(
+        Holding,
+        row,
         demand=_demand(row.demand),
         seats=codec.SEATS.decode(row.seats),
         since=codec.to_time(row.held_ns),
-        running_s_max=row.running_s_max,
         name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=Kind(row.kind),
     )

@@ -78,15 +78,7 @@ def event_rows(
 
 def stored_event(row: Row[Any]) -> StoredEvent:
     """A row of ``events``."""
-    return StoredEvent(
-        seq=row.seq,
-        uid=row.uid,
-        attempt=row.attempt,
-        stamp_ns=row.stamp_ns,
-        kind=row.kind,
-        message=row.message,
-        data=codec.DATA.decode(row.data),
-    )
+    return of_columns(StoredEvent, row, data=codec.DATA.decode(row.data))
 
 
 def replica_row(row: Row[Any]) -> ReplicaRow:
@@ -114,13 +106,10 @@ class Story:
 
     def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """The job's story in order, from behind ``after`` (a seq)."""
-        known = {"of_uid": uid, "after": after, "most": limit}
-        found = self._db.read(lambda c: c.execute(EVENTS_OF_JOB, known).all())
+        found = self._db.rows(EVENTS_OF_JOB, of_uid=uid, after=after, most=limit)
         return [stored_event(row) for row in found]
 
     def replicas(self, uid: int, attempt: int | None = None) -> Sequence[ReplicaRow]:
         """The replicas of an attempt, by default the newest one's."""
-        known = {"of_uid": uid, "of_attempt": attempt}
-        return [
-            replica_row(row) for row in self._db.read(lambda c: c.execute(_REPLICAS, known).all())
-        ]
+        found = self._db.rows(_REPLICAS, of_uid=uid, of_attempt=attempt)
+        return [replica_row(row) for row in found]

@@ -62,7 +62,7 @@ class Studies:
 
     def open_studies(self) -> Sequence[OpenStudy]:
         """Every study that is not over, oldest first; cheap."""
-        found = self._db.read(lambda c: c.execute(OPEN_STUDIES).all())
+        found = self._db.rows(OPEN_STUDIES)
         return [OpenStudy(uid=r.uid, state=JobState(r.state), version=r.version) for r in found]
 
     def trials(self, uid: int) -> Sequence[StoredTrial]:
@@ -84,15 +84,14 @@ class Studies:
 
     def trial_jobs(self, uid: int) -> Sequence[TrialJob]:
         """The jobs of a study's trials by number, without what they reported; cheap."""
-        found = self._db.read(lambda c: c.execute(JOBS_OF_STUDY, {"of_uid": uid}).all())
         return [
             TrialJob(number=number, job_uid=job_uid, end_time=codec.to_time_or_none(end_ns))
-            for number, job_uid, end_ns in found
+            for number, job_uid, end_ns in self._db.rows(JOBS_OF_STUDY, of_uid=uid)
         ]
 
     def study_of(self, job_uid: int) -> tuple[int, int] | None:
         """(uid of the study, number of the trial) of a trial's job; None for any other job."""
-        row = self._db.read(lambda c: c.execute(STUDY_OF, {"of_uid": job_uid}).one_or_none())
+        row = self._db.row(STUDY_OF, of_uid=job_uid)
         return None if row is None else (row.uid, row.number)
 
     def apply_study(self, step: StudyStep) -> bool:

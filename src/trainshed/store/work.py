@@ -77,8 +77,7 @@ class Leases:
 
     def servers(self) -> Sequence[str]:
         """The servers whose lease is valid, in the order of their names."""
-        known = {"now_ns": self._db.clock()}
-        return self._db.read(lambda c: c.execute(_SERVERS, known).scalars().all())
+        return self._db.column(_SERVERS, now_ns=self._db.clock())
 
     def lead(self, server: str, ttl_s: float) -> bool:
         """Take or renew the one scheduler's lease; False while another server holds it."""
@@ -86,8 +85,7 @@ class Leases:
 
     def leave(self, server: str) -> None:
         """Give the lease back; what the server owned is free at once."""
-        gone = delete(LEASES).where(LEASES.c.holder == server)
-        self._db.write(lambda tx: tx.connection.execute(gone) and None)
+        self._db.put(delete(LEASES).where(LEASES.c.holder == server))
 
 
 def _take(tx: Transaction, name: str, holder: str, ttl_s: float) -> bool:
@@ -181,11 +179,11 @@ class Work:
             priority, create_ns, uid = after
             known |= {"rank": -priority, "create_ns": create_ns, "uid": uid}
             query = WAITING_AFTER
-        return [rows.waiting(r) for r in self._db.read(lambda c: c.execute(query, known).all())]
+        return [rows.waiting(row) for row in self._db.rows(query, **known)]
 
     def unexplained(self, *, limit: int) -> Sequence[tuple[int, int, int]]:
         """Queued jobs that have no explanation yet, oldest first: (priority, create ns, uid)."""
-        found = self._db.read(lambda c: c.execute(UNEXPLAINED, {"most": limit}).all())
+        found = self._db.rows(UNEXPLAINED, most=limit)
         return [(-row.rank, row.create_ns, row.uid) for row in found]
 
     def waiting_count(self) -> int:
@@ -194,7 +192,7 @@ class Work:
 
     def holding(self) -> Sequence[Holding]:
         """Every attempt that holds places, of all servers."""
-        return [rows.holding(r) for r in self._db.read(lambda c: c.execute(rows.HOLDING).all())]
+        return [rows.holding(row) for row in self._db.rows(rows.HOLDING)]
 
     def holding_changed(self, after: int) -> tuple[int, Sequence[Holding], Sequence[int]]:
         """What changed behind a mark: (new mark, attempts that came, uids that hold no more).
@@ -202,12 +200,11 @@ class Work:
         Among the last are jobs that never held any: they were cancelled while they waited.
         The mark is read first: what changes meanwhile may be reported twice, but is never missed.
         """
-        known = {"after": after}
         mark = self._db.read(lambda c: c.execute(_MARK).scalar_one())
         if mark <= after:
             return mark, (), ()
-        came = self._db.read(lambda c: c.execute(CAME, known).all())
-        gone = self._db.read(lambda c: c.execute(CHANGED, known).scalars().all()) if after else ()
+        came = self._db.rows(CAME, after=after)
+        gone = self._db.column(CHANGED, after=after) if after else ()
         return mark, [rows.holding(row) for row in came], gone
 
     def active(self, server: str, *, uids: Collection[int] | None = None) -> Sequence[Active]:
@@ -222,17 +219,14 @@ class Work:
                 attempt=attempt,
                 restarts=rows.restarts(restarts),
             )
-            for uid, state, version, attempt, restarts in self._db.read(
-                lambda c: c.execute(query, known).all()
-            )
+            for uid, state, version, attempt, restarts in self._db.rows(query, **known)
         ]
 
     def due(self, *, limit: int) -> Sequence[Due]:
         """Jobs whose time to wait or to run is over, the longest first."""
-        known = {"now_ns": self._db.clock(), "most": limit}
         return [
             rows.of_columns(Due, row, state=JobState(row.state), has_run=bool(row.has_run))
-            for row in self._db.read(lambda c: c.execute(DUE, known).all())
+            for row in self._db.rows(DUE, now_ns=self._db.clock(), most=limit)
         ]
 
     def commands(
@@ -241,13 +235,12 @@ class Work:
         """Unconfirmed commands of the jobs this server owns, oldest first; also of named ones."""
         query, known = _of(COMMANDS_OF_SERVER, uids)
         known |= {"server": server, "most": limit}
-        return [rows.command(r) for r in self._db.read(lambda c: c.execute(query, known).all())]
+        return [rows.command(row) for row in self._db.rows(query, **known)]
 
     def confirm(self, seqs: Collection[int]) -> None:
         """Mark commands as performed."""
         if seqs:
-            known = {"done": json.dumps([[seq] for seq in seqs])}
-            self._db.write(lambda tx: tx.connection.execute(CONFIRM, known) and None)
+            self._db.put(CONFIRM, done=json.dumps([[seq] for seq in seqs]))
 
     def explain(self, found: Mapping[int, Explanation]) -> None:
         """Remember why jobs wait; does not change their versions or etags."""
@@ -256,8 +249,7 @@ class Work:
             for uid, explanation in found.items()
         ]
         if given_rows:
-            known = {"found": json.dumps(given_rows)}
-            self._db.write(lambda tx: tx.connection.execute(EXPLAIN, known) and None)
+            self._db.put(EXPLAIN, found=json.dumps(given_rows))
 
 
 def _of(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[Any], dict[str, Any]]:

@@ -28,8 +28,7 @@ from trainshed.service.paging import digest_of, parts_of, token_of
 from trainshed.storage.log_files import JobLog, Span
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind
-from trainshed.wire.logging_v2 import entries as log_filter
-from trainshed.wire.logging_v2.entries import EntriesQuery, LogFilter
+from trainshed.wire.logging_v2.entries import EntriesQuery, LogFilter, parse_filter
 
 #: The place of an entry: its stamp in ns, and its insertId among those of one stamp.
 Place = tuple[int, str]
@@ -64,7 +63,7 @@ class LogService:
         ``project`` is an id that the caller may read.  Raises Refusal for a filter or a page token
         that means nothing.
         """
-        wanted = log_filter.parse_filter(query.filter)
+        wanted = parse_filter(query.filter)
         behind = _token_place(project, query)
         record = self._record(project, wanted.job_id)
         if record is None:
