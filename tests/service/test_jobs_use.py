@@ -11,13 +11,19 @@ from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.refusals import Code
 from trainshed.model.status import JobState
 from trainshed.service.jobs import OperationService
-from trainshed.service.paging import ANY_LOCATION, TOKEN_S_MAX
+from trainshed.service.paging import ANY_LOCATION, TOKEN_S_MAX, ListCall
 from trainshed.store.decisions import cancel_step
 from trainshed.store.records import Kind
 from trainshed.wire.aiplatform_v1.render import deletion
 from trainshed.wire.ml_v1 import render as ml_v1
 
 ENDED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED]
+
+
+def listed(desk, kind, project, location, **paging):
+    """One page of jobs."""
+    place = {"project": project, "location": location}
+    return desk.jobs.list(ListCall(collection=kind.value, kind=kind, **place, **paging))
 
 
 def test_a_job_is_found_by_its_name_only(desk):
@@ -55,7 +61,7 @@ def test_pages_hold_every_job_once_newest_first(desk):
     desk.ml(ml_job("foreign"), project="other")
     found, token = [], ""
     for _ in range(4):
-        page, token = desk.jobs.list(Kind.ML_JOB, PROJECT, "", page_size=2, page_token=token)
+        page, token = listed(desk, Kind.ML_JOB, PROJECT, "", page_size=2, page_token=token)
         found += [record.job.job_id for record in page]
     assert found == ids[::-1]
     assert token == ""
@@ -64,9 +70,9 @@ def test_pages_hold_every_job_once_newest_first(desk):
 def test_a_list_of_a_location_holds_its_jobs_and_a_dash_stands_for_all(desk):
     here, there = desk.custom(custom_job()), desk.custom(custom_job(), location="us-east1")
     for location, wanted in ((PLACE, [here]), ("us-east1", [there]), (ANY_LOCATION, [there, here])):
-        page, _ = desk.jobs.list(Kind.CUSTOM_JOB, PROJECT, location)
+        page, _ = listed(desk, Kind.CUSTOM_JOB, PROJECT, location)
         assert [record.uid for record in page] == [record.uid for record in wanted]
-    assert desk.jobs.list(Kind.TUNING_JOB, PROJECT, PLACE) == ([], "")
+    assert listed(desk, Kind.TUNING_JOB, PROJECT, PLACE) == ([], "")
 
 
 def test_a_filter_is_the_dialect_s(desk):
@@ -75,7 +81,7 @@ def test_a_filter_is_the_dialect_s(desk):
     desk.put(desk.jobs.get(Kind.ML_JOB, PROJECT, "", "census_2"), JobState.FAILED)
 
     def names(text):
-        page, _ = desk.jobs.list(Kind.ML_JOB, PROJECT, "", filter_text=text)
+        page, _ = listed(desk, Kind.ML_JOB, PROJECT, "", filter_text=text)
         return [record.job.job_id for record in page]
 
     assert names("jobId:census*") == ["census_2", "census_1"]
@@ -88,24 +94,24 @@ def test_a_page_token_belongs_to_one_list_for_a_while(desk):
     for i in range(3):
         desk.ml(ml_job(f"j{i}"))
 
-    def listed(project=PROJECT, **how):
-        return desk.jobs.list(Kind.ML_JOB, project, "", page_size=1, **how)
+    def one(project=PROJECT, **how):
+        return listed(desk, Kind.ML_JOB, project, "", page_size=1, **how)
 
-    _, token = listed()
-    assert listed(page_token=token)[0][0].job.job_id == "j1"
+    _, token = one()
+    assert one(page_token=token)[0][0].job.job_id == "j1"
     for call in (
-        lambda: listed("other", page_token=token),
-        lambda: listed(page_token=token, filter_text="jobId:j*"),
-        lambda: listed(page_token=token[:-4]),
-        lambda: listed(page_token="no token at all"),
-        lambda: listed(page_token=base64.b64encode(json.dumps(["x"]).encode()).decode()),
-        lambda: listed(page_token=base64.b64encode(b'["x", 1e999, 1, 1]').decode()),
+        lambda: one("other", page_token=token),
+        lambda: one(page_token=token, filter_text="jobId:j*"),
+        lambda: one(page_token=token[:-4]),
+        lambda: one(page_token="no token at all"),
+        lambda: one(page_token=base64.b64encode(json.dumps(["x"]).encode()).decode()),
+        lambda: one(page_token=base64.b64encode(b'["x", 1e999, 1, 1]').decode()),
     ):
         found = refusal(call)
         assert found.code is Code.INVALID_ARGUMENT
         assert "page_token" in found.message
     desk.now += timedelta(seconds=TOKEN_S_MAX + 1)
-    assert "expired" in refusal(listed, page_token=token).message
+    assert "expired" in refusal(one, page_token=token).message
 
 
 @pytest.mark.parametrize(
@@ -115,11 +121,11 @@ def test_a_page_token_belongs_to_one_list_for_a_while(desk):
 def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
     desk.ml(ml_job("j1"))
     desk.ml(ml_job("j2"))
-    _, token = desk.jobs.list(Kind.ML_JOB, PROJECT, "", page_size=1)
+    _, token = listed(desk, Kind.ML_JOB, PROJECT, "", page_size=1)
     content = json.loads(base64.urlsafe_b64decode(token))
     content[at] = forged
     token = base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
-    found = refusal(desk.jobs.list, Kind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
+    found = refusal(listed, desk, Kind.ML_JOB, PROJECT, "", page_size=1, page_token=token)
     assert (found.code, found.message) == (
         Code.INVALID_ARGUMENT,
         "the page_token is none that this server gives",
@@ -129,8 +135,8 @@ def test_a_page_token_with_forged_numbers_is_refused(desk, forged, at):
 def test_a_page_has_a_documented_size_and_a_negative_one_is_refused(desk):
     for i in range(21):
         desk.ml(ml_job(f"j{i}"))
-    assert len(desk.jobs.list(Kind.ML_JOB, PROJECT, "")[0]) == 20
-    found = refusal(desk.jobs.list, Kind.ML_JOB, PROJECT, "", page_size=-1)
+    assert len(listed(desk, Kind.ML_JOB, PROJECT, "")[0]) == 20
+    found = refusal(listed, desk, Kind.ML_JOB, PROJECT, "", page_size=-1)
     assert found.code is Code.INVALID_ARGUMENT
 
 
@@ -170,7 +176,7 @@ def test_a_job_that_is_over_can_be_deleted_and_is_gone(desk, state):
     assert OperationService(desk.store).get(PROJECT, PLACE, operation_id) == operation
     assert refusal(desk.jobs.get, *name).code is Code.NOT_FOUND
     assert refusal(desk.jobs.delete, *name).code is Code.NOT_FOUND
-    assert desk.jobs.list(Kind.CUSTOM_JOB, PROJECT, PLACE) == ([], "")
+    assert listed(desk, Kind.CUSTOM_JOB, PROJECT, PLACE) == ([], "")
 
 
 def test_a_job_that_is_not_over_is_cancelled_before_it_is_deleted(desk):
@@ -199,7 +205,7 @@ def test_labels_are_replaced_and_echoed_and_the_rest_stays(desk):
     assert after.job.etag != before.job.etag
     assert ml_v1.job(after.job)["trainingInput"] == ml_v1.job(before.job)["trainingInput"]
     assert "labels" not in ml_v1.job(patch(desk, {"labels": {}}).job)
-    page, _ = desk.jobs.list(Kind.ML_JOB, PROJECT, "", filter_text="labels.b=2")
+    page, _ = listed(desk, Kind.ML_JOB, PROJECT, "", filter_text="labels.b=2")
     assert page == []
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from service.submitting import PLACE, PROJECT, Desk, custom_job, fields, pool, refusal
 from trainshed.model.refusals import Code
+from trainshed.model.resource_names import PIPELINES
 from trainshed.model.status import JobState
+from trainshed.service.paging import ListCall
 from trainshed.store.records import Kind
 from trainshed.wire.aiplatform_v1 import render
 
@@ -31,6 +33,13 @@ def pipeline(name="tp", **more):
 
 def create(desk, document, **how):
     return desk.pipelines.create(PROJECT, PLACE, document, creator="ann", **how)
+
+
+def listed(desk, **paging):
+    """One page of pipelines."""
+    place = {"project": PROJECT, "location": PLACE}
+    call = ListCall(collection=PIPELINES, kind=Kind.CUSTOM_JOB, **place, **paging)
+    return desk.pipelines.list(call)
 
 
 def child_of(desk, view):
@@ -145,12 +154,12 @@ def test_pages_and_filters_are_those_of_pipelines(desk):
     ids = [create(desk, pipeline(f"tp{i}")).job.job_id for i in range(5)]
     found, token = [], ""
     for _ in range(3):
-        page, token = desk.pipelines.list(PROJECT, PLACE, page_size=2, page_token=token)
+        page, token = listed(desk, page_size=2, page_token=token)
         found += [view.job.job_id for view in page]
     assert (found, token) == (ids[::-1], "")
 
     def listed(text):
-        page, _ = desk.pipelines.list(PROJECT, PLACE, filter_text=text)
+        page, _ = listed(desk, filter_text=text)
         return [view.job.job_id for view in page]
 
     assert listed('display_name="tp3"') == [ids[3]]
@@ -181,7 +190,7 @@ def test_a_pipeline_is_refused_by_field_and_nothing_is_stored(desk, document, fi
     assert found.code is Code.INVALID_ARGUMENT
     assert field in fields(found)
     assert not desk.store.waiting_count()
-    assert desk.pipelines.list(PROJECT, PLACE) == ([], "")
+    assert listed(desk) == ([], "")
 
 
 def test_only_the_custom_task_is_run_and_a_refusal_names_it(desk: Desk):

@@ -13,6 +13,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import PIPELINES, JobId, OperationId, ProjectId
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.log.pages import LogService
+from trainshed.service.paging import ListCall
 from trainshed.service.pipelines import PipelineService, PipelineView
 from trainshed.store.records import Kind, Operation
 from trainshed.wire.aiplatform_v1 import render as vertex
@@ -50,7 +51,7 @@ class Jobs:
 
     def list(self, call: Call) -> Json:
         """One page of jobs, newest first, with the fields of the mask."""
-        records, token = self._jobs.list(self._kind, *_parent(call), **_paging(call))
+        records, token = self._jobs.list(_list_call(call, self._kind, self._kind.value))
         found = [self._render(record.job) for record in records]
         return _page(call, self._kind.value, found, self._message, token)
 
@@ -86,7 +87,7 @@ class TrainingPipelines:
 
     def list(self, call: Call) -> Json:
         """One page of pipelines, newest first, with the fields of the mask."""
-        views, token = self.pipelines.list(*_parent(call), **_paging(call))
+        views, token = self.pipelines.list(_list_call(call, Kind.CUSTOM_JOB, PIPELINES))
         return _page(call, PIPELINES, [_rendered(view) for view in views], PIPELINE, token)
 
     def cancel(self, call: Call) -> Json:
@@ -164,12 +165,17 @@ def _creator(call: Call) -> dict[str, Any]:
     return {"creator": call.caller.name, "retry_key": call.retry_key}
 
 
-def _paging(call: Call) -> dict[str, Any]:
-    return {
-        "filter_text": call.query.get("filter", ""),
-        "page_size": page_size_of(call.query),
-        "page_token": call.query.get("pageToken", ""),
-    }
+def _list_call(call: Call, kind: Kind, collection: str) -> ListCall:
+    project, location = _parent(call)
+    return ListCall(
+        collection=collection,
+        kind=kind,
+        project=project,
+        location=location,
+        filter_text=call.query.get("filter", ""),
+        page_size=page_size_of(call.query),
+        page_token=call.query.get("pageToken", ""),
+    )
 
 
 def _page(call: Call, collection: str, found: Sequence[Json], message: str, token: str) -> Json:

@@ -40,6 +40,8 @@ AIP_MODEL_DIR: Final = "AIP_MODEL_DIR"
 AIP_CHECKPOINT_DIR: Final = "AIP_CHECKPOINT_DIR"
 AIP_TENSORBOARD_LOG_DIR: Final = "AIP_TENSORBOARD_LOG_DIR"
 
+_OURS: Final = tuple(value for name, value in vars().items() if name.isupper())
+
 #: A user's variable of such a name never replaces one that the service has set.
 RESERVED_PREFIX: Final = "AIP_"
 
@@ -79,25 +81,7 @@ FOREIGN: Final = (
 
 #: Names that must not leak from the launcher's own environment into a replica.
 UNSET: Final = (
-    TF_CONFIG,
-    CLUSTER_SPEC,
-    MASTER_ADDR,
-    MASTER_PORT,
-    RANK,
-    WORLD_SIZE,
-    JAX_COORDINATOR_ADDRESS,
-    JAX_NUM_PROCESSES,
-    JAX_PROCESS_ID,
-    CLOUD_ML_JOB,
-    CLOUD_ML_JOB_ID,
-    CLOUD_ML_PROJECT_ID,
-    CLOUD_ML_REGION,
-    CLOUD_ML_TRIAL_ID,
-    CLOUD_ML_HP_METRIC_FILE,
-    CLOUD_ML_HP_METRIC_TAG,
-    AIP_MODEL_DIR,
-    AIP_CHECKPOINT_DIR,
-    AIP_TENSORBOARD_LOG_DIR,
+    *_OURS,
     *(value for name, value in vars(trainer_contract).items() if name.isupper()),
     *FOREIGN,
 )

@@ -2,6 +2,7 @@
 
 import enum
 from dataclasses import dataclass
+from typing import get_args
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +58,7 @@ Event = (
     | Drained
 )
 
-EVENTS: tuple[type[Event], ...] = (
-    Placed,
-    AllReady,
-    PrimarySucceeded,
-    RestartGranted,
-    RestartOrdered,
-    GaveUp,
-    CancelRequested,
-    Drained,
-)
+EVENTS: tuple[type[Event], ...] = get_args(Event)
 
 
 class Command(enum.Enum):

@@ -121,27 +121,9 @@ class JobService:
         """The trials of a tuning job by number; none of any other job."""
         return trial_views(self._store, record)
 
-    def list(  # noqa: PLR0913  # what a list call consists of
-        self,
-        kind: Kind,
-        project: ProjectId,
-        location: str,
-        *,
-        filter_text: str = "",
-        page_size: int = 0,
-        page_token: str = "",
-    ) -> tuple[Sequence[JobRecord], str]:
+    def list(self, call: ListCall) -> tuple[Sequence[JobRecord], str]:
         """One page, newest first, and the token of the next; empty where there is none."""
-        call = ListCall(
-            collection=kind.value,
-            kind=kind,
-            project=project,
-            location=location,
-            filter_text=filter_text,
-            page_size=page_size,
-            page_token=page_token,
-        )
-        return one_page(call, FILTERS[kind], self._store.list_jobs, _key_of, self._now())
+        return one_page(call, FILTERS[call.kind], self._store.list_jobs, _key_of, self._now())
 
     def cancel(
         self, kind: Kind, project: ProjectId, location: str, job_id: JobId, *, by: str = ""

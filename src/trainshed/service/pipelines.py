@@ -74,25 +74,8 @@ class PipelineService:
         """The pipeline of a name."""
         return _view(*self._find(project, location, pipeline_id))
 
-    def list(
-        self,
-        project: ProjectId,
-        location: str,
-        *,
-        filter_text: str = "",
-        page_size: int = 0,
-        page_token: str = "",
-    ) -> tuple[Sequence[PipelineView], str]:
+    def list(self, call: ListCall) -> tuple[Sequence[PipelineView], str]:
         """One page, newest first, and the token of the next; empty where there is none."""
-        call = ListCall(
-            collection=PIPELINES,
-            kind=Kind.CUSTOM_JOB,
-            project=project,
-            location=location,
-            filter_text=filter_text,
-            page_size=page_size,
-            page_token=page_token,
-        )
         list_rows = self.store.list_pipelines
         rows, token = one_page(call, pipelines_filter, list_rows, _key_of, self.now())
         return [_view(*row) for row in rows], token
