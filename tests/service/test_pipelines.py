@@ -158,13 +158,13 @@ def test_pages_and_filters_are_those_of_pipelines(desk):
         found += [view.job.job_id for view in page]
     assert (found, token) == (ids[::-1], "")
 
-    def listed(text):
+    def named(text):
         page, _ = listed(desk, filter_text=text)
         return [view.job.job_id for view in page]
 
-    assert listed('display_name="tp3"') == [ids[3]]
-    assert listed("training_task_definition:*custom_task* state=PIPELINE_STATE_QUEUED") == ids[::-1]
-    assert listed("NOT training_task_definition:*custom_task*") == []
+    assert named('display_name="tp3"') == [ids[3]]
+    assert named("training_task_definition:*custom_task* state=PIPELINE_STATE_QUEUED") == ids[::-1]
+    assert named("NOT training_task_definition:*custom_task*") == []
     assert refusal(listed, "state=JOB_STATE_QUEUED").code is Code.INVALID_ARGUMENT
 
 

@@ -100,7 +100,6 @@ def _existing(package: str) -> Path:
 
 
 def _draft(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, str, str]]) -> Draft:
-    """What the flags of a Vertex create say; ``rows`` are those of one value."""
     words = {name: getattr(args, f"word:{name}") for name, _, _ in rows}
     spec, kms_key = _spec_flags(args, project)
     return Draft(
@@ -112,7 +111,6 @@ def _draft(args: argparse.Namespace, project: str, rows: Iterable[tuple[str, str
 
 
 def _spec_flags(args: argparse.Namespace, project: str) -> tuple[dict[str, Any], str | None]:
-    """The fields of the spec that flags give, and the name of the key."""
     given = vars(args)
     words = {
         field: given[f"spec:{name}"]

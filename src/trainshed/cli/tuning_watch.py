@@ -54,7 +54,6 @@ def _studies(followed: Followed, trials: NativeTrials) -> Iterator[StudyView]:
 
 
 def _documents(followed: Followed) -> Iterator[Json]:
-    """The study as it is, again and again, until it has ended."""
     while True:
         began = time.monotonic()
         document = followed.job()
@@ -88,7 +87,6 @@ def _plain(followed: Followed, trials: NativeTrials) -> str:
 
 
 def _json(followed: Followed) -> str:
-    """The study without its trials, and each trial, whenever they have changed."""
     shown: dict[str, Any] = {}
     state = ""
     for document in _documents(followed):

@@ -164,7 +164,6 @@ def _wrapped(text: str, size: os.terminal_size) -> list[str]:
 
 
 def _about(view: StudyView) -> Iterator[str]:
-    """How many trials there are, and the best so far."""
     yield f"trials {counts(view)}"
     found = view.leaders
     if len(view.objectives) > 1 and found:
@@ -203,7 +202,6 @@ def _of_trials(before: StudyView | None, now: StudyView) -> Iterator[str]:
 
 
 def _outcome(trial: TrialRecord) -> str:
-    """Its values until it has ended, then what came of it."""
     if not trial.state.is_final:
         return f": {parameters_text(trial)}" if trial.values else ""
     early = ", stopped early" if trial.stopped_early else ""

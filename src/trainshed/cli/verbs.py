@@ -64,7 +64,6 @@ def _jobs(group: str, *, hidden: bool = False) -> tuple[Verb, ...]:
 
 
 def _resources(group: str, noun: str, *names: str) -> tuple[Verb, ...]:
-    """The verbs that mean the same for every collection."""
     rows = {
         "list": f"list the {noun}s of a project",
         "describe": f"show a {noun}, and why it waits",

@@ -131,8 +131,6 @@ def _live(followed: Followed) -> Json:
 
 
 class _Tail:
-    """The last lines of a job, read beside the drawing."""
-
     def __init__(self, followed: Followed) -> None:
         """Read nothing yet."""
         self.lines: deque[Json] = deque(maxlen=TAIL)

@@ -133,7 +133,6 @@ def _end_of(replica: Json) -> str:
 
 
 def _ages(job: Json, now: datetime) -> str:
-    """How long the job has waited, runs, or ran."""
     since = job.get("startTime") or job.get("createTime")
     if not since:
         return ""

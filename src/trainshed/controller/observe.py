@@ -96,7 +96,6 @@ class Observer:
         return steps
 
     def _refresh(self, server: str) -> Collection[AttemptKey]:
-        """Read what is new; the attempts that were read."""
         changed = [self._changed.popleft() for _ in range(len(self._changed))]
         try:
             if self._stale:
@@ -169,7 +168,6 @@ class Observer:
         )
 
     def _write(self, judged: Sequence[_Judged]) -> Sequence[_Judged]:
-        """Write what was judged; those of the jobs that have moved."""
         applied = apply_all(self.store, [found.step for found in judged], self.pace.batch)
         fates: Mapping[bool, list[_Judged]] = {True: [], False: []}
         for found, was_applied in zip(judged, applied, strict=True):

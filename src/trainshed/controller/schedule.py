@@ -102,7 +102,6 @@ class Scheduler:
         self._shown.clear()
 
     def _sync(self) -> bool:
-        """Bring the planner up to date; whether anything was new to it."""
         changed = self._sync_nodes()
         holdings = self.holdings.refresh()
         if self._departures != self.holdings.departures:

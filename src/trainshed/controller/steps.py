@@ -131,7 +131,6 @@ def placed_rows(kind: Kind, seats: Sequence[Seat]) -> tuple[ReplicaRow, ...]:
 
 
 def _running_rows(held: Holding) -> tuple[ReplicaRow, ...]:
-    """The rows of an attempt whose replicas have all been started."""
     return tuple(_row(held.kind, seat, "RUNNING") for seat in held.seats)
 
 

@@ -40,8 +40,6 @@ MakeJob = Callable[[JobRecord, TrialRecord], NewJob]
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A study as one pass has found it."""
-
     record: JobRecord
     collected: tuple[Collected, ...]
     context: StudyContext
@@ -99,7 +97,6 @@ class Studies:
         )
 
     def _keep(self, uids: Collection[int]) -> None:
-        """Forget what is remembered of all other studies."""
         self._reports.keep(uids)
         for known in (self._prior, self._seen, self._troubles):
             for uid in known.keys() - uids:

@@ -170,6 +170,5 @@ def _metadata() -> str:
 
 
 def _own() -> str | None:
-    """Where the server's own Python has it."""
     spec = importlib.util.find_spec(TRAINER)
     return next(iter((spec and spec.submodule_search_locations) or ()), None)

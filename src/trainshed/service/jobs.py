@@ -182,7 +182,6 @@ class JobService:
 
 
 def _signed(step: Step, by: str) -> Step:
-    """The story tells who wanted the end."""
     asked = NewEvent(kind="CANCEL_REQUESTED", message=f"{by or 'Somebody'} asked to cancel the job")
     return replace(step, events=(asked, *step.events))
 

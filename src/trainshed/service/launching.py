@@ -181,7 +181,6 @@ def _results(spec: JobSpec, base: str | None, buckets: Buckets) -> str | None:
 
 
 def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Path]:
-    """The gs:// folders that the job writes to."""
     if spec.job_dir and spec.job_dir.startswith(SCHEME):
         yield Path(_results(spec, spec.job_dir, buckets) or "")
     if spec.base_output_dir and spec.base_output_dir.startswith(SCHEME):

@@ -71,7 +71,6 @@ def _no_such(name: str, known: Iterable[NodeRow]) -> str:
 
 
 def _message(row: NodeRow, jobs: int) -> str:
-    """What becomes of the node and of the jobs on it, in a sentence."""
     name = row.node.name
     if row.node.state is NodeState.READY:
         return f"{name} takes new replicas"

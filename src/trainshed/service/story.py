@@ -204,7 +204,6 @@ def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
 
 
 def _waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
-    """What the first trial that waits is waiting for."""
     queued = (each for each in stored if each.job_state is JobState.QUEUED)
     first = next(queued, None)
     job = store.job_by_uid(first.job_uid) if first else None

@@ -198,7 +198,6 @@ class JobLog:
             yield from sorted(JobUid(int(name)) for name in names)
 
     def _logs(self, uid: JobUid) -> list[Path]:
-        """The log folders of a job's attempts, in their order."""
         found = (path for path in (self.root / str(uid)).glob(f"*/{LOG_FOLDER}"))
         numbered = ((path.parent.name, path) for path in found)
         return [p for _, p in sorted((int(name), p) for name, p in numbered if name.isdecimal())]

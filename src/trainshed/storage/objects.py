@@ -176,7 +176,6 @@ class Objects:
         return _stored(new.bucket, note)
 
     def _look(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
-        """An object as it is known now, and its open file."""
         path = find(self.buckets.path(bucket), name)
         notes = self.buckets.notes(bucket)
         if name.endswith("/"):

@@ -139,7 +139,6 @@ def _apply(tx: Transaction, prepared: _Prepared) -> bool:
 
 
 def _row_step(step: StudyStep) -> Step:
-    """What the step means for the study's own row: the same as any job's."""
     return Step(
         uid=step.uid,
         version=step.version,

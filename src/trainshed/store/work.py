@@ -253,7 +253,6 @@ class Work:
 
 
 def _of(query: Select[Any], uids: Collection[int] | None) -> tuple[Select[Any], dict[str, Any]]:
-    """The query for some jobs only, with what is to be bound."""
     if uids is None:
         return query, {}
     return of_some(query), {"only": json.dumps([[uid] for uid in uids])}

@@ -30,8 +30,6 @@ _OPEN: Final = frozenset({TrialState.ACTIVE, TrialState.STOPPING})
 
 @dataclass(slots=True)
 class _Study:
-    """The trials as they will be, and the events of the step."""
-
     spec: StudySpec
     trials: dict[int, TrialRecord]
     is_cancelled: bool
@@ -174,7 +172,6 @@ def _stop_early(found: _Study) -> None:
 
 
 def _new_trials(found: _Study, context: StudyContext) -> tuple[tuple[TrialRecord, ...], bool]:
-    """The trials to begin now, and whether there is no further point to try."""
     study, made = found.spec, len(found.trials)
     free = study.trial_count_parallel - len(found.of(*_OPEN))
     wanted = min(free, most_trials(study, began=context.began, now=context.now) - made)

@@ -66,7 +66,6 @@ class Bayesian:
 
     @property
     def _is_simple(self) -> bool:
-        """One objective and no limits."""
         return len(self._study.metrics) == 1
 
     @cached_property

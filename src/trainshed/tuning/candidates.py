@@ -110,7 +110,6 @@ class Search:
         return np.clip(rows, self.region.low, self.region.high)
 
     def _sorted(self, rows: Array) -> Array:
-        """The rows at allowed points, the most promising first."""
         features = self.cube.features(self.cube.snapped(rows))
         score = log_improvement(*self.posterior.at(features), self.best)
         return np.asarray(rows[np.argsort(-score, kind="stable")])

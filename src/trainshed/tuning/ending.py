@@ -32,8 +32,6 @@ class StudyEnding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
-    """A study at one time."""
-
     study: StudySpec
     trials: tuple[TrialRecord, ...]
     """By number."""
@@ -95,7 +93,6 @@ def has_failed(trial: TrialRecord) -> bool:
 
 
 def _failure(snapshot: _Snapshot) -> str | None:
-    """Why too many trials have failed."""
     count, limit = len(snapshot.failed), snapshot.study.trial_count_failed_max
     if limit and count >= limit:
         return f"{_trials(count)} failed, and {limit} are too many{_last_failure(snapshot)}"
@@ -230,7 +227,6 @@ def _best_clause(snapshot: _Snapshot) -> str:
 
 
 def _none_succeeded(trials: Sequence[TrialRecord]) -> bool:
-    """Whether all trials have ended and none has succeeded."""
     return all(trial.state is TrialState.INFEASIBLE for trial in trials)
 
 

@@ -69,7 +69,6 @@ def suggest(
 
 
 def _with(history: History, space: Space, point: Values) -> History:
-    """What is known once a trial of the point runs."""
     pending = (*history.pending, pending_at(space, point))
     return replace(history, pending=pending, number=history.number + 1, is_first=False)
 

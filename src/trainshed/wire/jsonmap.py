@@ -46,8 +46,6 @@ def read(table: Table, message: str, document: Mapping[Any, Any], at: str = "") 
 
 
 class _Reader:
-    """One reading: the table, and the faults so far."""
-
     __slots__ = ("found", "table")
 
     def __init__(self, table: Table) -> None:

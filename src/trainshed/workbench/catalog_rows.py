@@ -35,7 +35,6 @@ def machine_types(catalog: Catalog) -> list[Row]:
 
 
 def _fits(catalog: Catalog, name: str) -> dict[str, list[int]]:
-    """Which accelerators the machine type can have, and how many (R5)."""
     machine = catalog.machines[name]
     found = {
         accelerator.enum_by_product[catalog.product]: catalog.fitting_counts(machine, accelerator)

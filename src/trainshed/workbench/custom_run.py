@@ -92,7 +92,6 @@ def _merged(
 
 
 def _job_spec(document: Json) -> tuple[Json, Json]:
-    """A copy of the document, and the CustomJobSpec within it."""
     content = dict(document)
     key = spelled(content, "jobSpec")
     if not isinstance(content.get(key), dict):

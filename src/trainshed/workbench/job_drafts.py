@@ -147,7 +147,6 @@ def _with_flags(written: Any, words: Mapping[str, str]) -> Any:
 
 
 def _put_envelope(document: Json, draft: Draft) -> None:
-    """What stands around the spec of a Vertex job."""
     if "display-name" in draft.words:
         put(document, ("displayName",), draft.words["display-name"])
     if "labels" in draft.words:

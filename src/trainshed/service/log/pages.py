@@ -90,7 +90,6 @@ class LogService:
     def _found(
         self, record: JobRecord, wanted: LogFilter, token: Place | None, *, newest_first: bool
     ) -> Iterator[tuple[Place, LogLine]]:
-        """What a filter lets through from the token on, each with its place."""
         uid = record.uid
         behind, before = _bounds(wanted, token, newest_first=newest_first)
         span = Span(

@@ -201,7 +201,6 @@ class LogCursor:
         return [line for _, _, line in found], until_ns
 
     def _lines(self, source: LogSource) -> Iterator[tuple[int, int, LogLine]]:
-        """New lines of a source, each with its stamp and the source's uid."""
         span = Span(from_ns=max(0, self._behind(source) + 1))
         for line in lines_of(self._job_log, source, span):
             yield line.stamp_ns, source.uid, line

@@ -189,7 +189,6 @@ def _table() -> Table:
 
 
 def _parsed(document: Json, reading: Reading, prefix: str) -> Parsed:
-    """A document that holds its CustomJobSpec under ``prefix``."""
     value = reading.value
     spec = replace(
         _spec(value.get(prefix, {})),

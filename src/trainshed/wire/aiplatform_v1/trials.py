@@ -60,7 +60,6 @@ def read_study(job: Json) -> tuple[StudySpec, list[TrialRecord]]:
 
 
 def _trials(study: StudySpec, trials: Iterable[Json]) -> Iterator[TrialRecord]:
-    """The trials of a HyperparameterTuningJob."""
     kinds = kinds_of(study)
     for place, trial in enumerate(trials, 1):
         final = trial.get("finalMeasurement")

@@ -203,7 +203,6 @@ _TYPES_KNOWN: Final = frozenset({_OUR_TYPE, "cloudml_job"})
 
 
 def _clause(text: str, at: int) -> tuple[int, dict[str, str | int]]:
-    """The end of the clause that begins here, and the fields that it sets."""
     for pattern in (_TYPE, _TYPES, _JOB, _TASK, _TASKS, _TRIAL, _FROM, _AFTER, _BEFORE):
         match = pattern.match(text, at)
         if match is not None:

@@ -81,7 +81,6 @@ def look(
 
 
 def _rows(found: Audit) -> RowsSeen:
-    """The rows of a database as the checks read them."""
     return RowsSeen(
         jobs={record.uid: _job(record, found.held.get(record.uid)) for record in found.jobs},
         attempts=dict(_attempts(found)),

@@ -200,7 +200,6 @@ def _curves(study: Study, name: str, of: str) -> Plot:
 
 
 def _with(study: Study, trials: Sequence[FrozenTrial]) -> Study:
-    """A study of some of the trials, under their numbers."""
     found = create_study(direction=study.direction, storage=InMemoryStorage())
     chosen = {trial.number: trial for trial in trials}
     for number in range(max(chosen) + 1):

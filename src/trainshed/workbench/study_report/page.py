@@ -128,7 +128,6 @@ def _time(view: StudyView, now: datetime) -> str:
 
 
 def _leaders(view: StudyView) -> Iterator[str]:
-    """The best trials, with what makes their programs do the same again."""
     found = view.leaders
     several = len(view.objectives) > 1
     yield f"<h2>{'Pareto front' if several else 'Best trial'}</h2>"

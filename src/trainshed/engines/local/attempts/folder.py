@@ -48,8 +48,6 @@ class Order(NamedTuple):
 
 
 class _Name:
-    """A path inside the folder."""
-
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:

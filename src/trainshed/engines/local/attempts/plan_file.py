@@ -179,7 +179,6 @@ def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
 
 
 def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:
-    """What there is to watch."""
     return asked if asked is not None and (asked.files or asked.summaries) else None
 
 

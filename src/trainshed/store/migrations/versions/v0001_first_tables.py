@@ -79,7 +79,6 @@ def _jobs() -> None:
 
 
 def _beside_jobs() -> None:
-    """What a job has rows of its own for."""
     _table("specs", [_uid(), *_texts("spec", "expanded", "notes")], ["uid"], _of_jobs())
     _table("labels", [_uid(), *_texts("key", "value")], ["uid", "key"])
     attempt = sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False)
@@ -114,7 +113,6 @@ def _beside_jobs() -> None:
 
 
 def _around_jobs() -> None:
-    """What clients have of a job beside it."""
     _table("retry_keys", [*_texts("key"), *_numbers("uid", "create_ns")], ["key"])
     op.create_index("retry_keys_by_age", "retry_keys", ["create_ns"])
     columns = [
