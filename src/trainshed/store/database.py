@@ -66,7 +66,7 @@ class Database:
         except (DBAPIError, driver) as error:
             raise fault_of(error, self._place) from error
 
-    def rows(self, query: Select[Any], **known: Any) -> Sequence[Row[Any]]:
+    def rows(self, query: Select[Any], **known: Any) -> Sequence[Any]:
         """The rows of a query; ``known`` is bound in it."""
         return self.read(lambda c: c.execute(query, known).all())
 
