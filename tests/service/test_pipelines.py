@@ -165,7 +165,7 @@ def test_pages_and_filters_are_those_of_pipelines(desk):
     assert named('display_name="tp3"') == [ids[3]]
     assert named("training_task_definition:*custom_task* state=PIPELINE_STATE_QUEUED") == ids[::-1]
     assert named("NOT training_task_definition:*custom_task*") == []
-    assert refusal(listed, "state=JOB_STATE_QUEUED").code is Code.INVALID_ARGUMENT
+    assert refusal(named, "state=JOB_STATE_QUEUED").code is Code.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(
