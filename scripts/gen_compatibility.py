@@ -6,7 +6,7 @@ The field tables say which fields there are, ``coverage.toml`` what becomes of t
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainshed.wire.coverage import EVERY, Row, Rows, Status, coverage, row_of
+from trainshed.wire.coverage import EVERY, FieldStatus, Row, Rows, coverage, row_of
 from trainshed.wire.fields import MessageInfo, Table, table
 
 DOCS = Path(__file__).parent.parent / "docs/compatibility"
@@ -47,7 +47,7 @@ def _counts(rows: Rows, fields: Table) -> Iterator[str]:
         for message in fields.messages.values()
         for field in message.fields
     ]
-    counts = ", ".join(f"{found.count(status)} {status.value}" for status in Status)
+    counts = ", ".join(f"{found.count(status)} {status.value}" for status in FieldStatus)
     yield f"{len(found)} fields of {len(fields.messages)} messages: {counts}."
 
 

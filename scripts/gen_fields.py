@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
 
-from trainshed.wire.coverage import Rows, Status, coverage, row_of
+from trainshed.wire.coverage import FieldStatus, Rows, coverage, row_of
 
 WIRE = Path(__file__).parent.parent / "src/trainshed/wire"
 PACKAGE = {"ml_v1": "google.cloud.ml.v1", "aiplatform_v1": "google.cloud.aiplatform.v1"}
@@ -79,7 +79,7 @@ def _field(dialect: str, message: str, field: FieldDescriptor, rows: Rows) -> di
     if oneof and len(oneof.fields) > 1:
         found["oneof"] = oneof.name
     row = row_of(rows, message, field.json_name)
-    if row and row.status is Status.REFUSED:
+    if row and row.status is FieldStatus.REFUSED:
         found["refused"] = row.sentence
     if row and row.is_output:
         found["output"] = True

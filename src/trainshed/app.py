@@ -35,7 +35,7 @@ from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.launching import Launching
 from trainshed.service.log.pages import LogService
-from trainshed.service.nodes import Nodes
+from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
@@ -146,7 +146,7 @@ def build(
         body_bytes_max=settings.body_bytes_max,
     )
     objects = Objects(data_dir=folder)
-    nodes = Nodes(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
+    nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
     native = LazyApp(partial(_native, store, logs, nodes))
     http = make_app(
         around,
@@ -223,7 +223,7 @@ def _soon(native: LazyApp) -> threading.Timer:
     return timer
 
 
-def _native(store: Store, logs: LogService, nodes: Nodes) -> ASGIApp:
+def _native(store: Store, logs: LogService, nodes: NodeService) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415

@@ -7,7 +7,7 @@ import pytest
 from api.support import application, client
 from trainshed.api.native import Native, native_app
 from trainshed.model.resources import Node
-from trainshed.service.nodes import Nodes
+from trainshed.service.nodes import NodeService
 from trainshed.store.opening import open_store
 from trainshed.testing.store_builders import add, place
 
@@ -32,7 +32,7 @@ def looked():
 @pytest.fixture
 def edge(store, looked):
     unused = MagicMock()
-    nodes = Nodes(store=store, notice_s=90.0, ordered=looked)
+    nodes = NodeService(store=store, notice_s=90.0, ordered=looked)
     native = Native(store=store, stories=unused, logs=unused, metrics=str, nodes=nodes)
     with client(application([], native=native_app(native, "1"))) as found:
         yield found

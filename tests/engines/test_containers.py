@@ -19,7 +19,7 @@ from trainshed.engines.local.containers.argv import (
     shm_bytes,
 )
 from trainshed.engines.local.containers.detect import find
-from trainshed.engines.local.containers.start import Surroundings, container_name, replica_start
+from trainshed.engines.local.containers.start import AttemptSetup, container_name, replica_start
 from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
@@ -209,7 +209,7 @@ def replica(**container):
 
 
 def around(folder):
-    return Surroundings(
+    return AttemptSetup(
         mark="7/1",
         files=str(folder / "env"),
         work=str(folder / "work"),

@@ -12,7 +12,7 @@ import pytest
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from trainshed.engines.container_runtime import UNPRIVILEGED
 from trainshed.engines.local.containers.detect import end_containers, find
-from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
+from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 from trainshed.model.roles import Role
 
@@ -43,7 +43,7 @@ def start(daemon, tmp_path):
         folder.mkdir()
     hand_over(map(str, (bucket, work, progress)), runtime.user)
     (bucket / "data").write_text("from the bucket")
-    around = Surroundings(
+    around = AttemptSetup(
         mark=MARK,
         files=str(tmp_path / "env"),
         work=str(work),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from golden import check_golden
-from trainshed.wire.coverage import EVERY, Row, Status, coverage, row_of
+from trainshed.wire.coverage import EVERY, FieldStatus, Row, coverage, row_of
 from trainshed.wire.detect import parse
 from trainshed.wire.fields import table
 from trainshed.wire.jsonmap import read
@@ -59,7 +59,7 @@ def test_every_row_has_its_field(dialect):
 def test_what_is_not_honoured_says_why(dialect):
     for message, rows in coverage(dialect).items():
         for name, row in rows.items():
-            assert row.status is Status.HONOURED or row.sentence.endswith("."), (message, name)
+            assert row.status is FieldStatus.HONOURED or row.sentence.endswith("."), (message, name)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -71,7 +71,7 @@ def test_a_whole_message_is_passed_over_only_behind_a_field_that_is(dialect):
         for field in message.fields:
             if field.type in whole:
                 row = row_of(rows, message.name, field.json_name)
-                assert row.status is not Status.HONOURED, f"{message.name}.{field.json_name}"
+                assert row.status is not FieldStatus.HONOURED, f"{message.name}.{field.json_name}"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_refused_field_is_refused(dialect, message, field):
     [violation] = read(table(dialect), message.name, document).violations
     assert (violation.rule, violation.field) == ("unsupported-field", field.json_name)
     row = row_of(coverage(dialect), message.name, field.json_name)
-    assert row.status is Status.REFUSED
+    assert row.status is FieldStatus.REFUSED
     assert violation.message == row.sentence
 
 

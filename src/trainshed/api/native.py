@@ -25,7 +25,7 @@ from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
-from trainshed.service.nodes import Nodes
+from trainshed.service.nodes import NodeService
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
@@ -96,7 +96,7 @@ class Native:
     stories: Stories
     logs: LogService
     metrics: Callable[[], str]
-    nodes: Nodes
+    nodes: NodeService
 
 
 def native_app(native: Native, version: str) -> FastAPI:

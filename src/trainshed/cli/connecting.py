@@ -20,7 +20,7 @@ TOKEN_VARIABLE = "TRAINSHED_TOKEN"  # noqa: S105  # a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class FoundServer:
     """What a command line and the environment say about the server.
 
     ``token_file`` or ``token_variable`` says where the token was found; both None: there is none.
@@ -36,7 +36,7 @@ class Reach:
     token_variable: str | None
 
 
-def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> Reach:
+def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
     """Find the server and the token.  Raises UsageFault for a token file that is none."""
     folder = data_dir(args.data_dir, environ)
     noted = read_running(folder)
@@ -47,7 +47,7 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> Reach:
     token = read_token(file) if file else environ.get(variable or "")
     if args.token_file and not token:
         raise UsageFault(f"--token-file {args.token_file}: there is no token in it")
-    return Reach(
+    return FoundServer(
         folder=folder,
         url=url,
         running=running,

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.cli.connecting import Reach, reach
+from trainshed.cli.connecting import FoundServer, reach
 from trainshed.cli.flags import Request
 from trainshed.cli.terminal import answer, note, out, out_json, table
 from trainshed.client.collections import path_of
@@ -83,12 +83,12 @@ def _asked(args: Any) -> Iterator[Ask]:
         yield partial(_ask_store, store, args.noun)
 
 
-def _server(found: Reach, token: str | None) -> Server:
+def _server(found: FoundServer, token: str | None) -> Server:
     ca = found.running.ca if found.running else None
     return Server(url=found.url or "", token=token, ca=ca, timeout_s=ANSWER_S_MAX)
 
 
-def _answers(found: Reach) -> bool:
+def _answers(found: FoundServer) -> bool:
     """Whether the server of the data directory runs; it is shown no token yet."""
     return found.running is not None and found.running.is_alive and _server(found, None).answers()
 

@@ -13,7 +13,7 @@ from trainshed.config import load_settings
 from trainshed.config.engine import engine_of
 from trainshed.engines.container_runtime import NO_RUNTIME
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.doctor.examine import Report, examine
+from trainshed.workbench.doctor.examine import DoctorReport, examine
 from trainshed.workbench.doctor.looking import look
 
 EXIT_FAILED: Final = 1
@@ -44,7 +44,7 @@ def run(request: Request) -> int:
     return EXIT_FAILED if "FAILED" in report.words else 0
 
 
-def _lines(report: Report, *, colour: bool) -> Iterator[str]:
+def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
     for result in report.results:
         word = painted(f"{result.word:<{_WIDTH}}", _COLOURS[result.word], on=colour)
         name = painted(f"[{result.check.name}]", DIM, on=colour)
@@ -58,7 +58,7 @@ def _lines(report: Report, *, colour: bool) -> Iterator[str]:
     yield _sum(report)
 
 
-def _sum(report: Report) -> str:
+def _sum(report: DoctorReport) -> str:
     failed = sum(result.word == "FAILED" for result in report.results)
     unseen = sum(result.word == "unseen" for result in report.results)
     if not failed and not unseen:
@@ -68,7 +68,7 @@ def _sum(report: Report) -> str:
     return ", ".join(parts)
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: DoctorReport) -> dict[str, Any]:
     return {
         "lookedAt": report.looked_at,
         "checks": [

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import TOKEN_VARIABLE, URL_VARIABLE, Reach, reach
+from trainshed.cli.connecting import TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
@@ -71,7 +71,7 @@ def run(request: flags.Request) -> int:
     return 0
 
 
-def _target(found: Reach, project: str, region: str) -> ClientTarget:
+def _target(found: FoundServer, project: str, region: str) -> ClientTarget:
     if found.url is None:
         raise UsageFault(
             f"no server runs in {found.folder}; start one with: trainshed serve, or name "
@@ -94,7 +94,7 @@ def _target(found: Reach, project: str, region: str) -> ClientTarget:
     )
 
 
-def _miss_token(found: Reach) -> None:
+def _miss_token(found: FoundServer) -> None:
     """Our own server wants a token; whether another one does is not known."""
     if found.running is not None:
         raise UsageFault(
@@ -106,7 +106,7 @@ def _miss_token(found: Reach) -> None:
     )
 
 
-def _shell_lines(target: ClientTarget, found: Reach) -> Iterator[str]:
+def _shell_lines(target: ClientTarget, found: FoundServer) -> Iterator[str]:
     for name, value in (variables(target) | _own_variables(target, found)).items():
         if value is None:
             yield f"unset {name}"
@@ -114,7 +114,7 @@ def _shell_lines(target: ClientTarget, found: Reach) -> Iterator[str]:
             yield f"export {name}={_shell_value(value, target)}"
 
 
-def _own_variables(target: ClientTarget, found: Reach) -> dict[str, str | None]:
+def _own_variables(target: ClientTarget, found: FoundServer) -> dict[str, str | None]:
     """What sends trainshed's own verbs in the same shell to the same server, with its token."""
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(found.folder.absolute()),

@@ -10,7 +10,7 @@ from trainshed.cli.flags import Request
 from trainshed.cli.submit_options import given_flags
 from trainshed.cli.terminal import out, out_json
 from trainshed.model.faults import UsageFault, Violation
-from trainshed.service.judging import Judgement, Rulebook, judge, load_catalog
+from trainshed.service.judging import JudgedDocument, Rulebook, judge, load_catalog
 from trainshed.workbench.documents import Document, read
 from trainshed.workbench.merging import merge_any
 
@@ -28,7 +28,7 @@ class ValidatedFile:
 
     file: str
     position: int | None = None
-    judgement: Judgement | None = None
+    judgement: JudgedDocument | None = None
     unreadable: str | None = None
 
     @property

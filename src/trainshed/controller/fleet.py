@@ -10,7 +10,7 @@ from trainshed.store.opening import Store
 SEEN_AGAIN_S = 30.0
 
 
-class Fleet:
+class FleetReporter:
     """Reports what the engine has, when it has changed or was last reported long ago."""
 
     def __init__(self, store: Store, engine: Engine, monotonic: Callable[[], float]) -> None:

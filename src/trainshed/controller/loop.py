@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 
 from trainshed.controller.deadlines import Deadlines
-from trainshed.controller.fleet import Fleet
+from trainshed.controller.fleet import FleetReporter
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
@@ -76,7 +76,7 @@ class Controller:
         leases = self._leases = Leases(store, server, ttl_s=pace.lease_ttl_s, monotonic=monotonic)
         holdings = Holdings(store)
         budgets = budgets or Budgets()
-        self._fleet = Fleet(store, engine, monotonic)
+        self._fleet = FleetReporter(store, engine, monotonic)
         self._scheduler = Scheduler(
             store, leases, holdings, quotas, clock or store.now, monotonic, pace
         )

@@ -24,7 +24,7 @@ from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Holding, JobRecord, NodeOrder, Step
+from trainshed.store.records import Active, Holding, JobRecord, NodeStateRow, Step
 
 _NEVER: Final = float("inf")
 _RESTARTABLE = frozenset({JobState.PREPARING, JobState.RUNNING})
@@ -63,9 +63,9 @@ class Maintenance:
         steps = list(self._steps(records, on_them, server))
         return sum(apply_all(self.store, steps, self.pace.batch))
 
-    def _on(self, found: Mapping[str, NodeOrder]) -> dict[_Attempt, NodeOrder]:
+    def _on(self, found: Mapping[str, NodeStateRow]) -> dict[_Attempt, NodeStateRow]:
         """The attempts that have places on such nodes; of several nodes the shortest notice."""
-        on_them: dict[_Attempt, NodeOrder] = {}
+        on_them: dict[_Attempt, NodeStateRow] = {}
         for held in self.holdings.refresh().values():
             theirs = _orders_of(held, found)
             if theirs:
@@ -75,7 +75,7 @@ class Maintenance:
     def _steps(
         self,
         records: Mapping[int, JobRecord],
-        on_them: Mapping[_Attempt, NodeOrder],
+        on_them: Mapping[_Attempt, NodeStateRow],
         server: str,
     ) -> Iterable[Step]:
         for record in records.values():
@@ -91,7 +91,7 @@ class Maintenance:
                 del self._settled[attempt]  # until the shorter one stands in its story
                 yield _sooner(record, self._order(node), server)
 
-    def _had(self, attempt: _Attempt, node: NodeOrder) -> bool:
+    def _had(self, attempt: _Attempt, node: NodeStateRow) -> bool:
         """Whether an attempt is known to end, and no later than the node's order says."""
         return self._settled.get(attempt, _NEVER) <= self._notice_s(node)
 
@@ -103,7 +103,7 @@ class Maintenance:
         given = (e.data.get("notice_s") for e in events if e.kind == story.RESTART_ORDERED)
         return min((s for s in given if isinstance(s, int | float)), default=_NEVER)
 
-    def _order(self, node: NodeOrder) -> StopOrder:
+    def _order(self, node: NodeStateRow) -> StopOrder:
         return StopOrder(
             grace_s=self._notice_s(node),
             reason=StopReason.MAINTENANCE,
@@ -128,7 +128,7 @@ class Maintenance:
         found = found or last_stop(order, Cause.MAINTENANCE, facts)
         return step_of(active, found, server)
 
-    def _notice_s(self, node: NodeOrder) -> float:
+    def _notice_s(self, node: NodeStateRow) -> float:
         return self.pace.grace_s if node.notice_s is None else node.notice_s
 
 
@@ -150,6 +150,6 @@ def _sooner(record: JobRecord, order: StopOrder, server: str) -> Step:
     )
 
 
-def _orders_of(held: Holding, found: Mapping[str, NodeOrder]) -> Sequence[NodeOrder]:
+def _orders_of(held: Holding, found: Mapping[str, NodeStateRow]) -> Sequence[NodeStateRow]:
     nodes = {seat.node for seat in held.seats}
     return [found[name] for name in sorted(nodes & found.keys())]

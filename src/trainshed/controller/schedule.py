@@ -26,7 +26,7 @@ from trainshed.model.status import JobState
 from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
 from trainshed.placement.plan import Planner
 from trainshed.store.opening import Store
-from trainshed.store.records import Holding, Step, Waiting
+from trainshed.store.records import Holding, Step, WaitingJob
 
 NODES_EVERY_S: Final = 1.0
 NEW_MAX: Final = 1000
@@ -46,7 +46,7 @@ class Scheduler:
     clock: Callable[[], datetime]
     monotonic: Callable[[], float]
     pace: Pace
-    _front: Sequence[Waiting] = field(default=(), init=False)
+    _front: Sequence[WaitingJob] = field(default=(), init=False)
     _shown: dict[int, Explanation] = field(default_factory=dict, init=False)
     _departures: int = field(default=0, init=False)
 
@@ -203,7 +203,7 @@ class Scheduler:
         return len(self._front) >= self.pace.window
 
 
-def _step(job: Waiting, seats: Sequence[Seat], owner: str, server: str) -> Step:
+def _step(job: WaitingJob, seats: Sequence[Seat], owner: str, server: str) -> Step:
     decision = decide(JobState.QUEUED, Placed())
     return Step(
         uid=job.uid,
@@ -218,7 +218,7 @@ def _step(job: Waiting, seats: Sequence[Seat], owner: str, server: str) -> Step:
     )
 
 
-def _queued(job: Waiting) -> QueuedJob:
+def _queued(job: WaitingJob) -> QueuedJob:
     return QueuedJob(
         uid=job.uid,
         project=job.project,
@@ -230,7 +230,7 @@ def _queued(job: Waiting) -> QueuedJob:
     )
 
 
-def _holding(job: Waiting, seats: Sequence[Seat], now: datetime) -> Holding:
+def _holding(job: WaitingJob, seats: Sequence[Seat], now: datetime) -> Holding:
     return Holding(
         uid=job.uid,
         project=job.project,

@@ -92,7 +92,7 @@ class Rulebook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class JudgedDocument:
     """What was found.  Fields of the violations are the caller's words.
 
     ``question`` is None where the document has no spec to ask about; ``say`` turns a path of the
@@ -127,7 +127,7 @@ class Judgement:
 
 def judge(
     merged: Merged, rulebook: Rulebook, parse: Callable[[Any], Parsed] = detect.parse
-) -> Judgement:
+) -> JudgedDocument:
     """Judge one document.  Raises UsageFault for an unknown edition or one of another product.
 
     ``parse`` reads the document; by default its keys say what it is.
@@ -140,12 +140,12 @@ def judge(
         for v in parsed.violations
     ]
     if parsed.spec is None:
-        return Judgement(violations=tuple(found), say=say)
+        return JudgedDocument(violations=tuple(found), say=say)
     question = ask(parsed.spec, merged, rulebook)
     named = {v.field for v in found}
     broken = (with_gain(v, question) for v in check(question))
     found += (v for v in in_words(broken, say) if v.field not in named)
-    return Judgement(violations=tuple(found), question=question, say=say)
+    return JudgedDocument(violations=tuple(found), question=question, say=say)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class Accepted:
     """What its reducers are worth: kept apart from the advice, which says nothing of them."""
 
 
-def accept(judgement: Judgement, dialect: Dialect | None = None) -> Accepted:
+def accept(judgement: JudgedDocument, dialect: Dialect | None = None) -> Accepted:
     """The job of a judgement.  Raises Fault for a refusal, UsageFault for the other dialect."""
     if any(v.rule not in ONLY_ADVICE for v in judgement.violations):
         raise Fault(judgement.violations)

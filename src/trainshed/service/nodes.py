@@ -18,7 +18,7 @@ NOTICE_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes:
+class NodeService:
     """The fleet as administrators see it and change it.  Every order may be repeated."""
 
     store: Store

@@ -28,7 +28,7 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import malformed_uris
 from trainshed.service.images import Images
-from trainshed.service.judging import ONLY_ADVICE, Accepted, Judgement, Rulebook, accept, judge
+from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
 from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
 from trainshed.store.opening import Store
@@ -184,7 +184,7 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _violations(judgement: Judgement, rules: SubmitRules) -> Iterator[Violation]:
+def _violations(judgement: JudgedDocument, rules: SubmitRules) -> Iterator[Violation]:
     """All that is wrong; what follows from a reported fault is not reported again."""
     found = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from found

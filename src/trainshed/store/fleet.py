@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from trainshed.model.resources import Node, NodeState
 from trainshed.store import codec
 from trainshed.store.database import Database
-from trainshed.store.records import NodeOrder, NodeRow
+from trainshed.store.records import NodeRow, NodeStateRow
 from trainshed.store.tables import JOBS, NODE_STATES, NODES, REPLICAS
 from trainshed.store.writer import Transaction
 
@@ -55,7 +55,7 @@ PLACES = (
 )
 
 
-class Fleet:
+class StoredNodes:
     """Nodes."""
 
     _db: Database
@@ -101,10 +101,10 @@ class Fleet:
 
         return self._db.write(put)
 
-    def node_orders(self) -> Sequence[NodeOrder]:
+    def node_orders(self) -> Sequence[NodeStateRow]:
         """The nodes that are not READY because somebody has said so."""
         return [
-            NodeOrder(name=row.name, state=NodeState(row.state), notice_s=row.notice_s)
+            NodeStateRow(name=row.name, state=NodeState(row.state), notice_s=row.notice_s)
             for row in self._db.rows(_ORDERS)
         ]
 

@@ -100,7 +100,7 @@ _HIDE = (
 )
 
 
-class Jobs:
+class StoredJobs:
     """Jobs, by name and by uid."""
 
     _db: Database

@@ -15,18 +15,18 @@ from trainshed.store import codec
 from trainshed.store.base import StoreFault
 from trainshed.store.database import Database, write_engine
 from trainshed.store.faults import fault_of, place_of
-from trainshed.store.fleet import Fleet
+from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import Grants, Places
-from trainshed.store.jobs import Forgetting, Jobs
+from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.migrate import migrate
 from trainshed.store.pipelines import Pipelines
 from trainshed.store.steady_clock import SteadyClock, resume
 from trainshed.store.steps import Steps
 from trainshed.store.story import Story
-from trainshed.store.studies import Studies
+from trainshed.store.studies import StoredStudies
 from trainshed.store.tables import LEASES, MARKS
 from trainshed.store.urls import check_ours, file_of, parsed
-from trainshed.store.work import Leases, Work
+from trainshed.store.work import StoredLeases, Work
 from trainshed.store.writer import HOLDING_MARK
 
 
@@ -74,7 +74,17 @@ def _claim(path: Path, held: contextlib.ExitStack) -> None:
 
 
 class Store(
-    Jobs, Steps, Story, Studies, Work, Leases, Fleet, Forgetting, Pipelines, Places, Grants
+    StoredJobs,
+    Steps,
+    Story,
+    StoredStudies,
+    Work,
+    StoredLeases,
+    StoredNodes,
+    Forgetting,
+    Pipelines,
+    Places,
+    Grants,
 ):
     """All that is asked of the store, on one database."""
 

@@ -96,7 +96,7 @@ class JobRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingJob:
     """A queued job, as far as the scheduler needs it."""
 
     uid: JobUid
@@ -255,7 +255,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOrder:
+class NodeStateRow:
     """What an administrator has said of a node that is not READY."""
 
     name: str

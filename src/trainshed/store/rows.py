@@ -18,7 +18,7 @@ from trainshed.store.records import (
     JobRecord,
     Kind,
     StoredCommand,
-    Waiting,
+    WaitingJob,
 )
 from trainshed.store.tables import ATTEMPTS, JOBS, SPECS
 from trainshed.store.times import NS_PER_S
@@ -111,10 +111,10 @@ def _status(row: Row[Any]) -> JobStatus:
     )
 
 
-def waiting(row: Row[Any]) -> Waiting:
+def waiting(row: Row[Any]) -> WaitingJob:
     """A row of ``WAITING``."""
     return of_columns(
-        Waiting,
+        WaitingJob,
         row,
         priority=-row.rank,
         create_time=codec.to_time(row.create_ns),

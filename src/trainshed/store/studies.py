@@ -55,7 +55,7 @@ class _Prepared:
     """Those of its new trials."""
 
 
-class Studies:
+class StoredStudies:
     """What the study loop reads and writes."""
 
     _db: Database

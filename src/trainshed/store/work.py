@@ -25,7 +25,7 @@ from trainshed.model.status import JobState
 from trainshed.store import codec, rows
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
-from trainshed.store.records import Active, Due, Holding, StoredCommand, Waiting
+from trainshed.store.records import Active, Due, Holding, StoredCommand, WaitingJob
 from trainshed.store.steady_clock import note
 from trainshed.store.tables import COMMANDS, JOBS, LEASES, MARKS
 from trainshed.store.writer import HOLDING_MARK, Transaction
@@ -61,7 +61,7 @@ def has_lease(tx: Transaction, server: str) -> bool:
     return tx.connection.execute(_VALID, known).first() is not None
 
 
-class Leases:
+class StoredLeases:
     """Servers' leases and the scheduler's."""
 
     _db: Database
@@ -171,7 +171,7 @@ class Work:
 
     def waiting(
         self, *, limit: int, after: tuple[int, int, int] | None = None
-    ) -> Sequence[Waiting]:
+    ) -> Sequence[WaitingJob]:
         """Queued jobs by priority, then age; ``after`` is (priority, create ns, uid)."""
         known = {"most": limit}
         query = WAITING

@@ -17,7 +17,7 @@ Rows = Mapping[str, Mapping[str, "Row"]]
 EVERY = "*"
 
 
-class Status(enum.Enum):
+class FieldStatus(enum.Enum):
     """What becomes of a field's value."""
 
     HONOURED = "honoured"
@@ -30,7 +30,7 @@ class Status(enum.Enum):
 class Row:
     """One field's row."""
 
-    status: Status
+    status: FieldStatus
     is_output: bool = False
     sentence: str = ""
 
@@ -41,7 +41,7 @@ class Row:
         status, _, mark = head.partition(" ")
         if mark not in ("", "output"):
             raise ValueError(f"a coverage row reads 'status [output]: sentence', not {text!r}")
-        return cls(status=Status(status), is_output=bool(mark), sentence=sentence)
+        return cls(status=FieldStatus(status), is_output=bool(mark), sentence=sentence)
 
 
 def coverage(dialect: str) -> Rows:

@@ -40,12 +40,12 @@ def read(table: Table, message: str, document: Mapping[Any, Any], at: str = "") 
     fields that only the server writes.  An element of a list that cannot be read leaves an empty
     message behind, because positions have meaning (R12).
     """
-    reader = _Reader(table)
+    reader = _MessageReader(table)
     value = reader.message(table.messages[message], document, at, 0)
     return Reading(value=value, violations=tuple(reader.found))
 
 
-class _Reader:
+class _MessageReader:
     __slots__ = ("found", "table")
 
     def __init__(self, table: Table) -> None:

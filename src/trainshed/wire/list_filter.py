@@ -144,12 +144,12 @@ def read_filter(text: str, words: FilterWords) -> Filter:
     if len(text) > LENGTH_MAX:
         message = f"the filter has {len(text)} characters; at most {LENGTH_MAX} are read"
         raise Refusal(Code.INVALID_ARGUMENT, message)
-    reader = _Reader(text, words)
+    reader = _FilterReader(text, words)
     return AllOf() if reader.is_at_end else reader.whole()
 
 
 @dataclass(slots=True)
-class _Reader:
+class _FilterReader:
     """A place in a filter text, and the grammar as one method a rule."""
 
     text: str

@@ -16,7 +16,7 @@ from trainshed.model.faults import Fault, UsageFault
 from trainshed.model.job import ReplicaGroup
 from trainshed.model.roles import Dialect, Role
 from trainshed.planning.sizing import Hosts
-from trainshed.service.judging import Judgement, Rulebook, catalog_for, judge
+from trainshed.service.judging import JudgedDocument, Rulebook, catalog_for, judge
 from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.merging import merge_any
@@ -86,7 +86,7 @@ def recommended() -> str:
     return str(table("reduction_server")["reduction_server"]["recommended_machine"])
 
 
-def _judged(given: Given, rulebook: Rulebook) -> Judgement | None:
+def _judged(given: Given, rulebook: Rulebook) -> JudgedDocument | None:
     if given.config is None:
         return None
     flags = {"region": given.region} if given.region else {}
@@ -103,7 +103,9 @@ def _catalog(rulebook: Rulebook) -> Catalog:
     )
 
 
-def _workers(given: Given, judged: Judgement | None, catalog: Catalog) -> tuple[WorkerLinks, str]:
+def _workers(
+    given: Given, judged: JudgedDocument | None, catalog: Catalog
+) -> tuple[WorkerLinks, str]:
     if given.worker_gbps is not None:
         count = _count(given)
         hosts = "1 host" if count == 1 else f"{count} hosts"
@@ -121,7 +123,7 @@ def _count(given: Given) -> int:
     return given.worker_count
 
 
-def _workers_of(given: Given, judged: Judgement | None) -> tuple[WorkerLinks, str]:
+def _workers_of(given: Given, judged: JudgedDocument | None) -> tuple[WorkerLinks, str]:
     """The workers of a file.  Raises UsageFault without one, Fault where it names no machines."""
     question = judged.question if judged else None
     if not (judged and question):

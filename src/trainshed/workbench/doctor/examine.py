@@ -21,7 +21,7 @@ PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DoctorReport:
     """What became of every check, and what was looked at."""
 
     results: tuple[Result, ...]
@@ -45,7 +45,9 @@ class Report:
         )
 
 
-def examine(look: Callable[[], Snapshot], pause: Callable[[float], object] = time.sleep) -> Report:
+def examine(
+    look: Callable[[], Snapshot], pause: Callable[[float], object] = time.sleep
+) -> DoctorReport:
     """Check the promises.  ``look`` loads a snapshot; it is called again where one seems broken."""
     seen = look()
     results = results_of(seen)
@@ -55,7 +57,7 @@ def examine(look: Callable[[], Snapshot], pause: Callable[[float], object] = tim
         pause(PAUSE_S)
         seen = look()
         results = confirmed(results, results_of(seen))
-    return Report(results=results, seen=seen)
+    return DoctorReport(results=results, seen=seen)
 
 
 def results_of(seen: Snapshot) -> tuple[Result, ...]:

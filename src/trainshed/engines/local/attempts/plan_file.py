@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
-from trainshed.engines.local.containers.start import Surroundings, hand_over, replica_start
+from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.limits import Limits
@@ -145,7 +145,7 @@ def _process(
 
 
 def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share) -> ReplicaSpec:
-    around = Surroundings(
+    around = AttemptSetup(
         mark=str(site.key),
         files=site.folder.containers,
         work=site.folder.work,

@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _USER_NAME: Final = "trainshed"
 
 
-class Surroundings(NamedTuple):
+class AttemptSetup(NamedTuple):
     """What all replicas of an attempt on this machine share."""
 
     mark: str
@@ -61,7 +61,7 @@ class Start(NamedTuple):
 def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
     runtime: Runtime | None,
     replica: ReplicaPlan,
-    around: Surroundings,
+    around: AttemptSetup,
     *,
     env: Mapping[str, str],
     devices: Sequence[str] = (),
@@ -96,7 +96,7 @@ def container_name(mark: str, task_name: str) -> str:
     return f"ts-{mark.replace('/', '-')}-{_NAME.sub('-', task_name)}"
 
 
-def _named(runtime: Runtime, around: Surroundings) -> dict[str, str]:
+def _named(runtime: Runtime, around: AttemptSetup) -> dict[str, str]:
     """A user that the image does not know has neither a name nor a folder to write to there."""
     if runtime.user is None:
         return {}
@@ -106,7 +106,7 @@ def _named(runtime: Runtime, around: Surroundings) -> dict[str, str]:
 def _spec(
     replica: ReplicaPlan,
     plan: ContainerPlan,
-    around: Surroundings,
+    around: AttemptSetup,
     env: Mapping[str, str],
     devices: tuple[str, ...],
 ) -> ContainerSpec:
@@ -126,7 +126,7 @@ def _spec(
     )
 
 
-def _binds(around: Surroundings) -> Iterator[Bind]:
+def _binds(around: AttemptSetup) -> Iterator[Bind]:
     """The job's folders where the machine has them, which AIP_* and --job-dir name, and at /gcs."""
     yield Bind(around.work, around.work)
     for place in around.shown:
