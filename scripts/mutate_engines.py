@@ -146,7 +146,6 @@ _LOCAL_ATTEMPT: Final = "engines/local/attempts/attempt.py"
 _FIND: Final = "engines/local/attempts/find.py"
 _FENCE: Final = "engines/local/attempts/fence.py"
 _FOLDER: Final = "engines/local/attempts/folder.py"
-_NEWS: Final = "engines/local/news.py"
 _RUN: Final = "engines/local/supervise/attempt.py"
 _ENDING: Final = "engines/local/supervise/ending.py"
 _JUDGING: Final = "engines/local/supervise/judging.py"
@@ -214,8 +213,8 @@ LOCAL: Final = tuple(
             "except BlockingIOError:\n            os.close(descriptor)\n            return None",
             "except BlockingIOError:\n            pass",
         ),
-        (_NEWS, "if self._callback is not None:", "if False:"),
-        (_NEWS, "os.eventfd_write(self._stop, 1)", "pass"),
+        (_LOCAL, "if self._callback is not None:", "if False:"),
+        (_LOCAL, "os.eventfd_write(self._stop, 1)", "pass"),
         ("engines/local/attempts/observe.py", "file.seek(after)", "file.seek(0)"),
         (
             "engines/local/attempts/observe.py",

@@ -4,7 +4,7 @@ import os
 import subprocess
 import threading
 
-from trainshed.engines.local.news import News
+from trainshed.engines.local.engine import News
 from trainshed.model.attempt import AttemptKey
 
 

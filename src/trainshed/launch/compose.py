@@ -5,7 +5,7 @@ own variables come last.  The whole plan is a value, so that ``--dry-run`` can p
 can compare it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -23,12 +23,12 @@ from trainshed.launch import (
 )
 from trainshed.launch.arguments import EntryPoints
 from trainshed.launch.context import Context, Variables, in_role_order, program_of, unchanged
-from trainshed.launch.devices import gpus_of
+from trainshed.launch.devices import gpus_of, missing_devices
 from trainshed.launch.names import replicas, task_name
-from trainshed.launch.notes import notes_of
+from trainshed.launch.user_env import is_kept_by_service
 from trainshed.launch.variables import UNSET
 from trainshed.model.faults import Fault, Violation
-from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
 from trainshed.model.study import TrialSpec
@@ -167,3 +167,24 @@ def _replica(context: Context, group: ReplicaGroup, index: int, starts: _Starts)
 
 def _service_env_by_role(context: Context) -> dict[Role, Variables]:
     return {group.role: service_env(context, group.role, 0) for group in context.spec.groups}
+
+
+def notes_of(spec: JobSpec, service_env: Mapping[Role, Variables]) -> tuple[str, ...]:
+    """Collect the notes of a plan.
+
+    ``service_env`` holds what the service has set on one replica of each role.
+    """
+    found: list[str] = []
+    for group in spec.groups:
+        program = program_of(spec, group)
+        found.extend(missing_devices(group))
+        if group.role is not Role.REDUCER:
+            found.extend(_reserved(program, service_env[group.role]))
+    found.extend(reduction_env.notes_of(spec))
+    return tuple(dict.fromkeys(found))
+
+
+def _reserved(program: Program | None, service: Variables) -> Iterator[str]:
+    for name, _ in program.env if program else ():
+        if is_kept_by_service(name, service):
+            yield f"{name} in the job's env is ignored: the service sets it."

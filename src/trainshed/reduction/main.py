@@ -13,8 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from trainshed.reduction.endings import Endings
-from trainshed.reduction.processes import run_all, serve
+from trainshed.reduction.processes import Endings, run_all, serve
 from trainshed.reduction.settings import (
     PORT_MAX,
     ListenAddress,

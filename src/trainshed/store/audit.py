@@ -20,6 +20,7 @@ from trainshed.model.resources import Seat
 from trainshed.model.trials import TrialState
 from trainshed.store import codec
 from trainshed.store.base import StoreFault
+from trainshed.store.database import check_ours, connect, file_of, parsed
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import ALL, PLACES, node_row
 from trainshed.store.migrate import check_version
@@ -34,7 +35,6 @@ from trainshed.store.records import (
 from trainshed.store.rows import HOLDING, JOB, command, holding, job_record, of_columns
 from trainshed.store.story import replica_row, stored_event
 from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, LEASES, REPLICAS, TRIALS
-from trainshed.store.urls import check_ours, connect, file_of, parsed
 
 _JOBS: Final = JOB.order_by(JOBS.c.uid)
 _REPLICAS: Final = select(REPLICAS).order_by(

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from trainshed.store import codec
 from trainshed.store.base import StoreFault
-from trainshed.store.database import Database, write_engine
+from trainshed.store.database import Database, check_ours, file_of, parsed, write_engine
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import Grants, Places
@@ -25,7 +25,6 @@ from trainshed.store.steps import Steps
 from trainshed.store.story import Story
 from trainshed.store.studies import StoredStudies
 from trainshed.store.tables import LEASES, MARKS
-from trainshed.store.urls import check_ours, file_of, parsed
 from trainshed.store.work import StoredLeases, Work
 from trainshed.store.writer import HOLDING_MARK
 

@@ -7,6 +7,7 @@ folder, sees the same.
 
 import logging
 import os
+import select
 import shutil
 import sys
 import threading
@@ -31,7 +32,6 @@ from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
-from trainshed.engines.local.news import News
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule
@@ -271,3 +271,57 @@ class LocalEngine:
         if phase is not Phase.UNKNOWN:
             return phase in ALIVE
         return self._attempt(key).folder.is_held() or bool(marked(str(key)))
+
+
+#: Each costs a descriptor: of more than these nothing is reported, and who listens asks.
+_WATCHED_MAX: Final = 256
+_CLOSE_S_MAX: Final = 2.0
+
+
+class News:
+    """Calls back when supervisors end: one thread, started when somebody listens."""
+
+    def __init__(self) -> None:
+        """Nobody listens yet."""
+        self._callback: Callable[[Collection[AttemptKey]], None] | None = None
+        self._keys: dict[int, AttemptKey] = {}
+        self._thread: threading.Thread | None = None
+
+    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
+        """Tell this callback from now on, and no other."""
+        self._callback = callback
+        if self._thread is None:
+            self._poll = select.epoll()
+            self._stop = os.eventfd(0)
+            self._poll.register(self._stop, select.EPOLLIN)
+            self._thread = threading.Thread(target=self._work, name="engine-news", daemon=True)
+            self._thread.start()
+
+    def watch(self, key: AttemptKey, pid: int) -> None:
+        """Tell when a child of this process ends."""
+        if self._thread is None or len(self._keys) >= _WATCHED_MAX:
+            return
+        with suppress(OSError):  # it has been collected, or there are no descriptors left
+            descriptor = os.pidfd_open(pid)
+            self._keys[descriptor] = key
+            self._poll.register(descriptor, select.EPOLLIN)
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._thread is not None:
+            os.eventfd_write(self._stop, 1)
+            self._thread.join(_CLOSE_S_MAX)
+            self._thread = None
+
+    def _work(self) -> None:
+        while self._stop not in (ended := [descriptor for descriptor, _ in self._poll.poll()]):
+            keys = [self._keys.pop(descriptor) for descriptor in ended]
+            for descriptor in ended:
+                self._poll.unregister(descriptor)  # a child that was forked meanwhile keeps it open
+                os.close(descriptor)
+            if self._callback is not None:
+                self._callback(keys)
+        for descriptor in (*self._keys, self._stop):
+            os.close(descriptor)
+        self._poll.close()
+        self._keys.clear()
