@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.builders import PROJECT, add
 from trainshed.controller.steps import DIALECT_OF_KIND
 from trainshed.model.resource_names import ResourceName, resource_name
 from trainshed.model.roles import Dialect
 from trainshed.store.opening import open_store
 from trainshed.store.records import ML_KINDS, Kind
-from trainshed.testing.store_builders import PROJECT, add
 
 NAMES = {
     Kind.ML_JOB: "projects/census/jobs/j",

@@ -5,11 +5,11 @@ from unittest.mock import MagicMock
 import pytest
 
 from api.support import application, client
+from store.builders import add, place
 from trainshed.api.native import Native, native_app
 from trainshed.model.resources import Node
 from trainshed.service.nodes import NodeService
 from trainshed.store.opening import open_store
-from trainshed.testing.store_builders import add, place
 
 ADMIN = {"Authorization": "Bearer admin"}
 OF = "/trainshed/v1/nodes"

@@ -6,6 +6,16 @@ from unittest.mock import MagicMock
 import pytest
 
 from api.support import application, client, project
+from store.builders import (
+    add,
+    add_study,
+    advance,
+    go,
+    place,
+    reported,
+    trial,
+    trial_job,
+)
 from trainshed.api.native import Native, native_app
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.model.log_line import LOG_FOLDER
@@ -16,16 +26,6 @@ from trainshed.service.story import Stories
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, NewTrial
-from trainshed.testing.store_builders import (
-    add,
-    add_study,
-    advance,
-    go,
-    place,
-    reported,
-    trial,
-    trial_job,
-)
 
 JOB = "/trainshed/v1/projects/demo/jobs"
 FINAL = Measurement(step=4, elapsed_s=1.5, metrics=(("accuracy", 0.75),))

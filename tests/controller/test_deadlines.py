@@ -1,10 +1,10 @@
 """Jobs whose time to wait or to run is over are cancelled, with an error that says so (R11)."""
 
 from controller.world import START, World, go, nodes, runs
+from store.builders import add_study, step_of
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopReason
-from trainshed.testing.store_builders import add_study, step_of
 from trainshed.wire.aiplatform_v1 import render as aiplatform_v1
 from trainshed.wire.ml_v1 import render as ml_v1
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from store.builders import HandClock, add, go
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.status import JobState
 from trainshed.service.housekeeping import Expiry
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
-from trainshed.testing.store_builders import HandClock, add, go
 
 DAY_S = 86_400
 

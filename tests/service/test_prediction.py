@@ -5,6 +5,7 @@ import pytest
 from admission.asking import ask, gpus, group, vertex
 from service.submitting import PLACE, PROJECT, custom_job, pool
 from service.test_pipelines import child_of, pipeline
+from store.builders import add, go, place
 from trainshed.model.reduction_report import PLANNED
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
@@ -17,7 +18,6 @@ from trainshed.service.log.stream import line_of
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
 from trainshed.store.records import NewEvent
-from trainshed.testing.store_builders import add, go, place
 
 IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 V100 = {"machineType": "n1-highmem-96", "acceleratorType": "NVIDIA_TESLA_V100",

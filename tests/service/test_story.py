@@ -3,10 +3,10 @@
 import pytest
 
 from service.submitting import PROJECT
+from store.builders import add, go, place
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.service.story import Stories
-from trainshed.testing.store_builders import add, go, place
 
 LATE = JobError(code=4, message="The job ran for longer than the 60 s of scheduling.timeout.")
 

@@ -1,27 +1,8 @@
 import pytest
 
 from postgres_server import bin_folder, running_postgres
-
-pytest.register_assert_rewrite(
-    *(
-        f"trainshed.testing.store_{part}"
-        for part in (
-            "forgetting",
-            "jobs",
-            "lists",
-            "rest",
-            "steps",
-            "studies",
-            "study_ends",
-            "times",
-            "trials",
-            "work",
-        )
-    )
-)
-
-from trainshed.store.opening import open_store  # noqa: E402 - after the rewriting is asked for
-from trainshed.testing.store_builders import HandClock  # noqa: E402
+from store.builders import HandClock
+from trainshed.store.opening import open_store
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,9 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from builders import new_job
+
 from trainshed.store.opening import open_store
-from trainshed.testing.store_builders import new_job
 
 THREADS = 8
 

@@ -4,8 +4,9 @@ import itertools
 import os
 import sys
 
+from builders import add_study, advance, new_trials, reported
+
 from trainshed.store.opening import open_store
-from trainshed.testing.store_builders import add_study, advance, new_trials, reported
 
 
 def main(url, at_once):

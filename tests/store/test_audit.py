@@ -4,20 +4,12 @@ import hashlib
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from trainshed.lifecycle.events import Command
-from trainshed.model.resources import Node, NodeState
-from trainshed.model.status import JobState
-from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.model.trials import TrialState
-from trainshed.store import audit
-from trainshed.store.base import StoreFault
-from trainshed.store.opening import open_store
-from trainshed.store.records import NewTrial
-from trainshed.testing.store_builders import (
+from store.builders import (
     LEASE_S,
     NS_PER_S,
     SEATS,
@@ -30,11 +22,22 @@ from trainshed.testing.store_builders import (
     trial,
     trial_job,
 )
+from trainshed.lifecycle.events import Command
+from trainshed.model.resources import Node, NodeState
+from trainshed.model.status import JobState
+from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.model.trials import TrialState
+from trainshed.store import audit
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import open_store
+from trainshed.store.records import NewTrial
 
+#: Where the program below finds ``builders``.
+HERE = Path(__file__).parent
 KILLED = """
 import os, signal, sys
 from trainshed.store.opening import open_store
-from trainshed.testing.store_builders import add
+from builders import add
 store = open_store(sys.argv[1])
 for _ in range(3): add(store)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -112,7 +115,7 @@ def test_an_audit_of_a_file_at_rest_makes_and_changes_nothing(tmp_path, clock):
 
 def test_what_a_killed_server_has_committed_is_seen(tmp_path):
     url = f"sqlite:///{tmp_path}/trainshed.db"
-    killed = subprocess.run([sys.executable, "-c", KILLED, url], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, url], cwd=HERE, check=False)
     assert killed.returncode == -signal.SIGKILL
     before = listing(tmp_path)
     assert before["trainshed.db-wal"] != hashlib.sha256(b"").digest()

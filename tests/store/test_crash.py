@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from store.builders import PROJECT
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
-from trainshed.testing.store_builders import PROJECT
 
 ADDER = Path(__file__).with_name("killed_adder.py")
 KILLED_AFTER = 300

@@ -2,9 +2,9 @@
 
 import pytest
 
+from store.builders import PROJECT, go, new_job, place
 from trainshed.model.status import JobState
 from trainshed.store.records import JobQuery, Kind
-from trainshed.testing.store_builders import PROJECT, go, new_job, place
 from trainshed.wire.aiplatform_v1.words import jobs_filter, pipelines_filter
 from trainshed.wire.ml_v1.words import jobs_filter as ml_jobs_filter
 

@@ -10,11 +10,11 @@ from contextlib import closing
 import pytest
 from sqlalchemy import event, text
 
+from store.builders import add, new_job
 from store.faulty_store import check_whole, writes
 from trainshed.store import database
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
-from trainshed.testing.store_builders import add, new_job
 
 IMPATIENCE = "busy_timeout=50"
 ROOM_MAX = 5000

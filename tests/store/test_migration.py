@@ -5,16 +5,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import MetaData, Table, create_engine, inspect, make_url, select
 
-from trainshed.lifecycle.events import Command
-from trainshed.model.resources import Node, NodeState
-from trainshed.model.restarts import Restarts
-from trainshed.model.status import JobState
-from trainshed.store import audit, codec, migrate
-from trainshed.store.base import StoreFault
-from trainshed.store.database import write_engine
-from trainshed.store.opening import open_store
-from trainshed.store.tables import METADATA
-from trainshed.testing.store_builders import (
+from store.builders import (
     LEASE_S,
     SERVER,
     add,
@@ -26,6 +17,15 @@ from trainshed.testing.store_builders import (
     place,
     reported,
 )
+from trainshed.lifecycle.events import Command
+from trainshed.model.resources import Node, NodeState
+from trainshed.model.restarts import Restarts
+from trainshed.model.status import JobState
+from trainshed.store import audit, codec, migrate
+from trainshed.store.base import StoreFault
+from trainshed.store.database import write_engine
+from trainshed.store.opening import open_store
+from trainshed.store.tables import METADATA
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

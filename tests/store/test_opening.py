@@ -10,12 +10,12 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, make_url, text
 
+from store.builders import LEASE_S, SERVER, add, place
 from trainshed.store import migrate
 from trainshed.store.base import StoreFault
 from trainshed.store.database import write_engine
 from trainshed.store.opening import open_store
 from trainshed.store.tables import METADATA
-from trainshed.testing.store_builders import LEASE_S, SERVER, add, place
 
 OPENS = "import sys; from trainshed.store.opening import open_store; open_store(sys.argv[1])"
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import make_url
 
+from store.builders import new_job, place
 from trainshed.model.filters import AllOf
 from trainshed.model.status import JobState
 from trainshed.store import (
@@ -24,7 +25,6 @@ from trainshed.store.database import write_engine
 from trainshed.store.migrate import migrate
 from trainshed.store.opening import open_store
 from trainshed.store.records import JobQuery, Kind
-from trainshed.testing.store_builders import new_job, place
 
 PAGE = JobQuery(project="p", kind=Kind.CUSTOM_JOB, filter=AllOf(), after=(1, 1))
 

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import make_url, text
 
 from postgres_server import running_postgres
+from store.builders import add
 from store.faulty_store import check_whole, writes
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind
-from trainshed.testing.store_builders import add
 
 SOON = text("SET idle_in_transaction_session_timeout = 500")
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from store.builders import LEASE_S, PROJECT, HandClock, add, new_job, place, read
 from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
@@ -11,7 +12,6 @@ from trainshed.model.status import JobState
 from trainshed.store.base import AlreadyThere
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, NewEvent, Step
-from trainshed.testing.store_builders import LEASE_S, PROJECT, HandClock, add, new_job, place, read
 
 SEATS = (Seat(role=Role.PRIMARY, index=0, node="n1"),)
 

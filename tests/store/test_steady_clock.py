@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.builders import LEASE_S, NS_PER_S, SERVER, HandClock, add, go, place
 from trainshed.model.status import JobState
 from trainshed.store.opening import open_store
 from trainshed.store.steady_clock import SteadyClock
-from trainshed.testing.store_builders import LEASE_S, NS_PER_S, SERVER, HandClock, add, go, place
 
 HOUR_S = 3600
 MS = 1_000_000

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from store.builders import SEATS, SERVER, add, read
 from trainshed.lifecycle.events import Command
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.records import NewEvent, Step
-from trainshed.testing.store_builders import SEATS, SERVER, add, read
 
 JOBS = 3
 TICK_S = 7

@@ -11,14 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainshed.model.attempt import Report
-from trainshed.model.status import JobState
-from trainshed.model.trials import Measurement, TrialRecord, TrialState
-from trainshed.store.codec import to_time
-from trainshed.store.opening import open_store
-from trainshed.store.records import Kind, NewTrial, TrialReports
-from trainshed.store.study_rows import STATE_OF_FORGOTTEN
-from trainshed.testing.store_builders import (
+from store.builders import (
     LEASE_S,
     PROJECT,
     HandClock,
@@ -31,6 +24,13 @@ from trainshed.testing.store_builders import (
     trial,
     trial_job,
 )
+from trainshed.model.attempt import Report
+from trainshed.model.status import JobState
+from trainshed.model.trials import Measurement, TrialRecord, TrialState
+from trainshed.store.codec import to_time
+from trainshed.store.opening import open_store
+from trainshed.store.records import Kind, NewTrial, TrialReports
+from trainshed.store.study_rows import STATE_OF_FORGOTTEN
 
 STEPPER = Path(__file__).with_name("killed_stepper.py")
 KILLED_AFTER = 30

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from store.builders import PROJECT, new_job
 from trainshed.model.access import AccessRole
 from trainshed.store import codec
 from trainshed.store.base import AlreadyThere, StoreFault
 from trainshed.store.opening import open_store
 from trainshed.store.records import Kind, SigningKey
 from trainshed.store.tables import PROJECTS
-from trainshed.testing.store_builders import PROJECT, new_job
 
 
 class Gate:

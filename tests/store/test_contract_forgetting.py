@@ -1,16 +1,10 @@
 """The store's contract: what ended long ago is dropped as a whole, and nothing else is."""
-# ruff: noqa: D102, S101 - tests by name, made of asserts and expected numbers
 
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from trainshed.lifecycle.events import Command
-from trainshed.model.filters import Compare
-from trainshed.model.status import JobState
-from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent, Step
-from trainshed.testing.store_builders import (
+from store.builders import (
     NS_PER_S,
     PROJECT,
     SERVER,
@@ -22,6 +16,11 @@ from trainshed.testing.store_builders import (
     read,
     refused,
 )
+from trainshed.lifecycle.events import Command
+from trainshed.model.filters import Compare
+from trainshed.model.status import JobState
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewEvent, Step
 
 
 def _now(clock: HandClock) -> datetime:
@@ -36,7 +35,7 @@ def _expired(store: Store, clock: HandClock, limit: int = 9) -> Sequence[int]:
     return list(store.expired(ended_before=_now(clock), limit=limit))
 
 
-class ForgettingContract:
+class TestForgetting:
     """The end of what is kept."""
 
     def test_expired_are_the_oldest_ends_deleted_ones_too(

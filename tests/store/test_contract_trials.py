@@ -1,15 +1,9 @@
 """The store's contract: trials with their reports and jobs, and what is left of them later."""
-# ruff: noqa: D102, S101 - tests by name, made of asserts
 
 import math
 from collections.abc import Sequence
 
-from trainshed.model.attempt import Report
-from trainshed.model.status import JobError, JobState
-from trainshed.model.trials import Measurement, TrialState
-from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewTrial, StoredTrial, TrialReports
-from trainshed.testing.store_builders import (
+from store.builders import (
     PROJECT,
     HandClock,
     add,
@@ -26,11 +20,16 @@ from trainshed.testing.store_builders import (
     trial_job,
     vertex_trial_job,
 )
+from trainshed.model.attempt import Report
+from trainshed.model.status import JobError, JobState
+from trainshed.model.trials import Measurement, TrialState
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewTrial, StoredTrial, TrialReports
 
 S = JobState
 
 
-class TrialsContract:
+class TestTrials:
     """Trials: what is stored of them, and how their jobs stand."""
 
     def test_a_trial_is_replaced_and_its_reports_are_not(
@@ -145,7 +144,7 @@ def _over(store: Store, *trials: NewTrial) -> tuple[int, Sequence[StoredTrial]]:
     return uid, found
 
 
-class StudyEndsContract:
+class TestStudyEnds:
     """Deleting and forgetting."""
 
     def test_a_forgotten_study_leaves_its_trials_jobs_and_nothing_else(self, store: Store) -> None:

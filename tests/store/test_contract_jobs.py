@@ -1,14 +1,9 @@
 """The store's contract: jobs are stored once, found by name, and keep what was asked for."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 from dataclasses import replace
 from datetime import timedelta
 
-from trainshed.model.status import JobState
-from trainshed.store.base import AlreadyThere, StaleEtag
-from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent
-from trainshed.testing.store_builders import (
+from store.builders import (
     DEMAND,
     PROJECT,
     HandClock,
@@ -20,11 +15,15 @@ from trainshed.testing.store_builders import (
     read,
     refused,
 )
+from trainshed.model.status import JobState
+from trainshed.store.base import AlreadyThere, StaleEtag
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewEvent
 
 RETRY_S = 600
 
 
-class JobsContract:
+class TestJobs:
     """Adding, naming, labelling, deleting."""
 
     def test_a_new_job_waits_and_reads_back_as_it_was_answered(self, store: Store) -> None:

@@ -1,14 +1,13 @@
 """The store's contract: lists, their pages and their filters."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 from datetime import UTC, datetime, timedelta
 
+from store.builders import PROJECT, HandClock, add, go, place
 from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.job import Scheduling
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, JobRecord, Kind
-from trainshed.testing.store_builders import PROJECT, HandClock, add, go, place
 
 
 def _priority(priority: int) -> Scheduling:
@@ -38,7 +37,7 @@ def _ids(store: Store, item: Filter) -> set[str]:
     return {record.job.job_id for record in store.list_jobs(query)}
 
 
-class ListsContract:
+class TestLists:
     """Lists."""
 
     def test_a_list_has_the_newest_first_and_goes_on_where_it_stopped(

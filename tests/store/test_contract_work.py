@@ -1,13 +1,8 @@
 """The store's contract: leases, what holds places, and the fleet."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 from dataclasses import replace
 
-from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
-from trainshed.model.status import JobState
-from trainshed.store.opening import Store
-from trainshed.store.records import Kind
-from trainshed.testing.store_builders import (
+from store.builders import (
     DEMAND,
     LEASE_S,
     PROJECT,
@@ -19,11 +14,15 @@ from trainshed.testing.store_builders import (
     place,
     read,
 )
+from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
+from trainshed.model.status import JobState
+from trainshed.store.opening import Store
+from trainshed.store.records import Kind
 
 OTHER = "server-b"
 
 
-class WorkContract:
+class TestWork:
     """What the controller relies on."""
 
     def test_one_scheduler_leads_until_its_lease_runs_out(

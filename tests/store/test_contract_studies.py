@@ -1,17 +1,9 @@
 """The store's contract: studies, whose every step is done as a whole or not at all."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 from dataclasses import replace
 from datetime import timedelta
 
-from trainshed.model.filters import Compare
-from trainshed.model.status import FINAL, JobError, JobState
-from trainshed.model.trials import TrialState
-from trainshed.store.base import AlreadyThere
-from trainshed.store.decisions import cancel_step
-from trainshed.store.opening import Store
-from trainshed.store.records import JobQuery, Kind, NewEvent, NewTrial, StudyStep
-from trainshed.testing.store_builders import (
+from store.builders import (
     LEASE_S,
     PROJECT,
     SERVER,
@@ -30,6 +22,13 @@ from trainshed.testing.store_builders import (
     trial_job,
     vertex_trial_job,
 )
+from trainshed.model.filters import Compare
+from trainshed.model.status import FINAL, JobError, JobState
+from trainshed.model.trials import TrialState
+from trainshed.store.base import AlreadyThere
+from trainshed.store.decisions import cancel_step
+from trainshed.store.opening import Store
+from trainshed.store.records import JobQuery, Kind, NewEvent, NewTrial, StudyStep
 
 S = JobState
 BEGUN = NewEvent(kind="TRIALS", message="two trials begin")
@@ -58,7 +57,7 @@ def _same(store: Store, uid: int, step: StudyStep, error: type[Exception] | None
     assert seen() == before
 
 
-class StudiesContract:
+class TestStudies:
     """The row of a study, and steps."""
 
     def test_a_study_prepares_at_once_and_is_nowhere_placed(self, store: Store) -> None:

@@ -1,5 +1,4 @@
 """What the store's contract is written with: a clock moved by hand, jobs, studies, and steps."""
-# ruff: noqa: S101 - a step that does not fit is a failed test
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,14 +1,8 @@
 """The store's contract: steps, each of which fits its row or changes nothing."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 from datetime import timedelta
 
-from trainshed.lifecycle.events import Command
-from trainshed.model.explanation import Change, Explanation, Reason
-from trainshed.model.status import FINAL, JobError, JobState
-from trainshed.store.opening import Store
-from trainshed.store.records import NewEvent, ReplicaRow, Step
-from trainshed.testing.store_builders import (
+from store.builders import (
     LEASE_S,
     PLACED,
     SEATS,
@@ -20,6 +14,11 @@ from trainshed.testing.store_builders import (
     place,
     read,
 )
+from trainshed.lifecycle.events import Command
+from trainshed.model.explanation import Change, Explanation, Reason
+from trainshed.model.status import FINAL, JobError, JobState
+from trainshed.store.opening import Store
+from trainshed.store.records import NewEvent, ReplicaRow, Step
 
 LAUNCH, STOP = Command.LAUNCH, Command.STOP
 WHY = Explanation(
@@ -30,7 +29,7 @@ WHY = Explanation(
 )
 
 
-class StepsContract:
+class TestSteps:
     """States, attempts, replicas, commands."""
 
     def test_a_step_needs_the_version_that_it_was_thought_about(self, store: Store) -> None:

@@ -1,13 +1,12 @@
 """The store's contract: how long jobs run and wait, how they are stopped and restarted."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
+from store.builders import PROJECT, SERVER, HandClock, add, go, place, read
 from trainshed.lifecycle.events import Command
 from trainshed.model.restarts import Cause, Restarts
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind
-from trainshed.testing.store_builders import PROJECT, SERVER, HandClock, add, go, place, read
 
 STOP = Command.STOP
 S = JobState
@@ -22,7 +21,7 @@ def _run(store: Store, uid: int) -> None:
     go(store, uid, S.RUNNING)
 
 
-class TimesContract:
+class TestTimes:
     """Running time, deadlines, restarts."""
 
     def test_running_time_is_that_of_all_attempts_and_of_nothing_else(

@@ -1,23 +1,22 @@
 """The store's contract: pipelines, operations, projects, buckets, tokens and keys."""
-# ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from store.builders import PROJECT, HandClock, go, new_job, place, read
 from trainshed.model.access import AccessRole
 from trainshed.model.filters import Compare
 from trainshed.model.status import JobState
 from trainshed.store.opening import Store
 from trainshed.store.records import JobQuery, Kind, Operation, SigningKey, Token
-from trainshed.testing.store_builders import PROJECT, HandClock, go, new_job, place, read
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
 DOCUMENT = json.dumps({"displayName": "train", "labels": {"team": "red"}, "odd": "a\x00\ud800"})
 
 
-class RestContract:
+class TestRest:
     """Everything that is not a job."""
 
     def test_a_pipeline_is_a_document_around_a_real_job(self, store: Store) -> None:
@@ -104,14 +103,14 @@ class RestContract:
 
     def test_tokens_are_found_by_digest_and_revoked_by_id(self, store: Store) -> None:
         token = Token(
-            token_id="t1",  # noqa: S106 - an id, not a token
+            token_id="t1",
             digest="d1",
             name="ci",
             project=PROJECT,
             role=AccessRole.SUBMITTER,
             create_time=NOW,
         )
-        other = replace(token, token_id="t0", digest="d0", project="*", role=AccessRole.ADMIN)  # noqa: S106
+        other = replace(token, token_id="t0", digest="d0", project="*", role=AccessRole.ADMIN)
         store.add_token(token)
         store.add_token(other)
         assert store.token("d1") == token
