@@ -129,7 +129,7 @@ def seat(role, node, index=0):
 
 
 def notes_at(*seats):
-    nodes = {each.node: Node(name=each.node) for each in seats}
+    nodes = {(each.role, each.index): Node(name=each.node) for each in seats}
     return placing_notes((), seats, nodes)
 
 

@@ -151,7 +151,6 @@ def doctor(prog: str) -> flags.Parser:
         "promise with ok or FAILED, what is at fault and what to do. Exit code: 0 if all hold, 1 "
         "if one fails, 2 if something cannot be looked at.",
         example=DOCTOR_EXAMPLE,
-        usage=f"{prog} [flags]",
     )
     parser.add_argument(
         "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"

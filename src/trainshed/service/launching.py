@@ -25,13 +25,13 @@ from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import Node, Seat
+from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import mounted, with_real_paths
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
-from trainshed.service.placing import as_placed, limited, placing_notes
+from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing_notes
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
@@ -107,7 +107,7 @@ class Launching:
             cwd=sight.work,
         )
         nodes = self._nodes(seats)
-        replicas = limited(as_placed(plan.replicas, seats, nodes), spec, seats, nodes)
+        replicas = limited(as_placed(plan.replicas, nodes), spec, nodes)
         notes = (
             *self._store.notes(record.uid),
             *mount_notes,
@@ -136,9 +136,9 @@ class Launching:
             raise EngineFault(message)
         return {role: stand_in for role, stand_in in found.items() if stand_in}
 
-    def _nodes(self, seats: Sequence[Seat]) -> Mapping[str, Node]:
-        names = {seat.node for seat in seats}
-        return {node.name: node for node in self._store.fleet() if node.name in names}
+    def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
+        nodes = {node.name: node for node in self._store.fleet()}
+        return {(seat.role, seat.index): nodes[seat.node] for seat in seats if seat.node in nodes}
 
     def _started(self, replica: ReplicaPlan, found: Mapping[Role, StandIn]) -> ReplicaPlan:
         """A replica's command with its own interpreter, whose programs are found before others."""

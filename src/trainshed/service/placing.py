@@ -22,34 +22,27 @@ WORLD: Final = frozenset({Role.PRIMARY, Role.WORKER})
 #: Nodes that a sentence names.
 SHARED_MAX: Final = 8
 
-_Nodes = Mapping[tuple[Role, int], Node]
+NodeOfReplica = Mapping[tuple[Role, int], Node]
 
 
-def as_placed(
-    replicas: Sequence[ReplicaPlan], seats: Sequence[Seat], nodes: Mapping[str, Node]
-) -> tuple[ReplicaPlan, ...]:
+def as_placed(replicas: Sequence[ReplicaPlan], nodes: NodeOfReplica) -> tuple[ReplicaPlan, ...]:
     """The replicas with the devices that their nodes give: none on one that emulates."""
-    found = _by_replica(seats, nodes)
     return tuple(
         replace(replica, gpu_count=0, gpu_type=None)
-        if _is_on(replica, found, FleetPolicy.EMULATE)
+        if _is_on(replica, nodes, FleetPolicy.EMULATE)
         else replica
         for replica in replicas
     )
 
 
 def limited(
-    replicas: Sequence[ReplicaPlan],
-    spec: JobSpec,
-    seats: Sequence[Seat],
-    nodes: Mapping[str, Node],
+    replicas: tuple[ReplicaPlan, ...], spec: JobSpec, nodes: NodeOfReplica
 ) -> tuple[ReplicaPlan, ...]:
     """The replicas with the limits of their machine types, on nodes that reserve exactly those."""
-    found = _by_replica(seats, nodes)
-    if not any(_is_on(replica, found, FleetPolicy.EXACT) for replica in replicas):
-        return tuple(replicas)
+    if not any(_is_on(replica, nodes, FleetPolicy.EXACT) for replica in replicas):
+        return replicas
     return tuple(
-        exact if _is_on(replica, found, FleetPolicy.EXACT) else replica
+        exact if _is_on(replica, nodes, FleetPolicy.EXACT) else replica
         for replica, exact in zip(replicas, with_limits(replicas, spec), strict=True)
     )
 
@@ -95,11 +88,10 @@ def _limited(replica: ReplicaPlan, machine: MachineType | None) -> ReplicaPlan:
 
 
 def placing_notes(
-    replicas: Sequence[ReplicaPlan], seats: Sequence[Seat], nodes: Mapping[str, Node]
+    replicas: Sequence[ReplicaPlan], seats: Sequence[Seat], nodes: NodeOfReplica
 ) -> tuple[str, ...]:
     """Where a job gets other devices or links than it asked for, or none, a sentence each."""
-    found = _by_replica(seats, nodes)
-    notes = (note for replica in replicas for note in _notes(replica, found))
+    notes = (note for replica in replicas for note in _notes(replica, nodes))
     return tuple(dict.fromkeys((*notes, *_shared_links(seats))))
 
 
@@ -119,7 +111,7 @@ def _shared_links(seats: Sequence[Seat]) -> Iterator[str]:
         )
 
 
-def _notes(replica: ReplicaPlan, nodes: _Nodes) -> Iterator[str]:
+def _notes(replica: ReplicaPlan, nodes: NodeOfReplica) -> Iterator[str]:
     node = nodes.get((replica.role, replica.index))
     if node is None or not replica.gpu_count:
         return
@@ -133,10 +125,6 @@ def _notes(replica: ReplicaPlan, nodes: _Nodes) -> Iterator[str]:
         yield f"Node {node.name} gives {alias} GPUs in the place of {kind}."
 
 
-def _is_on(replica: ReplicaPlan, nodes: _Nodes, policy: FleetPolicy) -> bool:
+def _is_on(replica: ReplicaPlan, nodes: NodeOfReplica, policy: FleetPolicy) -> bool:
     node = nodes.get((replica.role, replica.index))
     return node is not None and node.policy is policy
-
-
-def _by_replica(seats: Sequence[Seat], nodes: Mapping[str, Node]) -> _Nodes:
-    return {(seat.role, seat.index): nodes[seat.node] for seat in seats if seat.node in nodes}
