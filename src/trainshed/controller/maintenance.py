@@ -24,7 +24,7 @@ from trainshed.model.restarts import Budgets, Cause
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Holding, JobRecord, NodeStateRow, Step
+from trainshed.store.records import Holding, JobRecord, NodeStateRow, Step
 
 _NEVER: Final = float("inf")
 _RESTARTABLE = frozenset({JobState.PREPARING, JobState.RUNNING})
@@ -117,16 +117,9 @@ class Maintenance:
             scheduling=record.job.spec.scheduling,
             budgets=self.budgets,
         )
-        active = Active(
-            uid=record.uid,
-            state=record.job.status.state,
-            version=record.version,
-            attempt=record.attempt,
-            restarts=record.restarts,
-        )
         found = restart_ordered(order, Cause.MAINTENANCE, facts)
         found = found or last_stop(order, Cause.MAINTENANCE, facts)
-        return step_of(active, found, server)
+        return step_of(record.active, found, server)
 
     def _notice_s(self, node: NodeStateRow) -> float:
         return self.pace.grace_s if node.notice_s is None else node.notice_s

@@ -33,7 +33,7 @@ from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Holding, JobRecord, StoredCommand
+from trainshed.store.records import Holding, JobRecord, StoredCommand
 
 _LOG = logging.getLogger(__name__)
 
@@ -186,13 +186,7 @@ class Performer:
 
     def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
         """Fail the job: nothing of the attempt was started.  False where its row has changed."""
-        active = Active(
-            uid=record.uid,
-            state=record.job.status.state,
-            version=record.version,
-            attempt=record.attempt,
-        )
-        step = step_of(active, _judgement(error), server)
+        step = step_of(record.active, _judgement(error), server)
         return self.store.apply([replace(step, replicas=ended_rows(held, None))])[0]
 
     def _later(self, key: AttemptKey, error: Exception) -> bool:

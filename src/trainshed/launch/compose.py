@@ -170,7 +170,7 @@ def _service_env_by_role(context: Context) -> dict[Role, Variables]:
 
 
 def notes_of(spec: JobSpec, service_env: Mapping[Role, Variables]) -> tuple[str, ...]:
-    """Collect the notes of a plan.
+    """What a job asked for and will not get here: named, never silently swallowed.
 
     ``service_env`` holds what the service has set on one replica of each role.
     """

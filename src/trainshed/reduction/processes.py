@@ -36,7 +36,11 @@ class ExitReason(NamedTuple):
 
 
 class Endings:
-    """To be made in the main thread, before anything else is started."""
+    """Why a reducer ends: a signal, a time without work, or the end of who has started it.
+
+    All arrive at one place, in the main thread, which does nothing else: a handler that raised
+    would do so in the middle of whatever the thread does.  To be made there, before all else.
+    """
 
     def __init__(self, *, children: bool = False) -> None:
         """Read signals from a pipe; with ``children`` the ends of processes too."""

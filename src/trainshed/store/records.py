@@ -94,6 +94,18 @@ class JobRecord:
         job = self.job
         return resource_name(self.kind.value, job.project, job.location, job.job_id)
 
+    @property
+    def active(self) -> "Active":
+        """What steps need of it."""
+        state = self.job.status.state
+        return Active(
+            uid=self.uid,
+            state=state,
+            version=self.version,
+            attempt=self.attempt,
+            restarts=self.restarts,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:

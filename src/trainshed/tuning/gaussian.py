@@ -2,7 +2,8 @@
 
 Matern 5/2 with a length per axis, expected improvement, and a region around the best point that
 shrinks while nothing better is found.  Pending points count as if they had the value that is
-expected of them, so that no two trials look for the same improvement.
+expected of them, so that no two trials look for the same improvement.  It knows only the unit cube;
+``Surrogate`` stands between that and a study's space.
 """
 
 import math

@@ -1,4 +1,9 @@
-"""``entries:list``: its body as a value, and its lines as LogEntries (contracts/gcloud.md 7)."""
+"""``entries:list``: its body as a value, and its lines as LogEntries (contracts/gcloud.md 7).
+
+The filter has exactly the grammar that gcloud writes (7.1); the whole logging query language is
+much larger.  What is not one of these clauses is refused rather than ignored: a filter that lets
+more through than its author meant is worse than none.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What was seen of a data directory at one moment, as values."""
+"""What was seen of a data directory at one moment, and what a check of it is, as values."""
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
