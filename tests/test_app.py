@@ -58,7 +58,7 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
         return make
 
     for owner, name in (
-        *((app, name) for name in ("Controller", "SubmitRules", "Expiry", "Nodes")),
+        *((app, name) for name in ("Controller", "SubmitRules", "Expiry", "NodeService")),
         (factory, "LocalEngine"),
     ):
         monkeypatch.setattr(owner, name, noting(name, getattr(owner, name)))
@@ -85,4 +85,4 @@ def test_what_is_set_reaches_those_who_act_on_it(tmp_path, monkeypatch):
     assert (aliases["NVIDIA_TESLA_T4"], aliases["NVIDIA_TESLA_V100"]) == ("any", "NVIDIA_L4")
     assert seen["SubmitRules"]["running_s_default"] == 43_200
     assert seen["Expiry"]["days_max"] == 3.0
-    assert seen["Nodes"]["notice_s"] == 33.0
+    assert seen["NodeService"]["notice_s"] == 33.0

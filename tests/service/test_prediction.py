@@ -13,8 +13,8 @@ from trainshed.model.status import JobState
 from trainshed.model.trials import TrialRecord
 from trainshed.planning.prediction import ONE_MACHINE, advice_here
 from trainshed.service.judging import predicted
-from trainshed.service.placing import placing_notes
 from trainshed.service.log.stream import line_of
+from trainshed.service.placing import placing_notes
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
 from trainshed.store.records import NewEvent
