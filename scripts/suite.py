@@ -7,13 +7,12 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
 ROOT: Final = Path(__file__).parent.parent
 BUILD: Final = ROOT / "build"
-LEFTOVERS: Final = BUILD / "leftovers.txt"
 BIN: Final = Path(sys.executable).parent
 PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 
@@ -48,6 +47,8 @@ class Part:
 
     name: str
     seconds: float
+    cpu_seconds: float
+    """Of its processes, but for those that outlive who has started them."""
     code: int
 
 
@@ -55,7 +56,6 @@ def main() -> int:
     """Run all parts, whatever becomes of the others; 0 if all are well."""
     started = time.monotonic()
     BUILD.mkdir(exist_ok=True)
-    LEFTOVERS.write_text("")
     env = _environ(full="--full" in sys.argv)
     with ThreadPoolExecutor(1) as beside:
         checks = beside.submit(lambda: [_quietly(*each, env) for each in CHECKS.items()])
@@ -63,16 +63,17 @@ def main() -> int:
         many = ("-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadfile")
         tests = _run("tests", (*PYTEST, *many, "--no-loadscope-reorder", *rest), env, None)
         parts = [*checks.result(), _coverage(env), tests]
-    print(f"{len(LEFTOVERS.read_text().splitlines())} left something behind: {LEFTOVERS}")
     for part in parts:
-        print(f"{part.seconds:7.1f} s  {part.name:10}  {'failed' if part.code else 'well'}")
-    print(f"{time.monotonic() - started:7.1f} s  in all, some beside each other")
+        words = f"{part.seconds:7.1f} s  {part.cpu_seconds:7.1f} CPU s  {part.name:10}"
+        print(f"{words}  {'failed' if part.code else 'well'}")
+    cpu_seconds = sum(part.cpu_seconds for part in parts)
+    print(f"{time.monotonic() - started:7.1f} s  {cpu_seconds:7.1f} CPU s  in all")
     return int(any(part.code for part in parts))
 
 
 def _environ(*, full: bool) -> dict[str, str]:
     env = {**os.environ, "COVERAGE_FILE": str(BUILD / "coverage")}
-    env["TRAINSHED_LEFTOVERS"] = str(LEFTOVERS)
+    env.setdefault("TRAINSHED_LEFTOVERS", "fail")
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes start: each would compile all
     if full:
         env["TRAINSHED_CHAOS"] = "full"
@@ -94,8 +95,11 @@ def _run(
     name: str, argv: tuple[str | Path, ...], env: dict[str, str], output: IO[bytes] | None
 ) -> Part:
     started = time.monotonic()
-    done = subprocess.run(argv, cwd=ROOT, env=env, stdout=output, stderr=output, check=False)
-    return Part(name, time.monotonic() - started, done.returncode)
+    process = subprocess.Popen(argv, cwd=ROOT, env=env, stdout=output, stderr=output)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - started
+    return Part(name, seconds, used.ru_utime + used.ru_stime, process.returncode)
 
 
 def _coverage(env: dict[str, str]) -> Part:
@@ -112,7 +116,7 @@ def _coverage(env: dict[str, str]) -> Part:
     percent = {package: 100.0 * covered[package] / count[package] for package in sorted(count)}
     for package, found in percent.items():
         print(f"{found:7.1f} % of the branches of {package}")
-    return Part("coverage", part.seconds, int(min(percent.values()) < BRANCHES_PERCENT_MIN))
+    return replace(part, code=int(min(percent.values()) < BRANCHES_PERCENT_MIN))
 
 
 if __name__ == "__main__":

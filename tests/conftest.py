@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["leftovers"]
+pytest_plugins = ["leftovers", "forked"]
 
 # gRPC would take part in every fork of this process, and end the local engine's supervisor, which
 # is one.  No process of ours forks beside a gRPC server but this one: a runner has none.

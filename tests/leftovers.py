@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,11 @@ import uvloop
 #: ``fail`` lets a test fail; any other word is the path of a file that lists them.
 SAID = os.environ.get("TRAINSHED_LEFTOVERS", "")
 #: What ends by itself, as a program that was told to, has so long.
-WAIT_S_MAX = {"": 0.0, "fail": 10.0}.get(SAID, 1.0)
+WAIT_S_MAX = 10.0 if SAID else 0.0
 POLL_S = 0.02
-#: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's.
-KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock")
+#: Locks and caches that are there for the next who comes: ours for devices, torch's and uv's, and
+#: the compiled form of what TensorFlow's autograph generates.
+KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock|__pycache__")
 #: Threads that end with their process: those of a server's calls, and of a command's input.
 KEPT_THREADS = frozenset({"api", "tail", "reading"})
 OWNER = "PYTEST_CURRENT_TEST"
@@ -34,6 +35,7 @@ _added = {}
 """By the fixtures of modules, by their names."""
 _known = set()
 """By all fixtures that outlive a test."""
+_for_all_tests = set()
 _seen_pids = set()
 
 
@@ -56,6 +58,14 @@ def _own_temporary_folder(tmp_path_factory):
     if before[1]:
         os.environ["TMPDIR"] = before[1]
     shutil.rmtree(folder)
+
+
+@contextmanager
+def outliving_the_test():
+    """What is begun here serves later tests too."""
+    before = _held("")
+    yield
+    _for_all_tests.update(_held("") - before)
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +153,8 @@ def _more(kind, name):
 
 def _held(owner):
     """All that this process and programs of ``owner`` hold now."""
-    return {*_descriptors(), *_threads(), *_processes(owner), *_files()}
+    found = {*_descriptors(), *_threads(), *_processes(owner), *_files()}
+    return found - _for_all_tests
 
 
 def _descriptors():

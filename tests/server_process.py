@@ -10,10 +10,18 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from forked import ForkServer
+
 TRAINSHED = Path(sys.executable).parent / "trainshed"
 #: Deadlines cost time only where something is broken: a busy machine may need long.
 READY_S_MAX = 180
 END_S_MAX = 120
+_FORKS = ForkServer("trainshed.cli.main", "trainshed.cli.serve", "trainshed.store")
+
+
+def forked(argv, environ, log):
+    """Start a server without its imports; ``argv`` is the command, or a Python file and words."""
+    return _FORKS.start(argv, env=environ, output=log.name)
 
 
 class ServerProcess:
@@ -33,21 +41,26 @@ class ServerProcess:
     def start(self):
         (self.data_dir / "server.json").unlink(missing_ok=True)
         self.log = (self.data_dir / "serve.log").open("a+b")
-        self._process = subprocess.Popen(
-            [*self.program, "serve", "--port", "0", "--grpc-port", "0",
-             "--data-dir", self.data_dir, *self._flags],
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=self.log,
-            start_new_session=True,
-        )  # fmt: skip
+        words = ("serve", "--port", "0", "--grpc-port", "0", "--data-dir", self.data_dir)
+        self._process = self._begun([*self.program, *words, *self._flags])
         try:
             self._wait_until_ready()
         except BaseException:
             self.kill()
             raise
         return self
+
+    def _begun(self, argv):
+        if self.program == (TRAINSHED,):
+            return forked(argv, self._environ, self.log)
+        return subprocess.Popen(
+            argv,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+        )
 
     def _wait_until_ready(self):
         deadline = time.monotonic() + READY_S_MAX

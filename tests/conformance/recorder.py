@@ -3,7 +3,9 @@
 import base64
 import json
 import re
+import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +15,27 @@ KEPT = ("content-type", "content-range", "x-upload-content-type", "x-upload-cont
 JOB = {"jobId": "recorded", "state": "SUCCEEDED", "labels": {"a": "1"}, "etag": "YWJj"}
 JOB["createTime"] = JOB["startTime"] = JOB["endTime"] = "2026-11-21T00:00:00Z"
 NAME = "projects/demo-proj/locations/us-central1/{}/7"
+
+
+class _Server(ThreadingHTTPServer):
+    """gcloud keeps its connections open for longer than a test takes."""
+
+    daemon_threads = False
+
+    def __init__(self, *args):
+        self._connections = []
+        super().__init__(*args)
+
+    def get_request(self):
+        connection, address = super().get_request()
+        self._connections.append(connection)
+        return connection, address
+
+    def hang_up(self):
+        """End all connections, and with them their threads."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class Recorder:
@@ -42,8 +65,7 @@ class Recorder:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -51,6 +73,7 @@ class Recorder:
 
     def __exit__(self, *_):
         self._server.shutdown()
+        self._server.hang_up()
         self._server.server_close()
         self._thread.join()
 

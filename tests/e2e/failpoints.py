@@ -3,12 +3,11 @@
 import http.client
 import json
 import signal
-import sys
 import time
 from pathlib import Path
 
 from e2e.support import CONFIG, PROJECT
-from server_process import ServerProcess
+from server_process import ServerProcess, forked
 
 PROGRAM = Path(__file__).with_name("failing_server.py")
 #: How long a driven server may take to come to the place at which it is to be killed: some things
@@ -20,18 +19,16 @@ class FailingServer(ServerProcess):
     """A server with failpoints; ``arm`` says at which one the next start ends."""
 
     def __init__(self, data_dir, *flags, engine=None):
-        tests = str(PROGRAM.parent.parent)
-        super().__init__(
-            data_dir,
-            *flags,
-            environ={"PYTHONPATH": tests, "TRAINSHED_CACHE_DIR": str(data_dir / "cache")},
-        )
+        super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
         (data_dir / "config.toml").write_text(CONFIG)
         self._seen = data_dir / "seen.txt"
         self._asked = data_dir / "failpoints.json"
         self._engine = str(engine) if engine else None
-        self.program = (sys.executable, PROGRAM, self._asked)
+        self.program = (PROGRAM, self._asked)
         self.ready_s = []
+
+    def _begun(self, argv):
+        return forked(argv, self._environ, self.log)
 
     def arm(self, place, after=1):
         """The next start is killed when it comes to a place for the n-th time."""

@@ -49,7 +49,7 @@ os.environ['OMP_NUM_THREADS'] = '1'
 worker = "trap '' TERM; echo ready; while :; do sleep 600; done"
 os.execv(sys.executable, [
     sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node=2',
-    '--no-python', 'sh', '-c', worker, 'NAME',
+    '--log-dir', os.getcwd(), '--no-python', 'sh', '-c', worker, 'NAME',
 ])
 """
 

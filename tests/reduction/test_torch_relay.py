@@ -71,6 +71,7 @@ class Host:
         with ThreadPoolExecutor(2) as pool:
             for each in (pool.submit(self.leader.close), pool.submit(self.member.close)):
                 each.result()
+        vars(self).clear()  # pytest keeps the host; gloo's connections end with the last reference
 
 
 @pytest.fixture

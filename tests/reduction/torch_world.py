@@ -14,12 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forked import Forked, ForkServer
 from trainshed_trainer.reduction.reducer import Reducer
 
+BACKEND = "TRAINSHED_TORCH_BACKEND"
 PROGRAMS = Path(__file__).with_name("torch_programs.py")
 TOKEN = "0123456789abcdef0123456789abcdef"
 #: Far more than any of them takes, on a machine that is ten times slower.
 PATIENCE_S = 280
+_FORKS = ForkServer("torch.distributed", "torch.nn.parallel", OMP_NUM_THREADS="1")
 
 
 @contextlib.contextmanager
@@ -60,28 +63,37 @@ def run_world(
     ``each`` has what a rank is told beyond ``variables``.  A rank that is to be killed finds
     nothing; any other that fails is this test's failure, with all that the ranks said.
     """
-    rendezvous = folder / f"{program}.store"
+    words = [[program, rank, len(each), folder / f"{program}.store"] for rank in range(len(each))]
+    files = [folder / f"{program}-{rank}" for rank in range(len(each))]
+    # torch looks for its backend when it is imported, and the backend at what it is told then
+    start = _executed if BACKEND in variables else _forked
     running = []
     try:
-        for rank, own in enumerate(each):
-            command = [sys.executable, str(PROGRAMS), program, str(rank), str(len(each))]
+        for argv, own, file in zip(words, each, files, strict=True):
             env = environment(**variables, **own)
-            with (folder / f"{program}.{rank}.log").open("wb") as log:
-                running.append(
-                    subprocess.Popen(
-                        [*command, str(rendezvous)], env=env, stdout=subprocess.PIPE, stderr=log
-                    )
-                )
-        answers = [process.communicate(timeout=PATIENCE_S)[0] for process in running]
+            running.append(start(argv, env, file.with_suffix(".out"), file.with_suffix(".log")))
+        codes = [process.wait(timeout=PATIENCE_S) for process in running]
     finally:
         for process in running:
             process.kill()
-            process.communicate()
+            process.wait(PATIENCE_S)
     logs = "\n".join(
-        f"rank {rank}:\n" + (folder / f"{program}.{rank}.log").read_text(errors="replace")
-        for rank in range(len(each))
+        f"rank {rank}:\n" + file.with_suffix(".log").read_text(errors="replace")
+        for rank, file in enumerate(files)
     )
-    codes = [process.returncode for process in running]
     assert all(code in (0, -9) for code in codes), f"{codes}\n{logs}"
     sys.stderr.write(logs)
+    answers = [file.with_suffix(".out").read_text() for file in files]
     return [json.loads(answer.splitlines()[-1]) if answer.strip() else {} for answer in answers]
+
+
+def _executed(
+    words: Sequence[object], env: dict[str, str], out: Path, log: Path
+) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, PROGRAMS, *map(str, words)]
+    with out.open("wb") as stdout, log.open("wb") as stderr:
+        return subprocess.Popen(argv, env=env, stdout=stdout, stderr=stderr)
+
+
+def _forked(words: Sequence[object], env: dict[str, str], out: Path, log: Path) -> Forked:
+    return _FORKS.start([PROGRAMS, *words], env=env, output=out, errors=log)
