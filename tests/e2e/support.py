@@ -77,11 +77,13 @@ def check_log(server):
 def processes_of(server):
     """All processes that were started below the server's folder, whatever session they are in."""
     mark = str(server.data_dir / "cache")
+    own = None if server.has_ended else server.pid  # it is forked: /proc has other variables
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             is_zombie = process.status() == psutil.STATUS_ZOMBIE
-            if not is_zombie and process.environ().get("TRAINSHED_CACHE_DIR") == mark:
+            is_below = process.environ().get("TRAINSHED_CACHE_DIR") == mark
+            if not is_zombie and (is_below or process.pid == own):
                 found.append((process.pid, process.cmdline()))
     return found
 
