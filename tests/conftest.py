@@ -37,7 +37,7 @@ EXAMPLES_PERCENT = 1000 if FULL else 25
 def pytest_collection_modifyitems(config, items):
     """Leave out what is marked ``full``, unless it is asked for by its own name."""
     if hasattr(config, "workerinput"):
-        take_turns(items)
+        take_turns(config, items)
     for item in items:
         if hasattr(item.obj, "hypothesis"):
             scale_examples(item.function)
@@ -48,13 +48,19 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
-def take_turns(items):
-    """A file of each folder, then the second of each: some wait while others compute."""
+def take_turns(config, items):
+    """The longest files, then a file of each folder, the second of each: some wait, some compute.
+
+    A file that is begun last is waited for.
+    """
+    names = (config.rootpath / "tests" / "longest.txt").read_text().split()
+    longest = {config.rootpath / "tests" / name: place for place, name in enumerate(names)}
     files = {}
     for item in items:
         files.setdefault(item.path.parent, {}).setdefault(item.path)
     turns = {path: turn for each in files.values() for turn, path in enumerate(each)}
-    items.sort(key=lambda item: (turns[item.path], item.path))
+    last = len(longest)
+    items.sort(key=lambda item: (longest.get(item.path, last), turns[item.path], item.path))
 
 
 def scale_examples(function):

@@ -36,6 +36,8 @@ _added = {}
 _known = set()
 """By all fixtures that outlive a test."""
 _for_all_tests = set()
+_folders = []
+"""The temporary folder of this process; in that of the machine others make files too."""
 _seen_pids = set()
 
 
@@ -52,7 +54,9 @@ def _own_temporary_folder(tmp_path_factory):
     Path(folder).chmod(0o711)
     before = tempfile.tempdir, os.environ.get("TMPDIR")
     tempfile.tempdir = os.environ["TMPDIR"] = folder
+    _folders.append(folder)
     yield
+    _folders.clear()
     tempfile.tempdir = before[0]
     os.environ.pop("TMPDIR")
     if before[1]:
@@ -172,9 +176,10 @@ def _threads():
 
 
 def _files():
-    for name in os.listdir(tempfile.gettempdir()):  # noqa: PTH208 - the same
-        if not KEPT.fullmatch(name):
-            yield "file", name
+    for folder in _folders:
+        for name in os.listdir(folder):  # noqa: PTH208 - the same
+            if not KEPT.fullmatch(name):
+                yield "file", name
 
 
 def _processes(owner):

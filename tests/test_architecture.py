@@ -66,3 +66,8 @@ def test_the_files_that_the_checklists_name_are_there():
     )
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_files_that_the_suite_begins_with_exist():
+    names = (ROOT / "tests" / "longest.txt").read_text().split()
+    assert [name for name in names if not (ROOT / "tests" / name).is_file()] == []

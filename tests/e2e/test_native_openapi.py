@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.chaos import FULL
 from e2e.every_route import DOCUMENT
 from e2e.support import custom_job, serving, submit
 from golden import check_golden
@@ -24,6 +25,7 @@ CHECKS = (
 NOWHERE = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
 #: Fuzzing takes a minute, and many on a machine that is busy.
 FUZZ_S_MAX = 900
+EXAMPLES = "20" if FULL else "5"
 
 
 def test_the_document_is_the_committed_one():
@@ -44,7 +46,7 @@ def fuzz(server, folder, *flags, settings=""):
          f"{server.url}/trainshed/v1/openapi.json", "--checks", CHECKS,
          "--header", f"Authorization: Bearer {server.token}", "--request-timeout", "30",
          "--generation-database", "none", "--seed", "1", "--no-color",
-         "--phases", "coverage,fuzzing", "--max-examples", "20",
+         "--phases", "coverage,fuzzing", "--max-examples", EXAMPLES,
          "--suppress-health-check", "too_slow", *flags],
         env={**os.environ, **NOWHERE, "NO_PROXY": "127.0.0.1", "SCHEMATHESIS_REPORT": "false"},
         cwd=folder,

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if FULL else 900)]
 #: More supervisors are killed here than anybody loses.
 CONFIG = "[restarts]\ninfra = 20\n"
 
-TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (2, 1)
+TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (1, 1)
 
 
 #: Keeps one checkpoint; the next attempt looks at it or does not.

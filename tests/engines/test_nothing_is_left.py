@@ -65,6 +65,20 @@ TRAINERS = {
 MEANS = ["leaf", "sweep"]
 
 every_trainer = pytest.mark.parametrize("trainer", TRAINERS.values(), ids=TRAINERS)
+#: What a trainer does about its end does not depend on which signal the command was sent.
+every_signal = pytest.mark.parametrize(
+    ("signum", "trainer"),
+    [
+        pytest.param(
+            signum,
+            trainer,
+            id=f"{signum.name}-{name}",
+            marks=pytest.mark.full if signum is not signal.SIGINT and name != "deaf" else (),
+        )
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for name, trainer in TRAINERS.items()
+    ],
+)
 every_means = pytest.mark.parametrize("means", MEANS)
 
 
@@ -89,8 +103,7 @@ def launched(mark, *codes, grace_s=0.3, means="leaf"):
 
 
 @every_means
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@every_trainer
+@every_signal
 def test_a_signal_to_the_command_ends_every_process(signum, trainer, means, mark):
     with launched(mark, trainer, SLEEPER, means=means) as launcher:
         launcher.send_signal(signum)
