@@ -5,7 +5,6 @@ import signal
 import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -25,13 +24,21 @@ class LocalWorld(ShellWorld):
     def __init__(self, root, mark):
         super().__init__(root.parent)
         self._root, self._mark = root, mark
-        self._open = partial(LocalEngine, find_gpus=tuple)
+        self._opened = []
 
     def engine(self):
         return self._open(self._root)
 
     def elsewhere(self):
         return self._open(self._root.with_name("elsewhere"))
+
+    def _open(self, root):
+        self._opened.append(LocalEngine(root, find_gpus=tuple))
+        return self._opened[-1]
+
+    def close(self):
+        for engine in self._opened:
+            engine.close()
 
     def plan(self, key, *programs):
         plan = super().plan(key, *programs)
@@ -74,4 +81,6 @@ class TestLocalEngine(ProgramContract):
     @pytest.fixture
     def world(self, root, mark, monkeypatch):
         monkeypatch.setattr(fence, "_GONE_S_MAX", DEADLINE_S)
-        return LocalWorld(root, mark)
+        world = LocalWorld(root, mark)
+        yield world
+        world.close()
