@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.documents import load_all, read, read_one
+from trainshed.workbench.documents import read, read_one
+from trainshed.workbench.yaml_documents import load_all
 
 
 def written(tmp_path, text, name="job.yaml"):
