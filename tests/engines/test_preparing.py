@@ -16,7 +16,7 @@ from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
-from trainshed.engines.local.supervise.spawn import Program, Wiring, fork_exec
+from trainshed.engines.local.supervise.spawn import ProcessSpec, Wiring, fork_exec
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit as descriptor_limit
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
@@ -54,7 +54,7 @@ class Run:
             out = files.enter_context(self.stdout.open("wb")).fileno()
             err = files.enter_context(self.stderr.open("wb")).fileno()
             argv = (sys.executable, "-P", "-m", preparing.__name__, self.folder.path)
-            command = Program(argv, dict(os.environ), str(path))
+            command = ProcessSpec(argv, dict(os.environ), str(path))
             wiring = Wiring(out, err, theirs.fileno())
             self.pid = fork_exec(command, wiring, err, descriptors=descriptor_limit())
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainshed.engines.local.supervise import segments
 from trainshed.engines.local.supervise.loop import Loop
-from trainshed.engines.local.supervise.output import Output, Source
+from trainshed.engines.local.supervise.output import Output, OutputSource
 from trainshed.engines.local.supervise.segments import SegmentWriter, last_stamp
 from trainshed.model.log_line import SEGMENT_PATTERN, LogLine, decode, encode
 
@@ -142,7 +142,7 @@ def test_while_the_log_cannot_be_written_nothing_is_read_and_the_log_says_so_lat
     loop, clock, wrote = Loop(), count(), []
     writer = SegmentWriter(tmp_path / "away" / "log", clock=lambda: next(clock))
     output = Output(loop, writer, wrote.append)
-    program = output.open(Source(0, "a", ""), "stdout")
+    program = output.open(OutputSource(0, "a", ""), "stdout")
     os.write(program, b"one\n")
     loop.turn()
     assert not output.deliver()

@@ -18,7 +18,7 @@ from trainshed.engines.local.containers.start import AttemptSetup, hand_over, re
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.limits import Limits
-from trainshed.engines.local.supervise.spawn import Program
+from trainshed.engines.local.supervise.spawn import ProcessSpec
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
@@ -214,11 +214,11 @@ def commands_of(
     prepared: JobPython,
     shares: Sequence[Share],
     launcher_env: Mapping[str, str] = os.environ,
-) -> tuple[Program, ...]:
+) -> tuple[ProcessSpec, ...]:
     """One command a replica, in the order of the plan."""
     base = {name: text for name, text in launcher_env.items() if name not in plan.unset_env}
     return tuple(
-        Program(
+        ProcessSpec(
             argv=_argv(replica, prepared),
             env=_env(replica, prepared, base, share),
             cwd=plan.cwd or "",

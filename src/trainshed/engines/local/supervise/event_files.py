@@ -38,7 +38,7 @@ _Get = Callable[[int, int], bytes]
 """Bytes of a record, by place and number."""
 
 
-class Field(NamedTuple):
+class MessageField(NamedTuple):
     """One field of a message: where its bytes are, or its integer."""
 
     number: int
@@ -133,7 +133,7 @@ def scalars(get: _Get, length: int) -> list[Reported]:
     return [Reported(tag, value, step, at_s) for tag, value in values]
 
 
-def _of_summary(get: _Get, summary: Field) -> Iterator[tuple[str, float]]:
+def _of_summary(get: _Get, summary: MessageField) -> Iterator[tuple[str, float]]:
     for field in _fields(get, summary.begin, summary.end):
         if field.number == _VALUE and field.kind == _BYTES:
             tag, value = _of_value(get, field)
@@ -141,7 +141,7 @@ def _of_summary(get: _Get, summary: Field) -> Iterator[tuple[str, float]]:
                 yield tag, value
 
 
-def _of_value(get: _Get, message: Field) -> tuple[str, float | None]:
+def _of_value(get: _Get, message: MessageField) -> tuple[str, float | None]:
     tag, value = "", None
     for field in _fields(get, message.begin, message.end):
         size = field.end - field.begin
@@ -154,7 +154,7 @@ def _of_value(get: _Get, message: Field) -> tuple[str, float | None]:
     return tag, value
 
 
-def _of_tensor(get: _Get, tensor: Field) -> float | None:
+def _of_tensor(get: _Get, tensor: MessageField) -> float | None:
     """The one number in a tensor; None where there are more, or none, or no numbers."""
     dtype = 0
     found: float | None = None
@@ -167,7 +167,7 @@ def _of_tensor(get: _Get, tensor: Field) -> float | None:
     return found
 
 
-def _fields(get: _Get, at: int, end: int) -> Iterator[Field]:
+def _fields(get: _Get, at: int, end: int) -> Iterator[MessageField]:
     """The fields of a message, one after the other; what they hold is not looked at."""
     while at < end:
         head = get(at, min(_FIELD_BYTES_MAX, end - at))
@@ -182,7 +182,7 @@ def _fields(get: _Get, at: int, end: int) -> Iterator[Field]:
         at = begin + size
         if at > end:
             raise ValueError(f"the field at {begin} is longer than its message")
-        yield Field(key >> 3, kind, begin, at, integer)
+        yield MessageField(key >> 3, kind, begin, at, integer)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

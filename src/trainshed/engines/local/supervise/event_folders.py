@@ -23,7 +23,7 @@ _SEARCH_S_MIN: Final = 1.0
 _TROUBLE_CHARS_MAX: Final = 200
 
 
-class Source(NamedTuple):
+class EventSource(NamedTuple):
     """Reports of one file; what evaluates differs from what trains, where both have a metric."""
 
     evaluates: bool
@@ -43,7 +43,7 @@ class EventFolder:
         self._search(_size)
         self._older = len(self._files)
 
-    def read(self, until_s: float, *, is_last: bool = False) -> Iterator[Source]:
+    def read(self, until_s: float, *, is_last: bool = False) -> Iterator[EventSource]:
         """What has come, record by record, what evaluates first; at the latest until a time.
 
         The time is one of ``time.monotonic``.
@@ -56,7 +56,7 @@ class EventFolder:
             for reports in file.read():
                 for report in reports:
                     self._names.add(report.tag)
-                yield Source(evaluates(file.path, self.path), reports)
+                yield EventSource(evaluates(file.path, self.path), reports)
                 if time.monotonic() >= until_s:
                     return
 

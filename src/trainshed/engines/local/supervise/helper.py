@@ -9,7 +9,7 @@ from typing import Final
 
 from trainshed.engines.local.processes.lines import LineBuffer
 from trainshed.engines.local.supervise.loop import Children, Death, Loop, Timer
-from trainshed.engines.local.supervise.spawn import Program, Wiring, fork_exec, read_fault
+from trainshed.engines.local.supervise.spawn import ProcessSpec, Wiring, fork_exec, read_fault
 from trainshed.engines.local.supervise.spec import AttemptSpec
 
 _READ_BYTES: Final = 1 << 16
@@ -55,7 +55,7 @@ class Helper:
         try:
             ends.extend(map(self._pipe, ("stdout", "stderr", "errors")))
             wiring = Wiring(ends[0], ends[1], channel)
-            command = Program(argv, env, cwd)
+            command = ProcessSpec(argv, env, cwd)
             self._pid = fork_exec(command, wiring, ends[2], descriptors=self._descriptors)
         except OSError as error:
             self._heard(f"cannot start {argv[0]}: {error.strerror}", "stderr")

@@ -25,7 +25,7 @@ _RETRY_S: Final = 1.0
 _RETRY_READER_S: Final = 0.05
 
 
-class Source(NamedTuple):
+class OutputSource(NamedTuple):
     """Whose lines they are."""
 
     index: int  # type: ignore[assignment] # tuples have a method of that name
@@ -38,7 +38,7 @@ class _Pipe:
 
     __slots__ = ("buffer", "reader", "severity", "source", "stream")
 
-    def __init__(self, reader: int, source: Source, stream: str, line_bytes_max: int) -> None:
+    def __init__(self, reader: int, source: OutputSource, stream: str, line_bytes_max: int) -> None:
         self.reader = reader
         self.source = source
         self.stream = stream
@@ -68,7 +68,7 @@ class Output:
         """Have everything in memory that the first line will need; it takes a while."""
         _severity_reader()
 
-    def open(self, source: Source, stream: str) -> int:
+    def open(self, source: OutputSource, stream: str) -> int:
         """Make a pipe; its end for the program, to be closed here once that has it."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)

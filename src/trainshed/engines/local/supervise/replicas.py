@@ -13,9 +13,9 @@ from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.kill import ProcessTree
 from trainshed.engines.local.supervise.limits import Limits, Usage
 from trainshed.engines.local.supervise.loop import Children, Death, Loop
-from trainshed.engines.local.supervise.output import Output, Source
+from trainshed.engines.local.supervise.output import Output, OutputSource
 from trainshed.engines.local.supervise.spawn import (
-    Program,
+    ProcessSpec,
     Wiring,
     descriptors_left,
     fork_exec,
@@ -193,9 +193,9 @@ class Replicas:
             if mount is not None:
                 mount()
 
-        source = Source(index, replica.task_name, replica.trial)
+        source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
-        command = Program(replica.argv, replica.env, replica.cwd)
+        command = ProcessSpec(replica.argv, replica.env, replica.cwd)
         try:
             pid = fork_exec(
                 command,

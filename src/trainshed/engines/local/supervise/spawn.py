@@ -27,7 +27,7 @@ _NOT_STARTED: Final = 127
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
-class Program(NamedTuple):
+class ProcessSpec(NamedTuple):
     """One process to start, with the whole of its environment."""
 
     argv: Sequence[str]
@@ -61,7 +61,7 @@ def descriptors_left() -> int:
 
 
 def fork_exec(  # noqa: PLR0913 - what a process is made of
-    command: Program,
+    command: ProcessSpec,
     wiring: Wiring,
     errors: int,
     *,
@@ -100,7 +100,7 @@ def read_fault(data: bytes) -> StartFault:
 
 
 def _become(  # noqa: PLR0913, PLR0917 - the other half of fork_exec
-    command: Program,
+    command: ProcessSpec,
     wiring: Wiring,
     errors: int,
     descriptors: tuple[int, int],
@@ -140,7 +140,7 @@ def _wire(wiring: Wiring) -> None:
             os.dup2(wiring.channel, CHANNEL)
 
 
-def _run(command: Program) -> NoReturn:
+def _run(command: ProcessSpec) -> NoReturn:
     """Search the path of the program's own environment, from its own folder."""
     os.chdir(command.cwd)
     program = command.argv[0]
@@ -158,7 +158,7 @@ def _run(command: Program) -> NoReturn:
     raise OSError(seen.errno, seen.strerror, program)
 
 
-def _reason(error: BaseException, command: Program) -> str:
+def _reason(error: BaseException, command: ProcessSpec) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or command.argv[0]}: {error.strerror}"
     return f"{command.argv[0]}: {error}"
