@@ -16,7 +16,13 @@ TRAINSHED = Path(sys.executable).parent / "trainshed"
 #: Deadlines cost time only where something is broken: a busy machine may need long.
 READY_S_MAX = 180
 END_S_MAX = 120
-_FORKS = ForkServer("trainshed.cli.main", "trainshed.cli.serve", "trainshed.store")
+#: With what a server imports when it first needs it.
+_FORKS = ForkServer(
+    *("trainshed.cli.main", "trainshed.cli.serve", "trainshed.store", "trainshed.api.native"),
+    *("trainshed.engines.local.factory", "trainshed.service.metrics", "trainshed.tuning.advance"),
+    *("trainshed.service.auth.signing_keys", "alembic.context", "uvloop"),
+    OPENBLAS_NUM_THREADS="1",
+)
 
 
 def forked(argv, environ, log):

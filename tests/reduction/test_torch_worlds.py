@@ -30,6 +30,7 @@ def test_everything_that_torch_can_do_works_over_reducers(tmp_path):
         assert answers[0]["values"][how] == pytest.approx(answers[0]["values"]["gloo"], rel=1e-4)
 
 
+@pytest.mark.full  # examples/test_first_epochs.py trains one
 def test_an_unchanged_trainer_reduces_with_a_share_of_each_worker(tmp_path):
     with reducers(1) as listed:
         variables = {
