@@ -1,19 +1,19 @@
 """``trainshed env``: what is printed is what a shell, gcloud and the SDKs really take."""
 
+import json
 import os
 import shlex
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import pytest
 
 from cli.standin import StandIn
 from conformance.gcloud import GCLOUD, needs_gcloud, quiet
 from trainshed.service.auth.certificates import ensure_tls
 
+RECORDER = Path(__file__).with_name("grpc_recorder.py")
 SDK_PYTHON = Path(__file__).parent.parent.parent / ".venv-google/bin/python"
 
 
@@ -212,28 +212,16 @@ def test_gcloud_takes_its_own_lines_with_no_network(trainshed, server, tmp_path)
     assert server.seen[-1] == ("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)
 
 
-class Jobs(grpc.GenericRpcHandler):
-    """Answers every call with an empty message; notes (method, authorization)."""
-
-    def __init__(self):
-        self.seen = []
-
-    def service(self, details):
-        self.seen.append((details.method, dict(details.invocation_metadata)["authorization"]))
-        return grpc.unary_unary_rpc_method_handler(lambda *_: b"")
-
-
 @pytest.fixture
 def grpc_server(data):
+    """Its note for clients, and its process."""
     files = ensure_tls(data, [])
-    pair = (files.key.read_bytes(), files.certificate.read_bytes())
-    jobs = Jobs()
-    server = grpc.server(ThreadPoolExecutor(2), handlers=[jobs])
-    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
-    server.start()
-    jobs.note = {"grpc": f"127.0.0.1:{port}", "ca": str(files.bundle)}
-    yield jobs
-    server.stop(None).wait()
+    argv = [sys.executable, RECORDER, files.key, files.certificate]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        port = json.loads(process.stdout.readline())
+        yield {"grpc": f"127.0.0.1:{port}", "ca": str(files.bundle)}, process
 
 
 USE = """
@@ -246,7 +234,8 @@ storage.Client(project='demo').bucket('b').exists()
 @pytest.mark.slow
 @pytest.mark.skipif(not SDK_PYTHON.exists(), reason="Google's clients are not installed")
 def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server, data, tmp_path):
-    server.note(data, **grpc_server.note)
+    note, recorder = grpc_server
+    server.note(data, **note)
     rest = trainshed("env", "--python", "--project", "demo").out
     over_grpc = trainshed("env", "--python", "--project", "demo", "--transport", "grpc").out
     assert "tsd_admin" not in rest + over_grpc
@@ -264,4 +253,5 @@ def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server
     assert server.seen[0] == ("GET", jobs, "Bearer tsd_admin", None)
     assert ("GET", "/as/tsd_admin/storage/v1/b/b", None, None) in server.seen
     method = "/google.cloud.aiplatform.v1.JobService/ListCustomJobs"
-    assert grpc_server.seen == [(method, "Bearer tsd_admin")]
+    seen, _ = recorder.communicate(timeout=60)
+    assert [json.loads(line) for line in seen.splitlines()] == [[method, "Bearer tsd_admin"]]

@@ -29,7 +29,7 @@ def test_one_line_of_json_is_all_it_prints():
 
 
 def test_a_device_that_is_not_there_is_a_failure():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     assert steps("--device", "cuda", "--steps", "1").returncode != 0

@@ -182,7 +182,9 @@ def test_a_grant_of_a_stranger_is_refused(access, stranger):
 
 
 def test_googles_own_library_signs_what_is_accepted_here(store, account):
-    service_account = pytest.importorskip("google.oauth2.service_account")
+    service_account = pytest.importorskip(
+        "google.oauth2.service_account", reason="google-auth is not installed"
+    )
     import time  # noqa: PLC0415  # the library signs by the real clock
 
     signing_keys.add(store, account.registration())
