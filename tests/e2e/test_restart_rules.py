@@ -141,12 +141,13 @@ def test_want_of_memory_is_named_with_the_most_that_was_used(tmp_path):
 
 @pytest.mark.full
 @needs("torch")
-def test_torchrun_inside_a_job_saves_at_a_notice_and_goes_on(server):
+def test_torchrun_inside_a_job_saves_at_a_notice_and_goes_on(server, tmp_path):
     document = custom_job("elastic")
     spec = document["jobSpec"]
     spec["baseOutputDirectory"] = {"outputUriPrefix": "gs://results/elastic"}
     container = spec["workerPoolSpecs"][0]["containerSpec"]
     container |= {"command": TORCHRUN, "args": ["--no-python", "python", "-c", ELASTIC]}
+    container["env"] = [{"name": "TMPDIR", "value": str(tmp_path)}]  # torchrun leaves it full
     name = submit(server, document)
     try:
         for rank in "01":
