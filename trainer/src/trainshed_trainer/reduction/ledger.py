@@ -50,7 +50,11 @@ class _Rank:
 
 
 class Ledger:
-    """The streams of ``world`` ranks on rings of ``ring`` bytes; for one thread at a time."""
+    """The streams of ``world`` ranks on rings of ``ring`` bytes; for one thread at a time.
+
+    A ring has at least twice the bytes that segments are aligned to: of fewer, the gap before a
+    segment could take all.
+    """
 
     def __init__(self, world: int, ring: int) -> None:
         """Begin where nobody has sent anything."""
