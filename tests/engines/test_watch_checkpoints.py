@@ -5,7 +5,11 @@ import sys
 
 import pytest
 
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.watch_checkpoints import CheckpointWatch
+from trainshed.engines.local.supervise.watching import Watching
 
 
 @pytest.fixture
@@ -41,8 +45,30 @@ def test_one_that_reads_none_is_warned_of_with_the_newest(watch, folder):
 
 def test_one_that_opens_it_is_not(watch, folder):
     elsewhere("import sys; open(sys.argv[1] + '/step-3/model.bin', 'rb').read()", folder)
-    watch.poll()
+    assert watch.were_opened()
     assert watch.warning() is None
+
+
+def test_what_was_opened_wakes_the_supervisor_once(folder, tmp_path_factory):
+    loop, turns, is_over = Loop(), 0, []
+    spec = AttemptSpec(
+        uid=1, attempt=2, job_id="j", grace_s=0.0, settle_s=0.0, replicas=(),
+        checkpoints=(str(folder),),
+    )  # fmt: skip
+    watching = Watching(
+        loop, AttemptFolder(tmp_path_factory.mktemp("attempt")), spec,
+        children=None, replicas=None, facts=None, note=None, descriptors=(0, 1),
+    )  # fmt: skip
+    elsewhere("import sys; open(sys.argv[1] + '/step-3/model.bin').read()", folder)
+    loop.turn()
+    elsewhere("import sys; open(sys.argv[1] + '/step-3/model.bin').read()", folder)
+    loop.after(0.5, lambda: is_over.append(True))
+    while not is_over:
+        loop.turn()
+        turns += 1
+    assert turns < 10
+    watching.close()
+    loop.close()
 
 
 def test_writing_new_ones_is_no_reading(watch, folder):

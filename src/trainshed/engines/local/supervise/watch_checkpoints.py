@@ -36,7 +36,7 @@ class CheckpointWatch:
         self._folders = tuple(folders)
         self._before: set[str] = set()
         self._watched: dict[int, str] = {}
-        self._was_read = False
+        self._were_opened = False
         self._descriptor = -1
         self._watch()
 
@@ -44,20 +44,23 @@ class CheckpointWatch:
         """To be waited for; -1 where there is nothing to watch."""
         return self._descriptor
 
-    def poll(self) -> None:
-        """Take what the kernel has to tell; never blocks."""
-        while self._descriptor >= 0 and not self._was_read:
+    def were_opened(self) -> bool:
+        """Whether a checkpoint was opened until now, by what the kernel tells; never blocks.
+
+        Nothing is read beyond the first.
+        """
+        while self._descriptor >= 0 and not self._were_opened:
             try:
                 data = os.read(self._descriptor, _READ_BYTES)
             except OSError:  # there is nothing more now
-                return
+                break
             # what did not fit into the kernel's queue may have been the one: nothing is claimed
-            self._was_read = any(p is None or p in self._before for p in self._opened(data))
+            self._were_opened = any(p is None or p in self._before for p in self._opened(data))
+        return self._were_opened
 
     def warning(self) -> str | None:
         """A warning if there were checkpoints and none of them was opened."""
-        self.poll()
-        if self._descriptor < 0 or self._was_read or not self._before:
+        if self.were_opened() or self._descriptor < 0 or not self._before:
             return None
         newest = max(self._before, key=_changed_ns)
         return (

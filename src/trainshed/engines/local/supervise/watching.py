@@ -53,7 +53,7 @@ class Watching:
         if spec.checkpoints:
             self._checkpoints = CheckpointWatch(spec.checkpoints)
             if self._checkpoints.fileno() >= 0:
-                loop.on_readable(self._checkpoints, self._checkpoints.poll)
+                loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
         self._metrics = None if spec.metrics is None else self._watched(folder, spec.metrics)
         self.stacks = Stacks(loop, children, folder, descriptors)
 
@@ -122,6 +122,10 @@ class Watching:
         pid = self._replicas.living.get(index)
         if pid is None or not self._spec.hang.stacks or not self.stacks.look(pid, tell):
             tell("")
+
+    def _hear_of_checkpoints(self) -> None:
+        if self._checkpoints is not None and self._checkpoints.were_opened():
+            self._judge_checkpoints()  # it reads no further, and would wake the loop for ever
 
     def _judge_checkpoints(self) -> None:
         watch, self._checkpoints = self._checkpoints, None
