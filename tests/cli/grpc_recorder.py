@@ -21,7 +21,8 @@ class Jobs(grpc.GenericRpcHandler):
 
 
 def say(what):
-    print(json.dumps(what), flush=True)
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
 
 
 def main(key, certificate):

@@ -83,9 +83,10 @@ def finish(server, session, body):
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
-    except urllib.error.HTTPError as moved_on:
-        with moved_on:
-            assert moved_on.code == 308
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code != 308:
+            raise
 
 
 def how_far(server, session):

@@ -133,6 +133,7 @@ RECORDS = st.one_of(
         plan=PLANS,
         cache_dir=MAYBE,
         uses_gpus=st.booleans(),
+        gpu_wait_s=st.floats(0, 1e6),
         gpu_alias=VARIABLES,
         runtime=st.none() | RUNTIMES,
     ),

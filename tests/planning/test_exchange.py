@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.planning.exchange import Links, best, gain, reducers_alone, ring
-from trainshed_trainer.reduction.shares import Rates, fractions
+from trainshed_trainer.reduction.shares import NOISE, Rates, fractions
 
 RATES = st.floats(0.1, 1000)
 WORKERS = st.integers(2, 200)
@@ -82,7 +82,7 @@ def test_more_reducers_are_never_slower(links, more):
 @given(workers=st.integers(3, 50), worker=RATES, reducers=st.lists(RATES, min_size=1, max_size=20))
 def test_the_shares_that_are_predicted_are_those_that_workers_take(workers, worker, reducers):
     rates = [worker, *reducers]
-    if max(rates) <= 1.3 * min(rates):  # taken for one rate, measured with noise
+    if max(rates) <= NOISE * min(rates):  # taken for one rate, measured with noise
         reducers = [worker] * len(reducers)
     found = best(Links(workers=workers, worker_gbps=worker, reducers_gbps=math.fsum(reducers)))
     taken = fractions(workers, Rates(worker, tuple(reducers)), workers_reduce=True)

@@ -162,7 +162,7 @@ def doubles(draw, name):
     scale = draw(SCALES)
     least = 1e-12 if scale in LOGS else -1e6
     low, high = sorted(draw(st.tuples(*[st.floats(least, 1e6)] * 2)))
-    if high - low < 1e-9 * max(abs(low), abs(high)):
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
         high = low
     default = draw(maybe(st.floats(low, high)))
     return double(name, low, high, scale=scale, default=default)
