@@ -5,6 +5,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from api.support import application, client
+from databases import new_database
 from store.builders import add, place
 from trainshed.api.native import Native, native_app
 from trainshed.model.resources import Node
@@ -17,7 +18,7 @@ OF = "/trainshed/v1/nodes"
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(f"sqlite:///{tmp_path}/trainshed.db")
+    found = open_store(new_database(tmp_path))
     found.see_nodes("test", [Node(name=name, vcpus=64, memory_gb=512.0) for name in ("n1", "n2")])
     yield found
     found.close()

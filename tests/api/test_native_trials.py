@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from api.support import application, client, project
+from databases import new_database
 from store.builders import (
     add,
     add_study,
@@ -34,7 +35,7 @@ REASON = "exit code 1"
 
 @pytest.fixture
 def store(tmp_path):
-    found = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
+    found = open_store(new_database(tmp_path))
     yield found
     found.close()
 

@@ -1,11 +1,10 @@
 """A world for controllers: a real store, simulated nodes, and time that a test moves."""
 
-import functools
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from databases import new_database
 from trainshed.controller import Controller, Pace
 from trainshed.launch.names import task_name
 from trainshed.lifecycle.deadlines import limits_of
@@ -39,23 +38,6 @@ class Clock:
     def ns(self):
         self.s += 1e-6
         return int(START.timestamp()) * 10**9 + int(self.s * 1e9)
-
-
-@functools.cache
-def empty_database() -> bytes:
-    """What a store makes of a new file: made once, since tables take longer than jobs."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "empty.db")
-        open_store(f"sqlite:///{path}").close()
-        return path.read_bytes()
-
-
-def new_database(folder: Path) -> str:
-    """The URL of a store of its own."""
-    folder.mkdir(exist_ok=True)
-    path = folder / "trainshed.db"
-    path.write_bytes(empty_database())
-    return f"sqlite:///{path}"
 
 
 def nodes(count=4, *, gpus=0, slots=8, **more) -> list[Node]:

@@ -10,7 +10,6 @@ from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import tokens
 from trainshed.service.auth.access import ANONYMOUS, REMEMBERED_S, Access, digest_of
-from trainshed.store.opening import open_store
 
 
 class Clock:
@@ -23,13 +22,6 @@ class Clock:
 @pytest.fixture
 def clock():
     return Clock()
-
-
-@pytest.fixture
-def store(tmp_path):
-    opened = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

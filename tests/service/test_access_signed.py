@@ -19,7 +19,6 @@ from trainshed.service.auth.signed_tokens import (
     UNKNOWN_KEY,
     WRONG_ALGORITHM,
 )
-from trainshed.store.opening import open_store
 
 NOW = 1_800_000_000.0
 
@@ -32,13 +31,6 @@ def account():
 @pytest.fixture(scope="module")
 def stranger():
     return Account(kid="kid-2")
-
-
-@pytest.fixture
-def store(tmp_path):
-    opened = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

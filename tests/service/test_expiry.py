@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from databases import new_database
 from store.builders import HandClock, add, go
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.status import JobState
@@ -22,7 +23,7 @@ class Shelf:
         self.clock = HandClock()
         self.jobs_dir = folder / "jobs"
         self.engine = LocalEngine(self.jobs_dir)
-        self.store = open_store(f"sqlite:///{folder / 'trainshed.db'}", self.clock)
+        self.store = open_store(new_database(folder), self.clock)
 
     def job(self, state=None):
         uid = add(self.store).uid

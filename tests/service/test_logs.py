@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from databases import new_database
 from service.log_reading import follow, read_page
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.model.job import JobSpec
@@ -28,13 +29,6 @@ from wire.log_filters import render
 
 DAY_S = 86_400.0
 FILTER = 'resource.type="ml_job" AND resource.labels.job_id="{}"'
-
-
-@pytest.fixture
-def store(tmp_path):
-    found = open_store(f"sqlite:///{tmp_path / 'trainshed.db'}")
-    yield found
-    found.close()
 
 
 @pytest.fixture
@@ -170,7 +164,7 @@ class DockerVariables:
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
-    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'trainshed.db'}")
+    store = open_store(new_database(tmp_path_factory.mktemp("store")))
     found = add_job(store)
     store.close()
     return found

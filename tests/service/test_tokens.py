@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from databases import new_database
 from service.keeping import Account
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
@@ -18,7 +19,7 @@ from trainshed.store.opening import open_store
 
 @pytest.fixture
 def store(tmp_path):
-    opened = open_store(f"sqlite:///{tmp_path / 'db' / 'trainshed.db'}")
+    opened = open_store(new_database(tmp_path / "db"))
     yield opened
     opened.close()
 

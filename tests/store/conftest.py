@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from databases import new_database
 from postgres_server import bin_folder, running_postgres
 from store.builders import HandClock
 from trainshed.store.opening import open_store
@@ -35,6 +38,8 @@ def clock():
 
 @pytest.fixture
 def store(url, clock):
+    if url.startswith("sqlite"):
+        new_database(Path(url.removeprefix("sqlite:///")).parent)
     opened = open_store(url, clock)
     yield opened
     opened.close()
