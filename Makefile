@@ -84,6 +84,7 @@ $(VENV)/bin/python:
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__.py trainer/pyproject.toml constraints.txt
 	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; a minute or more)"
 	$(PIP) -e trainer -e '.[server,torch,report]' cloudml-hypertune
+	@$(BIN)/python -m compileall -q src trainer/src # as pip does for all that is not editable
 	@touch $@
 
 # Google's own clients, against which the generated wire files are checked; they pin what others need
