@@ -48,7 +48,7 @@ def test_it_sums_for_the_workers_of_its_job_and_ends_when_it_is_told():
         second.process.terminate()
         assert second.end() == 0
         assert second.lines[0] == f"reducer 1: listening on {HOST}:{second.port}"
-        assert second.lines[-1] == "reducer 1: ends: received SIGTERM"
+        assert "reducer 1: ends: received SIGTERM" in second.lines
 
 
 def test_whoever_has_another_token_gets_no_sum():
@@ -72,19 +72,19 @@ def test_workers_may_finish_their_step_when_the_job_is_told_to_end():
     with ReducerProcess() as reducer:
         working = Working([(HOST, reducer.port)])
         reducer.process.terminate()
-        reducer.wait_for(lambda: "serves its workers until they leave" in reducer.lines[-1])
+        reducer.wait_for(lambda: "serves its workers until they leave" in "\n".join(reducer.lines))
         reducer.process.terminate()
         assert [working.sums() for _ in range(3)] == [True] * 3
         working.client.close()
         assert reducer.end() == 0
-        assert reducer.lines[-1] == "reducer 0: ends: received SIGTERM"
+        assert "reducer 0: ends: received SIGTERM" in reducer.lines
 
 
 def test_whoever_interrupts_it_does_not_wait_for_workers():
     with ReducerProcess() as reducer:
         working = Working([(HOST, reducer.port)])
         reducer.process.terminate()
-        reducer.wait_for(lambda: "serves its workers until they leave" in reducer.lines[-1])
+        reducer.wait_for(lambda: "serves its workers until they leave" in "\n".join(reducer.lines))
         reducer.process.send_signal(signal.SIGINT)
         assert reducer.end() == 0, "the job's own signal came first"
         fault = working.sums()
@@ -113,7 +113,7 @@ def test_flags_win_over_the_job_s_address():
 def test_one_that_nobody_uses_ends_by_itself():
     with ReducerProcess("--idle-timeout", "0.2") as reducer:
         assert reducer.end() == 0
-        assert "nobody has reduced" in reducer.lines[-1]
+        assert "nobody has reduced" in "\n".join(reducer.lines)
 
 
 def test_one_of_a_job_never_ends_for_having_nothing_to_do():
@@ -122,7 +122,7 @@ def test_one_of_a_job_never_ends_for_having_nothing_to_do():
         assert sum_over([(HOST, reducer.port)], world=1) == {0: {1.0}}
         reducer.process.terminate()
         assert reducer.end() == 0
-        assert reducer.lines[-1].endswith("SIGTERM")
+        assert "reducer 0: ends: received SIGTERM" in reducer.lines
 
 
 def test_it_imports_torch_for_nobody_who_needs_none():
