@@ -29,6 +29,7 @@ from trainshed_trainer.reduction import reducer as reducing
 from trainshed_trainer.reduction.client import Client
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.frames import Dtype
+from trainshed_trainer.reduction.lanes import Lane
 from trainshed_trainer.reduction.pacing import CREDIT_MIN, PIECE_MIN
 from trainshed_trainer.reduction.shares import GRAIN, SHARE_MIN
 
@@ -297,6 +298,32 @@ def test_a_worker_that_cannot_reach_one_reducer_ends_the_group_at_the_others():
         ]
         lost, told = together(calls)
         assert lost.culprit == told.culprit == "reducer 1"
+
+
+def test_a_group_may_fail_while_its_connections_are_begun(monkeypatch):
+    """One has failed before the next has its threads."""
+    plain, failing, faults = Lane.start, [], []
+
+    def start(lane):
+        def fail():
+            try:
+                lane._fail(ReductionError("a reducer was lost"))
+            except Exception as error:  # noqa: BLE001 - checked below
+                faults.append(error)
+
+        failing.append(threading.Thread(target=fail))
+        failing[-1].start()
+        failing[-1].join(0.2)
+        plain(lane)
+
+    monkeypatch.setattr(Lane, "start", start)
+    with reducers(2) as pool:
+        found = connecting(pool, 0, 1, epoch=1)
+        with pytest.raises(ReductionError, match="a reducer was lost"):
+            found()
+        for thread in failing:
+            thread.join()
+    assert faults == []
 
 
 def test_who_waits_for_others_in_vain_is_told_so():

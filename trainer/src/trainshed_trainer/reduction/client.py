@@ -137,10 +137,10 @@ class Client:
         for index, address in enumerate(addresses):
             reached = reach(address, index, group, self.reducers, self.failed)
             lane = Lane(reached, group.timeout, self._fail, note)
-            with self._lock:
+            with self._lock:  # whoever fails meanwhile waits for the threads of all lanes
+                lane.start()
                 self._lanes.append(lane)
                 error = self._error
-            lane.start()
             if error:
                 lane.notify(error)
         self.shares = [1.0 / len(addresses)] * len(addresses)
