@@ -29,6 +29,8 @@ from trainshed_trainer.reduction.frames import Dtype, Frame, Segment
 pytestmark = pytest.mark.slow
 
 MUTATIONS = 100_000 if FULL else 3_000
+#: So many come before a reducer is measured: its arenas and stacks are there then.
+BEFORE = 5_000 if FULL else 500
 #: What a process may vary by without growing: buffers, arenas, its list of threads.
 NOISE = 6 << 20
 
@@ -184,7 +186,7 @@ def check_its_sums(stage):
 def test_broken_greetings_disturb_neither_a_group_at_work_nor_the_reducer(fork, chance):
     with ReducerProcess() as reducer:
         address = (HOST, reducer.port)
-        by_two(MUTATIONS // 20, lambda own: greet_badly(own, address), chance)
+        by_two(BEFORE, lambda own: greet_badly(own, address), chance)
         stage = at_work(fork, reducer, [1, 1000, 70_000])
         before = settled(Size(reducer))
         by_two(MUTATIONS // 2, lambda own: greet_badly(own, address), chance)
@@ -213,7 +215,7 @@ def settled(size):
 def test_broken_frames_of_workers_that_hold_the_token_harm_only_their_own_group(fork, chance):
     with ReducerProcess() as reducer:
         address, epochs = (HOST, reducer.port), Epochs()
-        by_two(MUTATIONS // 20, lambda own: speak_badly(own, address, epochs.next()), chance)
+        by_two(BEFORE, lambda own: speak_badly(own, address, epochs.next()), chance)
         before = settled(Size(reducer))
         by_two(MUTATIONS // 2, lambda own: speak_badly(own, address, epochs.next()), chance)
         Size(reducer).check_against(before)
