@@ -30,6 +30,8 @@ KEPT = re.compile(r"trainshed-gpus|torchinductor_\w+|uv-\S+\.lock|__pycache__")
 #: Threads that end with their process: those of a server's calls, and of a command's input.
 KEPT_THREADS = frozenset({"api", "tail", "reading"})
 OWNER = "PYTEST_CURRENT_TEST"
+#: Who runs the test: another suite may be at the same one.
+RUNNER = "PYTEST_RUNNER_PID"
 
 _added = {}
 """By the fixtures of modules, by their names."""
@@ -43,6 +45,7 @@ _seen_pids = set()
 
 def pytest_sessionstart():
     """The first loop of uvloop opens a pipe for good."""
+    os.environ[RUNNER] = str(os.getpid())
     uvloop.new_event_loop().close()
 
 
@@ -189,11 +192,16 @@ def _processes(owner):
             if _read(f"/proc/{int(pid)}/cmdline"):  # else it has ended, and is reaped later
                 yield "process", int(pid)
     pids = {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208 - the same
-    mark = f"\0{OWNER}={owner}".encode()
-    new = {pid for pid in pids - _seen_pids if mark not in b"\0" + _read(f"/proc/{pid}/environ")}
     _seen_pids.intersection_update(pids)
-    _seen_pids.update(new)
+    _seen_pids.update([pid for pid in pids - _seen_pids if not _is_of(owner, pid)])
     yield from (("process", int(pid)) for pid in pids - _seen_pids)
+
+
+def _is_of(owner, pid):
+    variables = b"\0" + _read(f"/proc/{pid}/environ")
+    return f"\0{RUNNER}={os.getpid()}\0".encode() in variables and (
+        f"\0{OWNER}={owner}".encode() in variables
+    )
 
 
 def _read(path):
