@@ -168,8 +168,12 @@ def sums_are_right(fork, reducer):
     return all((end["error"], end["wrong"]) == (None, 0) for end in ends.values())
 
 
-def at_work(fork, reducer, sizes):
-    """A group that sums until it is told otherwise."""
+def at_work(fork, reducer):
+    """A group that sums until it is told otherwise.
+
+    Its first rounds fill its rings (4 MB), so that no memory comes to them later.
+    """
+    sizes = [1, 1000, 1_100_000]
     return cast_at(fork, [(HOST, reducer.port)], TOKEN, 2, sizes=sizes, rounds=10**9).going()
 
 
@@ -187,7 +191,7 @@ def test_broken_greetings_disturb_neither_a_group_at_work_nor_the_reducer(fork, 
     with ReducerProcess() as reducer:
         address = (HOST, reducer.port)
         by_two(BEFORE, lambda own: greet_badly(own, address), chance)
-        stage = at_work(fork, reducer, [1, 1000, 70_000])
+        stage = at_work(fork, reducer)
         before = settled(Size(reducer))
         by_two(MUTATIONS // 2, lambda own: greet_badly(own, address), chance)
         Size(reducer).check_against(before)
@@ -239,7 +243,7 @@ class Epochs:
 def test_strangers_that_only_stand_there_are_let_go(fork):
     """As many as may be pending and more; the group at work does not notice."""
     with ReducerProcess() as reducer, contextlib.ExitStack() as stack:
-        stage = at_work(fork, reducer, [1000])
+        stage = at_work(fork, reducer)
         address = (HOST, reducer.port)
 
         def stand_there():
