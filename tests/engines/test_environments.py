@@ -426,3 +426,31 @@ def test_requirements_that_the_interpreter_meets_install_nothing(cache):
     prepared = prepare(environment, cache_dir=cache, note=print)
     (home,) = map(Path, prepared.python_path_entries)
     assert list(home.iterdir()) == []
+
+
+def test_a_package_of_a_bucket_is_copied_before_it_is_looked_at(tree, tmp_path):
+    buckets = tmp_path / "buckets"
+    (buckets / "bkt").mkdir(parents=True)
+    package = tree.rename(buckets / "bkt" / "source")
+    (tmp_path / "secret").write_text("outside")
+    (package / "trainer" / "secret.txt").symlink_to(tmp_path / "secret")
+    found = replace(environment(package), buckets=str(buckets))
+    with content.own_copies(found, tmp_path) as own:
+        (copy,) = map(Path, own.packages)
+        assert copy.name == "source"
+        assert not copy.is_relative_to(buckets)
+        assert not (copy / "trainer" / "secret.txt").exists()
+        assert content.address("x", own) == content.address("x", environment(copy))
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("name", ["link", "folder/p.whl"])
+def test_a_package_of_a_bucket_is_not_read_over_a_link(cache, tmp_path, name):
+    bucket = tmp_path / "buckets" / "bkt"
+    bucket.mkdir(parents=True)
+    (tmp_path / "p.whl").write_text("outside")
+    (bucket / "link").symlink_to(tmp_path / "p.whl")
+    (bucket / "folder").symlink_to(tmp_path)
+    found = replace(environment(bucket / name), buckets=str(bucket.parent))
+    with pytest.raises(EngineFault, match=r"cannot prepare the packages.*symbolic link"):
+        prepare(found, cache_dir=cache, note=lambda _: None)

@@ -96,3 +96,14 @@ def test_a_missing_package_is_named_with_its_place(tmp_path):
     source = Source(folder=tmp_path, package_path=tmp_path / "absent")
     with pytest.raises(UsageFault, match=r"--package-path .*absent is not a folder"):
         environment(tmp_path, source=source)
+
+
+@pytest.mark.parametrize("name", ["link.whl", "folder/r.whl"])
+def test_a_package_behind_a_link_in_a_bucket_is_refused_by_name(tmp_path, name):
+    bucket = tmp_path / "buckets/bucket"
+    bucket.mkdir(parents=True)
+    (tmp_path / "r.whl").write_text("")
+    (bucket / "link.whl").symlink_to(tmp_path / "r.whl")
+    (bucket / "folder").symlink_to(tmp_path)
+    with pytest.raises(UsageFault, match=rf"the package gs://bucket/{name} lies behind a link"):
+        environment(tmp_path, f"gs://bucket/{name}")

@@ -276,18 +276,37 @@ def test_links_lead_nowhere_out_of_the_bucket(objects, tmp_path):
     with pytest.raises(NameRefused, match="a link is in the way"):
         put(objects, "folder/x", b"escaped")
     assert list((tmp_path / "outside").iterdir()) == []
-    put(objects, "file", b"replaces the link")
+    with pytest.raises(NameRefused, match="a link is in the way"):
+        put(objects, "file", b"would replace the link")
     assert (tmp_path / "secret").read_text() == "admin-token"
 
 
-def test_a_link_to_a_file_of_the_bucket_is_that_file(objects, tmp_path):
+def test_a_link_is_no_object_wherever_it_leads(objects, tmp_path):
     put(objects, "ckpt-10", b"weights")
-    (tmp_path / "buckets/bkt/latest").symlink_to("ckpt-10")
-    assert content(objects, "latest") == b"weights"
-    with pytest.raises(NameRefused, match="moved"):
-        objects.move("bkt", "latest", "other", ALWAYS, ALWAYS)
-    objects.delete("bkt", "latest")
+    link = tmp_path / "buckets/bkt/latest"
+    link.symlink_to("ckpt-10")
+    for act in (
+        lambda: objects.get("bkt", "latest"),
+        lambda: objects.delete("bkt", "latest"),
+        lambda: objects.move("bkt", "latest", "other", ALWAYS, ALWAYS),
+        lambda: objects.patch("bkt", "latest", lambda found: found),
+    ):
+        with pytest.raises(NoSuchObject):
+            act()
+    assert link.is_symlink()
     assert content(objects, "ckpt-10") == b"weights"
+
+
+def test_nothing_is_made_of_a_name_that_is_refused(objects, tmp_path):
+    folder = tmp_path / "buckets/bkt"
+    (folder / "a").mkdir()
+    (folder / "a" / "link").symlink_to(tmp_path)
+    put(objects, "a/file", b"")
+    for name in ("a/link/new/x", "a/link", "a/file/new/x"):
+        with pytest.raises(NameRefused):
+            put(objects, name, b"x")
+    assert sorted(path.name for path in (folder / "a").iterdir()) == ["file", "link"]
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_pipe_of_a_job_is_no_object_and_stops_nobody(objects, tmp_path):
@@ -297,15 +316,15 @@ def test_a_pipe_of_a_job_is_no_object_and_stops_nobody(objects, tmp_path):
 
 
 def test_a_bucket_on_another_file_system_is_written_whole_too(objects, tmp_path, monkeypatch):
-    rename, refused = type(tmp_path).rename, []
+    rename, refused = os.rename, []
 
-    def across(self, target):
-        if self.parent.name == "parts":
-            refused.append(self)
+    def across(source, target, **folders):
+        if folders and folders["src_dir_fd"] != folders["dst_dir_fd"]:
+            refused.append(source)
             raise OSError(18, "Invalid cross-device link")
-        return rename(self, target)
+        return rename(source, target, **folders)
 
-    monkeypatch.setattr(type(tmp_path), "rename", across)
+    monkeypatch.setattr("os.rename", across)
     put(objects, "x", b"one")
     assert refused
     assert content(objects, "x") == b"one"

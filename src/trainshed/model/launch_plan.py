@@ -33,13 +33,15 @@ class Environment:
 
     ``packages`` are local files or folders (sdist, wheel, source tree).  Empty means: run in the
     interpreter's own environment, install nothing.  ``ignored`` are folders that do not belong to
-    a source tree though they may lie in it, such as the job's own output.
+    a source tree though they may lie in it, such as the job's own output.  ``buckets`` is the
+    folder of all buckets: strangers write below it, so a package there is read without links.
     """
 
     python: str
     packages: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    buckets: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ folders, where gs:// and /gcs are.  The table of images says which interpreter s
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
 from trainshed.storage.buckets import SCHEME, Buckets
-from trainshed.storage.folders import make_all
+from trainshed.storage.folders import Place, make_all
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
 
@@ -89,7 +89,7 @@ class Launching:
         sight = self._engine.sight(AttemptKey(record.uid, attempt), tuple(_shape(asked)))
         seen = Buckets(root=Path(sight.buckets))
         spec, mount_notes = with_real_paths(asked, seen, contained)
-        make_all([Path(sight.work), *_folders(spec, self._buckets)])
+        make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)])
         project, number = self._store.project(record.job.project)
         plan = compose(
             spec,
@@ -180,12 +180,21 @@ def _results(spec: JobSpec, base: str | None, buckets: Buckets) -> str | None:
     return under(_path_of(base, buckets), *((spec.trial.trial_id,) if spec.trial else ()))
 
 
-def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Path]:
+def _folders(spec: JobSpec, buckets: Buckets) -> Iterator[Place]:
+    """Those that the job's results go to."""
+    trial = (spec.trial.trial_id,) if spec.trial else ()
     if spec.job_dir and spec.job_dir.startswith(SCHEME):
-        yield Path(_results(spec, spec.job_dir, buckets) or "")
+        yield _below(buckets, spec.job_dir, trial)
     if spec.base_output_dir and spec.base_output_dir.startswith(SCHEME):
-        base = Path(_results(spec, spec.base_output_dir, buckets) or "")
-        yield from (base, *(base / name for name in AIP_FOLDERS))
+        base = _below(buckets, spec.base_output_dir, trial)
+        yield from (base, *(base.below(name) for name in AIP_FOLDERS))
+
+
+def _below(buckets: Buckets, uri: str, parts: Iterable[str]) -> Place:
+    place = Place(*buckets.place_of(uri))
+    for part in parts:
+        place = place.below(part)
+    return place
 
 
 def _checkpoints(spec: JobSpec, attempt: int, sight: Sight, buckets: Buckets) -> Iterator[str]:

@@ -24,7 +24,7 @@ from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import reducing, started_here
 from trainshed.service.refusing import Say, in_words, one_a_field
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
-from trainshed.storage.folders import make_all
+from trainshed.storage.folders import Place, make_all
 
 HOST = "127.0.0.1"
 
@@ -177,7 +177,7 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
 
 def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:
     """Make the folders and run the plan to its end.  Raises EngineFault."""
-    make_all(prepared.folders)
+    make_all(map(Place, prepared.folders))
     cache_dir = str(host.cache_dir) if host.cache_dir else None
     with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
         return foreground.run(plan, sink, cache_dir=cache_dir, runtime=host.runtime)

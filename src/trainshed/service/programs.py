@@ -5,11 +5,14 @@ built (setup.py, or a pyproject.toml with a project or a build system) is instal
 then are its dependencies there.
 """
 
+import errno
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainshed.files.beneath import Beneath
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment
@@ -72,6 +75,7 @@ def environment_of(
         python=python,
         packages=tuple(dict.fromkeys(packages)),
         requirements=source.requirements,
+        buckets=str(buckets.root),
     )
 
 
@@ -80,11 +84,29 @@ def _files(uris: Iterable[str], buckets: Buckets, base: Path) -> list[str]:
 
 
 def _existing(uri: str, buckets: Buckets, base: Path) -> Path:
-    path = buckets.path_of(uri) if uri.startswith(SCHEME) else base / Path(uri).expanduser()
+    if uri.startswith(SCHEME):
+        return _in_bucket(uri, buckets)
+    path = base / Path(uri).expanduser()
     if path.exists():
         return path
-    where = f"; its place here is {path}" if uri.startswith(SCHEME) else ""
-    raise UsageFault(f"the package {uri} does not exist{where}")
+    raise UsageFault(f"the package {uri} does not exist")
+
+
+def _in_bucket(uri: str, buckets: Buckets) -> Path:
+    root, name = buckets.place_of(uri)
+    path = root / name
+    try:
+        with Beneath(root) as bucket:
+            is_link = stat.S_ISLNK(bucket.stat(name).st_mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise UsageFault(
+                f"the package {uri} does not exist; its place here is {path}"
+            ) from None
+        is_link = True
+    if is_link:
+        raise UsageFault(f"the package {uri} lies behind a link, which is not followed in a bucket")
+    return path
 
 
 def _buildable(source: Source) -> list[str]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trainshed.files.beneath import Beneath
 from trainshed.model.codec import decode, encode
 from trainshed.model.stored_objects import Attributes, Checksums
 from trainshed.storage.buckets import buckets_of, is_bucket_name
@@ -111,6 +112,10 @@ class BucketFolders:
     def path(self, bucket: str) -> Path:
         """Where a bucket lies; it need not be there."""
         return buckets_of(self.data_dir).root / bucket
+
+    def opened(self, bucket: str) -> Beneath:
+        """A bucket, to look below.  Raises OSError where there is none."""
+        return Beneath(self.path(bucket))
 
     def notes(self, bucket: str) -> MetadataStore:
         """What is known of the bucket's objects."""

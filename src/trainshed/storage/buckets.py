@@ -40,8 +40,13 @@ class Buckets:
 
     def path_of(self, uri: str) -> Path:
         """The file or folder that a gs:// URI means.  Raises UsageFault for a malformed one."""
+        bucket, name = self.place_of(uri)
+        return bucket / name
+
+    def place_of(self, uri: str) -> tuple[Path, str]:
+        """The folder of a gs:// URI's bucket, and the name below it.  Raises UsageFault."""
         bucket, name = split(uri)
-        return self.root.joinpath(bucket, *(part for part in name.split("/") if part))
+        return self.root / bucket, "/".join(part for part in name.split("/") if part)
 
 
 def split(uri: str) -> tuple[str, str]:

@@ -5,10 +5,16 @@ hour; so the folder is created, and one small file is written and removed again.
 """
 
 import errno
+import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final, NamedTuple
 
+from trainshed.files.beneath import Beneath
 from trainshed.model.faults import EngineFault, TransientFault, is_transient
+
+_PROBE_BYTES: Final = 4096
 
 #: What an errno means to the person who reads it.
 REASON = {
@@ -18,29 +24,49 @@ REASON = {
     errno.EPERM: "no permission",
     errno.EROFS: "the file system is read-only",
     errno.ENOTDIR: "a part of the path is a file",
+    errno.ELOOP: "a part of the path is a link",
     errno.EEXIST: "it is a file or a broken link",
     errno.ENAMETOOLONG: "the name is too long",
     errno.EFBIG: "files may not grow that large here",
 }
 
 
-def make_all(folders: Iterable[Path]) -> None:
+class Place(NamedTuple):
+    """A folder: of its path, the part below ``root`` is a stranger's, and may not have links."""
+
+    root: Path
+    name: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.root / self.name
+
+    def below(self, name: str) -> "Place":
+        """A folder in it."""
+        return Place(self.root, f"{self.name}/{name}" if self.name else name)
+
+
+def make_all(places: Iterable[Place]) -> None:
     """Create folders and make sure that they can be written to.
 
     Raises EngineFault, and of that TransientFault where the machine is at fault.
     """
-    for folder in folders:
-        make(folder)
+    for place in places:
+        make(place)
 
 
-def make(folder: Path) -> None:
+def make(place: Place) -> None:
     """Create one folder, with its parents, and write to it once.  Raises as ``make_all``."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _try_writing(folder)
+        place.root.mkdir(parents=True, exist_ok=True)
+        with Beneath(place.root) as root:
+            root.make_folders(place.name)
+            with root.folder(place.name) as folder:
+                _try_writing(folder)
     except OSError as error:
         kind = TransientFault if is_transient(error) else EngineFault
-        raise kind(f"cannot write to {folder}: {reason(error)}") from error
+        raise kind(f"cannot write to {place.path}: {reason(error)}") from error
 
 
 def reason(error: OSError) -> str:
@@ -48,9 +74,14 @@ def reason(error: OSError) -> str:
     return REASON.get(error.errno or 0) or error.strerror or str(error)
 
 
-def _try_writing(folder: Path) -> None:
-    import tempfile  # noqa: PLC0415 - slow to import; many local runs write to no folder
-
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".trainshed-") as probe:
-        probe.write(b"\0" * 4096)
-        probe.flush()
+def _try_writing(folder: int) -> None:
+    name = f".trainshed-{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    probe = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        os.unlink(name, dir_fd=folder)
+        left = bytes(_PROBE_BYTES)
+        while left:  # a disk with little room takes a part
+            left = left[os.write(probe, left) :]
+    finally:
+        os.close(probe)

@@ -8,17 +8,20 @@ passed over.
 
 import json
 import mmap
+import os
 import re
 import shutil
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
+from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine, decode
 from trainshed.model.resource_names import JobUid
 
@@ -43,20 +46,26 @@ class Span:
 class LogSegment:
     """A file with at least one line, and the stamp of the first that can be read."""
 
-    path: Path
+    root: Path
+    name: str
+    """Its path below ``root``, without links: the job may have put anything there."""
     first_ns: int
 
     @classmethod
-    def open(cls, path: Path) -> Self | None:
-        """The segment of a path; None while it has no line, or when it is gone."""
+    def open(cls, root: Path, name: str) -> Self | None:
+        """The segment of a path; None while it has no line, when it is gone or no file of ours."""
         try:
-            return cls(path, _first_stamp(path))
-        except (ValueError, FileNotFoundError):
+            return cls(root, name, _first_stamp(root, name))
+        except ValueError:
+            return None
+        except OSError as error:
+            if error.errno not in NOT_A_FILE:
+                raise
             return None
 
     def read(self, span: Span) -> Iterator[LogLine]:
         """The whole lines of a span; a torn last one does not count, nor does a file that went."""
-        with _mapped(self.path) as data:
+        with _mapped(self.root, self.name) as data:
             if data is None:
                 return
             end = data.rfind(_NEWLINE) + 1
@@ -71,25 +80,26 @@ class LogSegment:
 
 
 @lru_cache(maxsize=_FIRST_STAMPS_MAX)
-def _first_stamp(path: Path) -> int:
+def _first_stamp(root: Path, name: str) -> int:
     """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
-    with path.open("rb") as file:
+    with Beneath(root) as jobs, jobs.read(name) as file:
         for line in file:
             if (head := _HEAD.match(line)) and line.endswith(_TAIL):
                 return int(head[1])
-    raise ValueError(f"{path} has no line")
+    raise ValueError(f"{name} has no line")
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap | None]:
-    try:
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            yield data
-    except FileNotFoundError:
-        yield None
+def _mapped(root: Path, name: str) -> Iterator[mmap.mmap | None]:
+    with ExitStack() as held:
+        try:
+            file = held.enter_context(held.enter_context(Beneath(root)).read(name))
+        except OSError as error:
+            if error.errno not in NOT_A_FILE:
+                raise
+            yield None
+            return
+        yield held.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
@@ -173,23 +183,27 @@ class JobLog:
 
         The newest segment of every attempt stays, since it may still be written.
         """
-        sizes = self._sizes(uid)
-        excess = sum(size for _, size in sizes) - bytes_max
-        newest = {path.parent: path for path, _ in sizes}
         removed = 0
-        for path, size in sizes:
-            if excess <= 0:
-                break
-            if newest[path.parent] != path:
-                path.unlink(missing_ok=True)
-                excess -= size
-                removed += 1
+        with self._opened() as jobs:
+            sizes = self._sizes(jobs, uid)
+            excess = sum(size for _, size in sizes) - bytes_max
+            newest = {name.rpartition("/")[0]: name for name, _ in sizes}
+            for name, size in sizes:
+                if excess <= 0:
+                    break
+                if newest[name.rpartition("/")[0]] != name:
+                    with suppress(FileNotFoundError), jobs.parent(name) as (folder, leaf):
+                        os.unlink(leaf, dir_fd=folder)
+                    excess -= size
+                    removed += 1
         return removed
 
     def remove(self, uid: JobUid) -> None:
         """Remove all lines of a job that has ended."""
-        for log in self._logs(uid):
-            shutil.rmtree(log, ignore_errors=True)
+        with self._opened() as jobs:
+            for log in self._logs(jobs, uid):
+                with suppress(OSError), jobs.parent(log) as (folder, leaf):
+                    shutil.rmtree(leaf, ignore_errors=True, dir_fd=folder)
 
     def uids(self) -> Iterator[JobUid]:
         """The jobs that have a folder."""
@@ -197,22 +211,42 @@ class JobLog:
             names = (path.name for path in self.root.iterdir() if path.name.isdecimal())
             yield from sorted(JobUid(int(name)) for name in names)
 
-    def _logs(self, uid: JobUid) -> list[Path]:
-        found = (path for path in (self.root / str(uid)).glob(f"*/{LOG_FOLDER}"))
-        numbered = ((path.parent.name, path) for path in found)
-        return [p for _, p in sorted((int(name), p) for name, p in numbered if name.isdecimal())]
+    @contextmanager
+    def _opened(self) -> Iterator[Beneath]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with Beneath(self.root) as jobs:
+            yield jobs
 
-    def _paths(self, uid: JobUid) -> Iterator[Path]:
-        for log in self._logs(uid):
-            yield from sorted(log.glob(SEGMENT_PATTERN))
+    def _logs(self, jobs: Beneath, uid: JobUid) -> list[str]:
+        """The folders of a job's attempts, oldest first."""
+        found = [int(name) for name, _ in _entries(jobs, str(uid)) if name.isdecimal()]
+        return [f"{uid}/{attempt}/{LOG_FOLDER}" for attempt in sorted(found)]
 
-    def _sizes(self, uid: JobUid) -> list[tuple[Path, int]]:
+    def _names(self, jobs: Beneath, uid: JobUid) -> Iterator[str]:
+        for log in self._logs(jobs, uid):
+            names = (name for name, kind in _entries(jobs, log) if kind is Kind.FILE)
+            yield from (
+                f"{log}/{name}" for name in sorted(names) if fnmatchcase(name, SEGMENT_PATTERN)
+            )
+
+    def _sizes(self, jobs: Beneath, uid: JobUid) -> list[tuple[str, int]]:
         found = []
-        for path in self._paths(uid):
+        for name in self._names(jobs, uid):
             with suppress(FileNotFoundError):
-                found.append((path, path.stat().st_size))
+                found.append((name, jobs.stat(name).st_size))
         return found
 
     def _segments(self, uid: JobUid) -> list[LogSegment]:
-        found = (LogSegment.open(path) for path in self._paths(uid))
+        with self._opened() as jobs:
+            names = list(self._names(jobs, uid))
+        found = (LogSegment.open(self.root, name) for name in names)
         return [segment for segment in found if segment is not None]
+
+
+def _entries(jobs: Beneath, folder: str) -> list[tuple[str, Kind]]:
+    try:
+        return jobs.entries(folder)
+    except OSError as error:
+        if error.errno not in NOT_A_FILE:
+            raise
+        return []

@@ -6,8 +6,8 @@ refused, with the reason, instead of being stored under another name.
 
 Objects are listed in the order of the storage API: by the bytes of their whole names.  A folder
 sorts where its objects do, behind ``a-b`` and before ``a0``, which is why folders are sorted with
-their slash.  Links are followed to files inside the bucket and nowhere else: a link to a folder
-would give one file two names, or none an end.
+their slash.  Links are no objects, and are not followed (storage.beneath): whoever may write to the
+bucket may make them lead anywhere, at any moment.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.model.stored_objects import Conditions, StoredObject
 
 NAME_BYTES_MAX = 1024
@@ -32,6 +33,20 @@ PART_BYTES_MAX = 255
 
 #: Files of ours in somebody's bucket: half-written ones, and trials of a folder (folders.py).
 RESERVED_PREFIX = ".trainshed-"
+
+
+_PIECE_BYTES = 1 << 20
+
+
+#: Why a name cannot be had, by what the system says.
+_IN_THE_WAY = {
+    errno.ELOOP: "a link is in the way",
+    errno.ENOTDIR: "another object has the name of one of its folders",
+    errno.EEXIST: "another object has the name of one of its folders",
+    errno.EISDIR: "there are objects below it, so it is a folder",
+    errno.ENOTEMPTY: "there are objects below it, so it is a folder",
+    errno.ENOENT: "a folder of it was removed meanwhile",
+}
 
 
 class NameRefused(Exception):
@@ -48,12 +63,6 @@ def check_name(name: str) -> None:
 def is_object_name(name: str) -> bool:
     """Whether an object can have this name."""
     return not _problem(name)
-
-
-def path_in(folder: Path, name: str) -> Path:
-    """The file or folder of an object.  Raises NameRefused."""
-    check_name(name)
-    return folder.joinpath(*name.rstrip("/").split("/"))
 
 
 def digest(name: str) -> str:
@@ -147,119 +156,132 @@ class Walk:
     def _entries(self, folder: str) -> list[str]:
         """Names of the files and folders in a folder, folders with their slash, in order."""
         try:
-            with os.scandir(self.root / folder) as entries:
-                found = [name for entry in entries if (name := self._name(folder, entry))]
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            with Beneath(self.root) as bucket:
+                entries = bucket.entries(folder.rstrip("/"))
+        except OSError as error:
+            if error.errno not in (*NOT_A_FILE, errno.EACCES, errno.EPERM):
+                raise
             return []  # it went away meanwhile, or its owner keeps it to himself
-        return sorted(found, key=os.fsencode)
-
-    def _name(self, folder: str, entry: os.DirEntry[str]) -> str:
-        if entry.is_dir(follow_symlinks=False):
-            name = f"{folder}{entry.name}/"
-        elif entry.is_file() and (not entry.is_symlink() or inside(self.root, Path(entry.path))):
-            name = f"{folder}{entry.name}"
-        else:
-            return ""
-        return name if is_object_name(name) else ""
-
-
-def inside(root: Path, path: Path) -> bool:
-    """Whether a path, all links followed, lies in the folder; False where a link loops."""
-    try:
-        return path.resolve(strict=True).is_relative_to(root.resolve())
-    except (OSError, RuntimeError):
-        return False
+        ends = {Kind.FILE: "", Kind.FOLDER: "/"}
+        found = (f"{folder}{name}{ends[kind]}" for name, kind in entries if kind in ends)
+        return sorted(filter(is_object_name, found), key=os.fsencode)
 
 
 class NoSuchObject(Exception):
     """There is no object of this name; the message names it."""
 
 
-def find(folder: Path, name: str) -> Path:
-    """The file or folder of an object that is there.
-
-    Raises NoSuchObject for what is not there, is no regular file, or lies behind a link that leads
-    out of the bucket or into a folder.
-    """
+@contextlib.contextmanager
+def none_means(name: str) -> Iterator[None]:
+    """Raise NoSuchObject where a file turns out not to be there, or to be none."""
     try:
-        path = path_in(folder, name)
-        mode = path.stat().st_mode
-    except (NameRefused, OSError):
-        raise NoSuchObject(f"No such object: {folder.name}/{name}") from None
-    wanted = stat.S_ISDIR(mode) if name.endswith("/") else stat.S_ISREG(mode)
-    stays = not path.is_symlink() or inside(folder, path)
-    if wanted and stays and has_no_links(folder, path.parent):
-        return path
-    raise NoSuchObject(f"No such object: {folder.name}/{name}")
+        yield
+    except OSError as error:
+        if error.errno not in NOT_A_FILE:
+            raise
+        raise NoSuchObject(f"No such object: {name}") from None
 
 
-def has_no_links(folder: Path, below: Path) -> bool:
-    """Whether no folder on the way is a link."""
-    on_the_way = below.relative_to(folder)
-    return Path(os.path.realpath(below)) == Path(os.path.realpath(folder)) / on_the_way
+@contextlib.contextmanager
+def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
+    """The folder of a new object, made if need be, and its name there.
 
-
-def make_room(walk: Walk, name: str) -> Path:
-    """The path for a new object, its folders made.  Raises NameRefused where something is there.
-
-    Empty folders that are in the way are what is left of objects deleted before.
+    Raises NameRefused where something is in the way, also if it comes meanwhile; then nothing is
+    made.  Empty folders that are in the way are what is left of objects deleted before.
     """
-    folder = walk.root
-    path = path_in(folder, name)
-    parent = path if name.endswith("/") else path.parent
+    check_name(name)
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise _taken(name, "another object has the name of one of its folders") from None
-    if not has_no_links(folder, parent):
-        raise _taken(name, "a link is in the way")
-    in_the_way = parent is not path and path.is_dir() and not path.is_symlink()
-    if in_the_way and not (walk.is_empty(f"{name}/") and _cleared(path)):
-        raise _taken(name, "there are objects below it, so it is a folder")
-    return path
+        bucket.make_folders(name.rpartition("/")[0])
+        with bucket.parent(name) as (folder, leaf):
+            if not name.endswith("/"):
+                _check_free(walk, bucket, name, folder)
+            yield folder, leaf
+    except OSError as error:
+        if error.errno not in _IN_THE_WAY:
+            raise
+        raise _refused(name, _IN_THE_WAY[error.errno]) from None
 
 
-def _taken(name: str, why: str) -> NameRefused:
+def _check_free(walk: Walk, bucket: Beneath, name: str, folder: int) -> None:
+    try:
+        leaf = name.rpartition("/")[2]
+        there = os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(there):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+    if stat.S_ISDIR(there) and not (walk.is_empty(f"{name}/") and _cleared(bucket, name)):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+
+
+def _refused(name: str, why: str) -> NameRefused:
     return NameRefused(f"Invalid object name {name!r}: objects are files here, and {why}")
 
 
-def _cleared(folder: Path) -> bool:
+def _cleared(bucket: Beneath, folder: str) -> bool:
     """Remove a tree of empty folders; False, and nothing is removed, where it holds a file."""
-    tree = list(os.walk(folder, topdown=False))
-    if any(files for _, _, files in tree):
+    try:
+        for each in reversed(list(_empty_folders(bucket, folder))):
+            with bucket.parent(each) as (above, leaf):
+                os.rmdir(leaf, dir_fd=above)
+    except (FileExistsError, OSError) as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT, errno.ELOOP):
+            raise
         return False
-    for each, _, _ in tree:
-        Path(each).rmdir()
     return True
 
 
-def place(file: Path, path: Path) -> None:
-    """Move a finished file to where its object lies, for good when this returns."""
-    with file.open("rb") as written:
+def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
+    """A folder and those below it, each before what it holds.  Raises OSError for a file."""
+    yield folder
+    for name, kind in bucket.entries(folder):
+        if kind is not Kind.FOLDER:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
+        yield from _empty_folders(bucket, f"{folder}/{name}")
+
+
+def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os.stat_result:
+    """Move a finished file into a folder, under a name; for good when this returns.
+
+    What it is then.
+    """
+    with source.read(file) as written, source.parent(file) as start:
+        os.utime(written.fileno(), ns=(mtime_ns, mtime_ns))
         os.fsync(written.fileno())
-    try:
-        file.rename(path)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
+        try:
+            os.rename(start[1], end[1], src_dir_fd=start[0], dst_dir_fd=end[0])
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            return _copied(written, start, end)  # the bucket is on another file system
+        _sync(end[0])
+        return os.fstat(written.fileno())
+
+
+def _copied(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> os.stat_result:
+    folder, leaf = end
+    near = f"{RESERVED_PREFIX}{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(near, flags, 0o666, dir_fd=folder), "wb") as copy:
+        try:
+            shutil.copyfileobj(written, copy, _PIECE_BYTES)
+            copy.flush()
+            mtime_ns = os.fstat(written.fileno()).st_mtime_ns
+            os.utime(copy.fileno(), ns=(mtime_ns, mtime_ns))
+            os.fsync(copy.fileno())
+            os.rename(near, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(near, dir_fd=folder)
             raise
-        _place_across_file_systems(file, path)  # the bucket is on another file system
-    _sync(path.parent)
+        _sync(folder)
+        os.unlink(start[1], dir_fd=start[0])
+        return os.fstat(copy.fileno())
 
 
-def _place_across_file_systems(file: Path, path: Path) -> None:
-    near = path.with_name(f"{RESERVED_PREFIX}{secrets.token_hex(8)}")
-    try:
-        shutil.copy2(file, near)
-        with near.open("rb") as written:
-            os.fsync(written.fileno())
-        near.rename(path)
-    finally:
-        near.unlink(missing_ok=True)
-    file.unlink()
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
+def _sync(folder: int) -> None:
+    """An O_PATH descriptor cannot be synced itself."""
+    opened = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(opened)
     finally:

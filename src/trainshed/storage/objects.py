@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from trainshed.files.beneath import Beneath
 from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Conditions, StoredObject
 from trainshed.storage.bucket_folders import BucketFolders, Fingerprint, ObjectMetadata, fingerprint
 from trainshed.storage.object_files import (
@@ -20,10 +21,11 @@ from trainshed.storage.object_files import (
     NoSuchObject,
     check_conditions,
     check_name,
-    find,
+    is_object_name,
     locked,
-    make_room,
+    none_means,
     place,
+    room,
 )
 from trainshed.storage.object_hashes import crc32c_of
 
@@ -100,7 +102,8 @@ class Objects:
         with self._locked(new.bucket, new.name):
             before = self.seen(new.bucket, new.name)
             check_conditions(conditions, before)
-            return self._commit(new, before)
+            with Beneath(new.file.parent) as source:
+                return self._commit(new, before, source, new.file.name)
 
     def patch(
         self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
@@ -124,12 +127,16 @@ class Objects:
         """
         with self._locked(bucket, name):
             self.get(bucket, name, conditions, hashes=False)
-            path = find(self.buckets.path(bucket), name)
-            if name.endswith("/"):
-                with contextlib.suppress(OSError):  # there is something in it
-                    path.rmdir()
-            else:
-                path.unlink()
+            with (
+                none_means(f"{bucket}/{name}"),
+                self.buckets.opened(bucket) as folder,
+                folder.parent(name.rstrip("/")) as (above, leaf),
+            ):
+                if name.endswith("/"):
+                    with contextlib.suppress(OSError):  # there is something in it
+                        os.rmdir(leaf, dir_fd=above)
+                else:
+                    os.unlink(leaf, dir_fd=above)
             self.buckets.notes(bucket).drop(name)
 
     def move(
@@ -141,29 +148,34 @@ class Objects:
             found = self.get(bucket, name, source, hashes=False)
             before = self.seen(bucket, to)
             check_conditions(target, before)
-            path = find(self.buckets.path(bucket), name)
-            if name.endswith("/") or to.endswith("/") or path.is_symlink():
+            if name.endswith("/") or to.endswith("/"):
                 raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
             if name == to:
                 return found
-            attributes, checksums = found.attributes, found.checksums
             new = NewObject(
-                bucket=bucket, name=to, file=path, attributes=attributes, checksums=checksums
+                bucket=bucket,
+                name=to,
+                file=self.buckets.path(bucket) / name,
+                attributes=found.attributes,
+                checksums=found.checksums,
             )
-            moved = self._commit(new, before)
+            with none_means(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
+                moved = self._commit(new, before, folder, name)
             self.buckets.notes(bucket).drop(name)
         return moved
 
-    def _commit(self, new: NewObject, before: StoredObject | None) -> StoredObject:
-        path = make_room(self.buckets.walk(new.bucket), new.name)
-        mtime_ns = max(self.clock_ns(), (before.generation + 1) * 1000 if before else 0)
-        os.utime(new.file, ns=(mtime_ns, mtime_ns))
-        mark = fingerprint(new.file.stat())
-        if not new.name.endswith("/"):
-            place(new.file, path)
-            mark = fingerprint(path.stat())
-        elif mark.size:
+    def _commit(
+        self, new: NewObject, before: StoredObject | None, source: Beneath, file: str
+    ) -> StoredObject:
+        if new.name.endswith("/") and source.stat(file).st_size:
             raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
+        mtime_ns = max(self.clock_ns(), (before.generation + 1) * 1000 if before else 0)
+        walk = self.buckets.walk(new.bucket)
+        with self.buckets.opened(new.bucket) as bucket, room(walk, bucket, new.name) as end:
+            if new.name.endswith("/"):
+                mark = replace(fingerprint(source.stat(file)), mtime_ns=mtime_ns)
+            else:
+                mark = fingerprint(place(source, file, end, mtime_ns))
         note = ObjectMetadata(
             name=new.name,
             fingerprint=mark,
@@ -176,17 +188,18 @@ class Objects:
         return _stored(new.bucket, note)
 
     def _look(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
-        path = find(self.buckets.path(bucket), name)
         notes = self.buckets.notes(bucket)
-        if name.endswith("/"):
-            if (note := notes.read(name)) is None:
+        with none_means(f"{bucket}/{name}"), self.buckets.opened(bucket) as folder:
+            if not is_object_name(name):
                 raise NoSuchObject(f"No such object: {bucket}/{name}")
-            return _stored(bucket, note), None
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:
-            raise NoSuchObject(f"No such object: {bucket}/{name}") from None
-        return _stored(bucket, notes.of_file(name, _mark(file))), file
+            if not name.endswith("/"):
+                file = folder.read(name)
+                return _stored(bucket, notes.of_file(name, _mark(file))), file
+            with folder.folder(name.rstrip("/")):
+                note = notes.read(name)
+        if note is None:
+            raise NoSuchObject(f"No such object: {bucket}/{name}")
+        return _stored(bucket, note), None
 
     def _with_hash(self, found: StoredObject, file: BinaryIO) -> StoredObject:
         """Find out the checksum of a file that a job wrote, and remember it."""
@@ -204,9 +217,11 @@ class Objects:
     def _note(self, found: StoredObject) -> ObjectMetadata:
         """The note of an object under its lock; of the file that is there now."""
         notes = self.buckets.notes(found.bucket)
-        path = find(self.buckets.path(found.bucket), found.name)
         placeholder = notes.read(found.name) if found.name.endswith("/") else None
-        return placeholder or notes.of_file(found.name, fingerprint(path.stat()))
+        if placeholder is not None:
+            return placeholder
+        with none_means(found.name), self.buckets.opened(found.bucket) as bucket:
+            return notes.of_file(found.name, fingerprint(bucket.stat(found.name.rstrip("/"))))
 
     def _locked(self, bucket: str, *names: str) -> contextlib.AbstractContextManager[None]:
         return locked(self.data_dir / "objects" / ".locks", *(f"{bucket}/{n}" for n in names))

@@ -49,12 +49,13 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
         return JobPython(python=python)
     facts = _facts(python)
     with _explained(cache_dir):
-        environment = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
-        home = cache_dir / content.address(str(facts["identity"]), environment)
         cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check_ours(cache_dir)
-        if not home.is_dir():
-            _install_once(environment, python, home, note, builds=bool(facts["builds"]))
+        ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
+        with content.own_copies(ignored, cache_dir) as own:
+            home = cache_dir / content.address(str(facts["identity"]), own)
+            if not home.is_dir():
+                _install_once(own, python, home, note, builds=bool(facts["builds"]))
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
 

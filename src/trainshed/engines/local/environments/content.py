@@ -5,13 +5,18 @@ neither changes the address nor gets into the wheel, and building leaves nothing
 Nor is what a link outside the tree leads to a part of it: it may be a whole disk, or a secret.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
+import stat
+import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from trainshed.files.beneath import Beneath, Kind
 from trainshed.model.launch_plan import Environment
 
 WHEEL_SUFFIX = ".whl"
@@ -50,6 +55,46 @@ def source_tree(package: Path, into: Path, ignored: Sequence[str] = ()) -> Path:
     shutil.unpack_archive(package, target, **keywords)  # type: ignore[arg-type]  # typed one by one
     entries = list(target.iterdir())
     return entries[0] if len(entries) == 1 and entries[0].is_dir() else target
+
+
+@contextlib.contextmanager
+def own_copies(environment: Environment, folder: Path) -> Iterator[Environment]:
+    """The environment with a copy of every package that lies in a bucket, while it is needed.
+
+    What is hashed is then what is installed, whatever becomes of the bucket meanwhile.
+    """
+    with tempfile.TemporaryDirectory(prefix=".packages-", dir=folder) as into:
+        packages = tuple(
+            str(_own_copy(Path(package), Path(environment.buckets), Path(into, str(number))))
+            if environment.buckets and Path(package).is_relative_to(environment.buckets)
+            else package
+            for number, package in enumerate(environment.packages)
+        )
+        yield replace(environment, packages=packages)
+
+
+def _own_copy(package: Path, buckets: Path, into: Path) -> Path:
+    bucket, *parts = package.relative_to(buckets).parts
+    target = into / package.name
+    with Beneath(buckets / bucket) as tree:
+        for name in _names(tree, "/".join(parts)):
+            copy = target.joinpath(*name.split("/")[len(parts) :])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with tree.read(name) as source, copy.open("xb") as file:
+                shutil.copyfileobj(source, file)
+    return target
+
+
+def _names(tree: Beneath, name: str) -> Iterator[str]:
+    """A file, or the files of a folder, without what no package has."""
+    if not stat.S_ISDIR(tree.stat(name).st_mode):
+        yield name
+        return
+    for entry, kind in tree.entries(name):
+        if kind is Kind.FILE:
+            yield f"{name}/{entry}"
+        elif kind is Kind.FOLDER and entry not in _NEVER:
+            yield from _names(tree, f"{name}/{entry}")
 
 
 def builds_with_setuptools(tree: Path) -> bool:

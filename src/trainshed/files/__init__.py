@@ -1,0 +1,1 @@
+"""Files in folders that strangers write to."""

@@ -1,0 +1,207 @@
+"""Files below a folder that strangers write to: no name leads out of it, and no link is followed.
+
+What is checked by its path may be another thing when it is opened.  So a name is resolved once, by
+the kernel in one call (``openat2``, Linux 5.6), or part by part where that call is missing or
+forbidden; and whatever is done is done to the descriptor that was found.
+"""
+
+import contextlib
+import ctypes
+import enum
+import errno
+import functools
+import os
+import stat
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+#: What the error numbers are where a name leads to no file: nothing, something else, or a link.
+NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
+
+#: A call that resolves (folder's descriptor, name, flags, mode) to a new descriptor.
+Resolve = Callable[[int, str, int, int], int]
+
+_FOLDER: Final = os.O_PATH | os.O_DIRECTORY
+#: A named pipe would keep whoever opens it; for files and folders it means nothing.
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_FILE_MODE: Final = 0o666
+_FOLDER_MODE: Final = 0o777
+
+# from linux/openat2.h
+_OPENAT2: Final = 437
+_NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+#: The kernel gives up where somebody renames folders all the time; then it is done part by part.
+_TRIES_MAX: Final = 16
+
+
+class Kind(enum.Enum):
+    """What lies in a folder."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    OTHER = "other"
+    """A link, a named pipe, a socket, a device."""
+
+
+class _How(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+class Beneath:
+    """A folder, held open; names below it are parts with slashes between them, "" is itself.
+
+    The folder's own path may lead over links: whoever made it is trusted.  Every call raises
+    OSError; ELOOP where a part of the name is a link.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        """Hold a folder.  Raises OSError where it is not there."""
+        self._root = os.open(root, _FOLDER | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        """Give it up at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it up."""
+        os.close(self._root)
+
+    def open(self, name: str, flags: int, mode: int = _FILE_MODE) -> int:
+        """The descriptor of a file or folder; not inherited."""
+        if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise OSError(errno.EINVAL, "a name has no part that is empty, '.' or '..'", name)
+        mode = mode if flags & os.O_CREAT else 0
+        return _resolve()(self._root, name or ".", flags | os.O_CLOEXEC, mode)
+
+    def read(self, name: str) -> BinaryIO:
+        """A regular file's bytes.  EINVAL for what is something else."""
+        descriptor = self.open(name, _READ)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file", name)
+
+    def stat(self, name: str) -> os.stat_result:
+        """What lies there, also if it is a link."""
+        with self.parent(name) as (folder, leaf):
+            return os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+
+    @contextlib.contextmanager
+    def folder(self, name: str = "") -> Iterator[int]:
+        """A folder's descriptor, for calls that take one."""
+        descriptor = self.open(name, _FOLDER)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def parent(self, name: str) -> Iterator[tuple[int, str]]:
+        """The folder that a name lies in, and its last part."""
+        above, _, leaf = name.rpartition("/")
+        with self.folder(above) as descriptor:
+            yield descriptor, leaf or "."
+
+    def entries(self, name: str = "") -> list[tuple[str, Kind]]:
+        """What lies in a folder, in no order."""
+        descriptor = self.open(name, _READ | os.O_DIRECTORY)
+        try:
+            with os.scandir(descriptor) as found:
+                return [(entry.name, _kind(entry)) for entry in found]
+        finally:
+            os.close(descriptor)
+
+    def make_folders(self, name: str, mode: int = _FOLDER_MODE) -> None:
+        """Make a folder and those above it.  Nothing is made where a part is no folder."""
+        parts = name.split("/") if name else []
+        missing = len(parts)
+        while missing and not self._is_folder("/".join(parts[:missing])):
+            missing -= 1
+        for end in range(missing + 1, len(parts) + 1):
+            with (
+                self.parent("/".join(parts[:end])) as (folder, leaf),
+                contextlib.suppress(FileExistsError),  # somebody else was quicker
+            ):
+                os.mkdir(leaf, mode, dir_fd=folder)
+
+    def _is_folder(self, name: str) -> bool:
+        """Whether it is there.  Raises OSError where something else is."""
+        try:
+            with self.folder(name):
+                return True
+        except FileNotFoundError:
+            return False
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_dir(follow_symlinks=False):
+        return Kind.FOLDER
+    return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
+
+
+@functools.cache
+def _resolve() -> Resolve:
+    """The kernel's call where it may be made: old kernels and strict containers have none."""
+    root = os.open("/", _FOLDER | os.O_CLOEXEC)
+    try:
+        os.close(by_kernel(root, ".", _FOLDER | os.O_CLOEXEC, 0))
+    except OSError:
+        return by_parts
+    finally:
+        os.close(root)
+    return by_kernel
+
+
+def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
+    """In one call, by openat2."""
+    how = _How(flags, mode, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH)
+    path = ctypes.c_char_p(os.fsencode(name))
+    for _ in range(_TRIES_MAX):
+        found = _syscall()(
+            ctypes.c_long(_OPENAT2), ctypes.c_int(root), path, ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )  # fmt: skip
+        if found >= 0:
+            return int(found)
+        number = ctypes.get_errno()
+        if number not in (errno.EAGAIN, errno.EINTR):
+            raise OSError(number, os.strerror(number), name)
+    return by_parts(root, name, flags, mode)
+
+
+@functools.cache
+def _syscall() -> Callable[..., int]:
+    found = ctypes.CDLL(None, use_errno=True).syscall
+    found.restype = ctypes.c_long
+    return found  # type: ignore[no-any-return]  # ctypes has no types of functions
+
+
+def by_parts(root: int, name: str, flags: int, mode: int) -> int:
+    """Folder after folder, each opened in the one before."""
+    *folders, leaf = name.split("/")
+    with contextlib.ExitStack() as held:
+        folder = root
+        for part in folders:
+            folder = _opened(folder, part, _FOLDER | os.O_CLOEXEC, 0)
+            held.callback(os.close, folder)
+        return _opened(folder, leaf, flags, mode)
+
+
+def _opened(folder: int, part: str, flags: int, mode: int) -> int:
+    try:
+        found = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
+    except NotADirectoryError:
+        if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
+        raise
+    return found
