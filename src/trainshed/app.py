@@ -29,6 +29,7 @@ from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
 from trainshed.service.auth.access import Access
+from trainshed.service.buckets import BucketService
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
@@ -147,7 +148,8 @@ def build(
     )
     objects = Objects(data_dir=folder)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
-    native = LazyApp(partial(_native, store, logs, nodes))
+    buckets = BucketService(store=store, has_folder=objects.buckets.has)
+    native = LazyApp(partial(_native, store, logs, nodes, buckets))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
@@ -223,7 +225,7 @@ def _soon(native: LazyApp) -> threading.Timer:
     return timer
 
 
-def _native(store: Store, logs: LogService, nodes: NodeService) -> ASGIApp:
+def _native(store: Store, logs: LogService, nodes: NodeService, buckets: BucketService) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415
@@ -234,5 +236,6 @@ def _native(store: Store, logs: LogService, nodes: NodeService) -> ASGIApp:
         logs=logs,
         metrics=ServerMetrics(store).text,
         nodes=nodes,
+        buckets=buckets,
     )
     return native_app(native, __version__)

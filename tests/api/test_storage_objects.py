@@ -153,7 +153,7 @@ def test_a_deleted_bucket_comes_back_to_its_project_only(server):
     assert server.call("POST", "/storage/v1/b", body, token=ONE)[0] == 200
 
 
-def test_a_folder_of_nobodys_becomes_the_first_writers(server):
+def test_a_folder_of_nobodys_stays_so_whoever_writes_to_it(server):
     (server.data_dir / "buckets/found").mkdir()
     (server.data_dir / "buckets/found/old").write_text("from a local run")
     reading = "/storage/v1/b/found/o/old"
@@ -161,9 +161,11 @@ def test_a_folder_of_nobodys_becomes_the_first_writers(server):
     assert server.call("GET", reading)[0] == 200  # who may do everything sees it
     assert server.put("found", "new")[0] == 200  # and takes it from nobody
     assert server.put("found", "new", token=VIEWER)[0] == 404
-    assert server.put("found", "new", token=ONE)[0] == 200
-    assert server.put("found", "new", token=TWO)[0] == 404
-    assert server.call("GET", reading, token=ONE)[0] == 200
+    assert [server.put("found", "new", token=token)[0] for token in (ONE, TWO)] == [404, 404]
+    body = json.dumps({"name": "found"})  # nor is it had by making a bucket of its name
+    made = [server.call("POST", "/storage/v1/b", body, token=token)[0] for token in (ONE, TWO)]
+    assert made == [409, 409]
+    assert [server.call("GET", reading, token=token)[0] for token in (ONE, TWO)] == [404, 404]
 
 
 @pytest.mark.parametrize(

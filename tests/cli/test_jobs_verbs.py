@@ -17,9 +17,10 @@ LABELS = {"team": "vision", "draft": "yes"}
 @pytest.fixture(scope="module")
 def ml_jobs(server):
     """Three jobs that have ended; each names a package that is not there."""
+    assert server.call("POST", "/storage/v1/b?project=listed", {"name": "listed"})[0] == 200
     for name in ("census_1", "census_2", "other"):
         asked = {"region": "us-central1", "runtimeVersion": "2.11", "pythonModule": "m",
-                 "packageUris": ["gs://none/none.whl"], "pythonVersion": "3.7"}  # fmt: skip
+                 "packageUris": ["gs://listed/none.whl"], "pythonVersion": "3.7"}  # fmt: skip
         document = {"jobId": name, "trainingInput": asked, "labels": LABELS}
         status, found = server.call("POST", "/v1/projects/listed/jobs", document)
         assert status == 200, found
@@ -109,7 +110,7 @@ def test_labels_are_set_removed_and_cleared(jobs):
         (("jobs", "explain", "nope"), 1, "error: NOT_FOUND: project local has no job nope"),
         (("jobs", "watch", "nope"), 1, "error: NOT_FOUND: "),
         (("ai-platform", "jobs", "stream-logs", "nope"), 1, "error: NOT_FOUND: "),
-        (("buckets", "create"), 2, "create takes the NAME"),
+        (("buckets", "create"), 2, "create and adopt take the NAME"),
         (("buckets", "create", "Not A Name"), 1, "error: INVALID_ARGUMENT: "),
         (("nodes", "--url", "127.0.0.1:8080"), 2, "an address looks like"),
         (("nodes", "--url", "http://127.0.0.1:1"), 1, "start one: trainshed serve"),
@@ -322,3 +323,13 @@ def test_nodes_and_buckets(client):
     again = client("buckets", "create", "mine", "--project", "buckets")
     assert again.code == 1
     assert client("buckets", "list", "--project", "empty").out == ""
+
+
+def test_a_folder_that_somebody_put_there_becomes_a_bucket_of_a_project(client, server):
+    assert client("buckets", "adopt", "by-hand", "--project", "buckets").code == 1
+    (server.data_dir / "buckets/by-hand").mkdir(parents=True)
+    found = client("buckets", "adopt", "gs://by-hand", "--project", "buckets")
+    assert found.out == "gs://by-hand belongs to project buckets\n"
+    assert "gs://by-hand" in client("buckets", "list", "--project", "buckets").out
+    taken = client("buckets", "adopt", "by-hand", "--project", "others")
+    assert (taken.code, "project buckets, and keeps it" in taken.err) == (1, True)

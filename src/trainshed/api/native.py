@@ -23,6 +23,7 @@ from trainshed.model.access import AccessRole, Caller
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import signing_keys, tokens
+from trainshed.service.buckets import BucketService
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
 from trainshed.service.nodes import NodeService
@@ -97,6 +98,7 @@ class Native:
     logs: LogService
     metrics: Callable[[], str]
     nodes: NodeService
+    buckets: BucketService
 
 
 def native_app(native: Native, version: str) -> FastAPI:
@@ -114,6 +116,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(_jobs(native))
     app.include_router(_fleet(native))
     app.include_router(_administration(native))
+    app.include_router(_buckets(native))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
     app.exception_handler(StoreFault)(lambda *_: refusal_response(database_away()))
     app.exception_handler(RequestValidationError)(_malformed)
@@ -270,6 +273,24 @@ def _administration(native: Native) -> APIRouter:
     def remove_key(key: str) -> Json:
         """Forget a key."""
         return signing_keys.remove(store, key)
+
+    return router
+
+
+def _buckets(native: Native) -> APIRouter:
+    router = APIRouter(tags=["buckets"])
+
+    @router.post("/buckets/{bucket}:adopt", response_model=shown.Adopted)
+    def adopt(
+        bucket: str,
+        adopter: shown.Adopter,
+        caller: Annotated[Caller, Depends(administrator)],
+        request: Request,
+    ) -> Json:
+        """Give a folder that lies among the buckets, and is nobody's, to a project."""
+        permissions = request.app.state.permissions
+        project = permissions.enter(caller, AccessRole.ADMIN, adopter.project)
+        return native.buckets.adopt(bucket, project)
 
     return router
 

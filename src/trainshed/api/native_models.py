@@ -153,6 +153,19 @@ class NodeOrdered(BaseModel):
     message: str
 
 
+class Adopter(Strict):
+    """The project that gets a bucket."""
+
+    project: str
+
+
+class Adopted(BaseModel):
+    """A bucket, and the project that it belongs to now."""
+
+    name: str
+    project: str
+
+
 class NewToken(Strict):
     """What a token is made of."""
 

@@ -5,8 +5,9 @@ refusal is sent after the body has been read: a client in the middle of sending 
 closed connection for a broken one and try again, instead of reading what was wrong.
 
 A bucket is there when its folder is, and it belongs to the project that made it.  Folders that
-belong to nobody (jobs of the command line made them) are everybody's who may act in all projects,
-and become the first project's that writes to them.  What a caller may not see is not there.
+belong to nobody (somebody put them there by hand) are everybody's who may act in all projects;
+an administrator gives them to a project (``service.buckets``).  What a caller may not see is not
+there, but for its name: as at Google, nobody can make a bucket of a name that is taken.
 """
 
 import errno
@@ -37,6 +38,10 @@ from trainshed.wire.storage_v1.requests import BadStorageRequest, error_json
 NO_PROJECT = frozenset({"", "_", "<none>"})
 
 
+#: The same for a bucket of another project and for a folder of nobody's.
+TAKEN = "The requested bucket name is not available. Choose another one."
+
+
 class NoSuchBucket(Exception):
     """There is no bucket of this name for this caller."""
 
@@ -59,7 +64,7 @@ class BucketAccess:
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
         """Make sure that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""
-        owner = self._owner(caller, bucket, role) if self.objects.buckets.has(bucket) else None
+        owner = self._owner(bucket) if self.objects.buckets.has(bucket) else None
         if owner is None or not caller.may(AccessRole.VIEWER, owner or None):
             raise NoSuchBucket(
                 "The specified bucket does not exist. "
@@ -71,14 +76,10 @@ class BucketAccess:
                 f"{role.name.lower()} for this in the bucket {bucket}."
             )
 
-    def _owner(self, caller: Caller, bucket: str, role: AccessRole) -> str:
-        """The project of a bucket, which may have become it just now; empty: nobody's."""
-        if known := self.store.bucket(bucket):
-            return known[0]
-        adopts = role >= AccessRole.SUBMITTER and caller.may(role, caller.project)
-        if adopts and caller.project != ALL_PROJECTS:
-            return self.store.add_bucket(bucket, caller.project)
-        return ""
+    def _owner(self, bucket: str) -> str:
+        """The project of a bucket; empty: nobody's."""
+        known = self.store.bucket(bucket)
+        return known[0] if known else ""
 
     def make(self, caller: Caller, bucket: str, project: str) -> None:
         """Make a bucket of a project (id, number, or nothing in particular).
@@ -87,12 +88,13 @@ class BucketAccess:
         """
         owner = self.project(caller, project, AccessRole.SUBMITTER)
         known = self.store.bucket(bucket)
-        if known and not caller.may(AccessRole.VIEWER, known[0]):
-            raise Taken("The requested bucket name is not available. Choose another one.")
-        if self.objects.buckets.has(bucket) and (known or not owner):
+        is_there = self.objects.buckets.has(bucket)
+        if not caller.may(AccessRole.VIEWER, known[0] if known else None) and (known or is_there):
+            raise Taken(TAKEN)
+        if is_there:
             raise Taken("Your previous request to create the named bucket succeeded: it is there.")
         if owner and self.store.add_bucket(bucket, owner) != owner:
-            raise Taken("The requested bucket name is not available. Choose another one.")
+            raise Taken(TAKEN)
         self.objects.buckets.make(bucket)
 
     def visible(self, caller: Caller, project: str) -> Sequence[str]:

@@ -96,7 +96,7 @@ VERBS = (
     Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
     Verb("nodes resume", "nodes_order", "let a node take replicas again"),
     Verb("nodes", "nodes", "list the machines of the fleet"),
-    Verb("buckets", "buckets", "make and list the folders that gs:// names mean"),
+    Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
     Verb("tokens", "credentials", "make, list and revoke tokens"),
     Verb("keys", "credentials", "register public keys of service accounts"),
     Verb(

@@ -1,0 +1,41 @@
+"""Folders among the buckets that belong to nobody, given to a project by an administrator.
+
+Somebody put them there by hand, or local runs with the server's data directory made them.  Nobody
+else gets one by naming it first: what lies in it may be anybody's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import ProjectId
+from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
+from trainshed.store.opening import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketService:
+    """Buckets as administrators change them."""
+
+    store: Store
+    has_folder: Callable[[str], bool]
+    """Whether there is a folder for a bucket of this name."""
+
+    def adopt(self, name: str, project: ProjectId) -> dict[str, Any]:
+        """Give a folder to a project; a repeated call changes nothing.
+
+        Raises Refusal: NOT_FOUND where there is no folder, ALREADY_EXISTS for one that is another
+        project's.
+        """
+        if not is_bucket_name(name):
+            message = f"{name[:100]!r} is not a bucket name; it has {BUCKET_RULE}"
+            raise Refusal(Code.INVALID_ARGUMENT, message)
+        if not self.has_folder(name):
+            message = f"there is no folder for a bucket {name}; trainshed buckets create makes one"
+            raise Refusal(Code.NOT_FOUND, message)
+        owner = self.store.add_bucket(name, project)
+        if owner != project:
+            message = f"the bucket {name} belongs to project {owner}, and keeps it"
+            raise Refusal(Code.ALREADY_EXISTS, message)
+        return {"name": name, "project": project}
