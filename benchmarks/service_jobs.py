@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 PROJECT: Final = "benchmark"
+BUCKET: Final = "benchmark-bucket"
 LOCATION: Final = "us-central1"
 T4: Final = "NVIDIA_TESLA_T4"
 IMAGE: Final = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
@@ -46,7 +47,7 @@ def three_pools(number: int) -> Json:
                 pool(1, gpus=0, args=args),
             ],
             "scheduling": {"timeout": "86400s", "restartJobOnWorkerRestart": True},
-            "baseOutputDirectory": {"outputUriPrefix": "gs://benchmark-bucket/runs"},
+            "baseOutputDirectory": {"outputUriPrefix": f"gs://{BUCKET}/runs"},
         },
     }
 

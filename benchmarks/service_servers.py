@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from service_jobs import PROJECT, Json
+from service_jobs import BUCKET, PROJECT, Json
 from service_load import Client
 
 HERE = Path(__file__).parent
@@ -74,6 +74,8 @@ def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Ite
     """The same on a data directory that is there, so that it can be started again."""
     flags = ["--gpus", str(gpus), *(["--database", database] if database else [])]
     with _running([sys.executable, str(HERE / "simulated_server.py"), *flags], folder) as server:
+        with server.client() as client:  # a second start finds it there
+            client.answer("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET})
         yield server
 
 

@@ -86,7 +86,7 @@ def runs_on(_key: AttemptKey, _plan: LaunchPlan) -> Script:
 def queue_jobs(application: Application, count: int) -> None:
     """Queue simple jobs as the API would after it has read and judged each."""
     rules = SubmitRules(images=Images((), (), sys.executable))
-    admitted = admit(simple(0), LOCATION, rules, parse.custom_job)
+    admitted = admit(simple(0), LOCATION, rules, parse.custom_job, lambda _: True)
     new = NewJob(
         kind=Kind.CUSTOM_JOB,
         project=PROJECT,

@@ -91,6 +91,7 @@ def edges(tmp_path_factory):
                 role=role, create_time=store.nodes()[0].seen,
             )  # fmt: skip
             store.add_token(stored)
+        store.add_bucket("stage", "demo")
         rules = SubmitRules(images=Images((), (), sys.executable))
         jobs = JobService(store, rules, lambda: None)
         permissions = Permissions(store.project)

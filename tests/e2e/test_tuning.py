@@ -87,7 +87,12 @@ def study(code=TRAINER, *, trials=4, parallel=2, workers=0, pause=0.02, **spec):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("tuning"), "--anonymous") as found:
+        make_bucket(found)
         yield found
+
+
+def make_bucket(server):
+    good(server.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": "tuning-bucket"}))
 
 
 def create(server, document):
@@ -258,6 +263,7 @@ def test_cancelling_ends_all_trials(server):
 @pytest.mark.slow
 def test_a_study_outlives_its_server(tmp_path):
     with serving(tmp_path, "--anonymous") as server:
+        make_bucket(server)
         name = create(server, study(trials=6, pause=0.4))
         wait_until(lambda: len(told(server, name)) >= 2)
         for _ in range(2):

@@ -6,7 +6,7 @@ import signal
 import psutil
 import pytest
 
-from e2e.support import FINAL, PARENT, check_log, end_all, wait_until
+from e2e.support import FINAL, PARENT, PROJECT, check_log, end_all, wait_until
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from server_process import ServerProcess
 
@@ -34,12 +34,20 @@ def server(daemon, tmp_path):
     bucket.mkdir(parents=True)
     (bucket / "data").write_text("from the bucket")
     try:
-        yield found.start()
+        found.start()
+        make(found, "POST", f"/storage/v1/b?project={PROJECT}", {"name": "out"})
+        make(found, "POST", "/trainshed/v1/buckets/stage:adopt", {"project": PROJECT})
+        yield found
         found.stop()
         check_log(found)
         wait_until(lambda: not container_names(daemon), lambda: container_names(daemon))
     finally:
         end_all(found)
+
+
+def make(server, verb, path, document):
+    status, answer = server.call(verb, path, document)
+    assert status == 200, answer
 
 
 def pool(script, **container):

@@ -17,6 +17,9 @@ from trainshed.store.records import JobRecord, Kind, Step
 PROJECT, PLACE = "demo", "us-central1"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
+#: Those of the recorded requests, and of the tests' own.
+BUCKETS = ("b", "bkt", "bkt1", "my.data", "out", "stage")
+
 #: Stands in for the images of the recorded requests.
 MAPPED = tuple(
     ImageMapping(environment="default", image=pattern, entrypoint=("python", "-c", "pass"))
@@ -44,6 +47,8 @@ class Desk:
     woken: int = 0
 
     def __post_init__(self):
+        for bucket in BUCKETS:
+            self.store.add_bucket(bucket, PROJECT)
         rules = SubmitRules(images=self.table, quotas=self.quotas, today=lambda: date(2026, 11, 21))
         self.jobs = JobService(self.store, rules, self.wake, lambda: self.now)
         self.pipelines = PipelineService(self.store, rules, self.jobs, self.wake, lambda: self.now)

@@ -253,16 +253,6 @@ def test_a_job_beyond_its_project_s_quota_is_refused_at_once(store):
     desk.custom(custom_job(pool(**T4, acceleratorCount=1)))
 
 
-def test_a_bucket_belongs_to_the_project_that_wrote_to_it_first(desk):
-    desk.ml(ml_job(jobDir="gs://mine/out"))
-    assert desk.store.buckets(PROJECT) == ["mine"]
-    for document in (ml_job(jobDir="gs://mine/x"), ml_job(packageUris=["gs://mine/p.tar.gz"])):
-        found = refusal(desk.ml, document, project="other")
-        assert found.code is Code.PERMISSION_DENIED
-        assert "mine" in found.message
-    desk.ml(ml_job("job_2", jobDir="gs://mine/out", packageUris=["gs://unknown/p.tar.gz"]))
-
-
 def study_document(kind):
     path = "vertex-4.5-tuning" if kind is Kind.TUNING_JOB else "vertex-7-ml-answer"
     return next(json.loads(p.read_text()) for p in REQUESTS if p.stem == path)

@@ -81,8 +81,8 @@ def test_output_folders_are_there_before_the_program_is(desk, launch, tmp_path):
 
 
 def test_a_missing_package_is_told_by_name(desk, launch):
-    record = desk.ml(ml_job(packageUris=["gs://none/p.tar.gz"]))
-    with pytest.raises(EngineFault, match=r"the package gs://none/p\.tar\.gz does not exist"):
+    record = desk.ml(ml_job(packageUris=["gs://stage/p.tar.gz"]))
+    with pytest.raises(EngineFault, match=r"the package gs://stage/p\.tar\.gz does not exist"):
         launch(record, 1, [])
 
 
@@ -155,21 +155,19 @@ def test_names_of_google_s_and_of_the_log_are_those_of_every_replica(desk, launc
     assert "cmle-training" not in plan.primary.env["TF_CONFIG"]
 
 
-def test_a_job_sees_the_buckets_of_its_project_and_unowned_ones_that_it_names(
-    desk, launch, tmp_path
-):
+def test_a_job_sees_the_buckets_of_its_project_that_are_there_and_no_others(desk, launch, tmp_path):
     root = tmp_path / "buckets"
-    for name in ("mine", "yours", "named", "unnamed"):
+    for name in ("stage", "yours", "nobodys"):
         (root / name).mkdir(parents=True)
-    desk.store.add_bucket("mine", "demo")
-    desk.store.add_bucket("gone", "demo")
     desk.store.add_bucket("yours", "other")
-    words = ["cat", "/gcs/named/x", "/gcs/yours/x", "/gcs/nowhere/x"]
-    plan = launch(desk.custom(custom_job(pool(words))), 1, [])
-    assert plan.binds == (
-        (str(root / "mine"), "/gcs/mine"),
-        (str(root / "named"), "/gcs/named"),
-    )
+    script = "cat /gcs/stage/x /gcs/yours/x /gcs/nobodys/x /gcs/nowhere/x"
+    plan = launch(desk.custom(custom_job(pool(["sh", "-c", script]))), 1, [])
+    assert plan.binds == ((str(root / "stage"), "/gcs/stage"),)
+    told = script.replace("/gcs/stage", str(root / "stage"))
+    assert plan.primary.argv[-1] == told  # what is not the project's stays as it was written
+    notes = "\n".join(plan.notes)
+    for name in ("yours", "nobodys", "nowhere"):
+        assert f"is not there: the project has no bucket {name}." in notes
 
 
 def test_a_later_attempt_knows_where_checkpoints_may_lie(desk, launch, tmp_path):

@@ -30,6 +30,7 @@ JOB: Final[Mapping[str, str]] = {
     "flex-start": "Strategy FLEX_START does not go with these machines.",
     "spot": "Strategy SPOT does not go with a slice of a TPU pod.",
     "job-dir": "The directory is no gs:// URI and no local path.",
+    "no-bucket": "The project has no bucket of this name.",
     "not-in-that-version": "The catalog edition does not have it yet.",
 }
 

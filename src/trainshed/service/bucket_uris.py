@@ -1,35 +1,82 @@
 """The ``gs://`` URIs and ``/gcs`` paths of a job.
 
-URIs are well formed, and of buckets that the job's project may use.  At Google every container sees
-its buckets below ``/gcs``; the SDK's ``from_local_script`` relies on it for images of one's own
-(contracts/vertex-sdk.md 4.3).  Containers get the mount for certain.  Processes get it where the
-machine lets them; so their words name the bucket's own folder.
+URIs are well formed, and of buckets of the job's project.  Another project's bucket answers like
+one that is not there, and so does a folder that no project was given.  At Google every container
+sees its buckets below ``/gcs``; the SDK's ``from_local_script`` relies on it for images of one's
+own (contracts/vertex-sdk.md 4.3).  Containers get the mount for certain.  Processes get it where
+the machine lets them; so their words name the bucket's own folder.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from trainshed.model.faults import Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec, Program
-from trainshed.model.refusals import Code, Refusal
 from trainshed.model.roles import Role
 from trainshed.storage.buckets import SCHEME, Buckets, is_bucket_name, split
 
 if TYPE_CHECKING:  # local runs have no store, and do without its packages
     from trainshed.store.opening import Store
 
+#: Whether the job's project has a bucket of this name.
+HasBucket = Callable[[str], bool]
 
-def malformed_uris(spec: JobSpec) -> Iterator[Violation]:
+
+def buckets_of_project(store: "Store", project: str) -> HasBucket:
+    """The question whether a bucket is the project's."""
+
+    def has(name: str) -> bool:
+        known = store.bucket(name)
+        return known is not None and known[0] == project
+
+    return has
+
+
+def refused_places(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
+    """What a job of the service may not name: malformed URIs, the machine's paths, buckets.
+
+    A local run may name any place of its machine.
+    """
+    yield from _malformed_uris(spec)
+    for place in _directories(spec):
+        if not place.startswith(SCHEME) and _leaves_the_job(place):
+            yield _of_the_machine(place)
+    yield from missing_buckets(spec, has_bucket)
+
+
+def missing_buckets(spec: JobSpec, has_bucket: HasBucket) -> Iterator[Violation]:
+    """The buckets that the project has not, whether they are another's or nobody's."""
+    for path, bucket in (*_of_uris(spec), *_of_words(spec)):
+        if not has_bucket(bucket):
+            yield Violation(
+                field=path,
+                rule="no-bucket",
+                message=NO_BUCKET.format(bucket=bucket),
+                accepted=f"a bucket of the project; trainshed buckets create {bucket} makes one",
+            )
+
+
+#: Said alike of a bucket that is not there, and of one that is not the project's.
+NO_BUCKET: Final = "the project has no bucket {bucket}"
+
+
+def check_buckets(spec: JobSpec, has_bucket: HasBucket) -> None:
+    """What was judged at the submit, once more when a job is launched.  Raises UsageFault."""
+    for _, bucket in _of_uris(spec):
+        if not has_bucket(bucket):
+            raise UsageFault(NO_BUCKET.format(bucket=bucket))
+
+
+def _malformed_uris(spec: JobSpec) -> Iterator[Violation]:
     """URIs that cannot be found here.  A package on the server's own disk is none of the job's."""
-    for place in (spec.job_dir, spec.base_output_dir):
-        if place and place.startswith(SCHEME):
+    for place in _directories(spec):
+        if place.startswith(SCHEME):
             yield from _malformed(FieldPath(Field.JOB_DIR), "job-dir", place)
-    for group in spec.groups:
-        path = FieldPath(Field.PACKAGE_URIS, group.role)
-        for uri in group.program.package_uris if group.program else ():
-            yield from _malformed(path, "package-uris", uri)
+    for path, uri in _packages(spec):
+        yield from _malformed(path, "package-uris", uri)
 
 
 def _malformed(path: FieldPath, rule: str, uri: str) -> Iterator[Violation]:
@@ -40,26 +87,63 @@ def _malformed(path: FieldPath, rule: str, uri: str) -> Iterator[Violation]:
         yield Violation(field=path, rule=rule, message=str(fault), accepted=accepted)
 
 
-def claim_buckets(store: "Store", project: str, spec: JobSpec) -> None:
-    """Let the project have the buckets that its job writes to; a bucket has one project.
+def _leaves_the_job(place: str) -> bool:
+    """Whether a directory lies elsewhere than below the folder in which the job starts."""
+    path = PurePosixPath(place)
+    return path.is_absolute() or place.startswith("~") or ".." in path.parts
 
-    Raises Refusal (PERMISSION_DENIED) for a bucket of another project.
+
+def _of_the_machine(place: str) -> Violation:
+    return Violation(
+        field=FieldPath(Field.JOB_DIR),
+        rule="job-dir",
+        message=f"{place!r} is a path of the server's machine, which jobs of the service do not "
+        "choose",
+        accepted="gs://BUCKET/PATH",
+    )
+
+
+def _directories(spec: JobSpec) -> Iterator[str]:
+    yield from filter(None, (spec.job_dir, spec.base_output_dir))
+
+
+def _packages(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+    for role, program in _programs(spec):
+        for uri in program.package_uris:
+            yield FieldPath(Field.PACKAGE_URIS, role), uri
+
+
+def _programs(spec: JobSpec) -> Iterator[tuple[Role, Program]]:
+    for group in spec.groups:
+        if group.program:
+            yield group.role, group.program
+
+
+def _of_uris(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+    """The buckets of directories and packages, with the fields that name them."""
+    directories = ((FieldPath(Field.JOB_DIR), place) for place in _directories(spec))
+    for path, uri in (*directories, *_packages(spec)):
+        bucket = uri.removeprefix(SCHEME).partition("/")[0]
+        if uri.startswith(SCHEME) and is_bucket_name(bucket):
+            yield path, bucket
+
+
+def _of_words(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+    """The buckets of words that are a mount path and nothing else, with their fields.
+
+    A path within a longer text may not be meant as one, and is nobody's mistake.
     """
-    written = {_bucket(uri) for uri in (spec.job_dir, spec.base_output_dir) if uri}
-    programs = [group.program for group in spec.groups if group.program]
-    read = {_bucket(uri) for program in programs for uri in program.package_uris}
-    for bucket in sorted((written | read) - {""}):
-        known = store.bucket(bucket)
-        owner = known[0] if known else project
-        if not known and bucket in written:
-            owner = store.add_bucket(bucket, project)
-        if owner != project:
-            message = f"the bucket {bucket} belongs to another project"
-            raise Refusal(Code.PERMISSION_DENIED, message)
+    for path, word in _words(spec):
+        match = WHOLE.match(word)
+        if match and is_bucket_name(match["bucket"]):
+            yield path, match["bucket"]
 
 
-def _bucket(uri: str) -> str:
-    return split(uri)[0] if uri.startswith(SCHEME) else ""
+def _words(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+    for role, program in _programs(spec):
+        yield from ((FieldPath(Field.COMMAND, role), word) for word in program.command)
+        yield from ((FieldPath(Field.ARGS, role), word) for word in program.args)
+        yield from ((FieldPath(Field.ENV, role), value) for _, value in program.env)
 
 
 #: A mount path at the start of a word: behind nothing, a blank, a quote, = : , ( or ;.
@@ -67,64 +151,63 @@ MOUNT: Final = re.compile(
     r"(?<![^\s\"'=:,(;])/gcs/(?P<bucket>[a-z0-9][a-z0-9._-]*)(?=$|[/\s\"',;)])"
 )
 
+#: A word that is a mount path, or a flag with one: ``/gcs/b/x``, ``--data=/gcs/b``.
+WHOLE: Final = re.compile(r"(?:--?[\w.-]+=)?/gcs/(?P<bucket>[a-z0-9][a-z0-9._-]*)(?=$|/)")
+
 #: Where buckets are mounted.
 GCS: Final = "/gcs"
 
 NOTE: Final = "In commands, args and env of processes, /gcs/{bucket} became {folder}."
+NO_NOTE: Final = "/gcs/{bucket} in the job's commands, args or env is not there: {reason}."
 
 
 def with_real_paths(
-    spec: JobSpec, buckets: Buckets, in_containers: Collection[Role] = ()
+    spec: JobSpec, buckets: Buckets, has_bucket: HasBucket, in_containers: Collection[Role] = ()
 ) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec whose programs name folders of this machine, and what the job's log says of it.
 
-    The words of containers stay as they are.
+    The words of containers stay as they are, and so do paths of buckets that the project has not.
     """
     found: dict[str, None] = {}
     groups = tuple(
-        replace(group, program=_mapped(group.program, buckets, found))
+        replace(group, program=_mapped(group.program, buckets, has_bucket, found))
         if group.program and group.role not in in_containers
         else group
         for group in spec.groups
     )
-    notes = tuple(
+    notes = [
         NOTE.format(bucket=bucket, folder=buckets.path_of(f"{SCHEME}{bucket}")) for bucket in found
-    )
-    return replace(spec, groups=groups), notes
+    ]
+    for bucket in _mentioned(spec):
+        if not has_bucket(bucket):
+            reason = NO_BUCKET.format(bucket=bucket)
+            notes.append(NO_NOTE.format(bucket=bucket, reason=reason))
+    return replace(spec, groups=groups), tuple(notes)
 
 
-def mounted(
-    spec: JobSpec, project: str, buckets: Buckets, store: "Store"
-) -> tuple[tuple[str, str], ...]:
-    """(folder, mount) of the buckets that a job may see and that are there.
-
-    Those are its project's, and of those that nobody owns the ones that it names.
-    """
-    nobodys = (name for name in sorted(named(spec)) if store.bucket(name) is None)
-    wanted = dict.fromkeys([*sorted(store.buckets(project)), *nobodys])
-    folders = {name: buckets.path_of(f"{SCHEME}{name}") for name in wanted}
+def mounted(project: str, buckets: Buckets, store: "Store") -> tuple[tuple[str, str], ...]:
+    """(folder, mount) of the buckets of a project that are there: a job sees no others."""
+    folders = {name: buckets.path_of(f"{SCHEME}{name}") for name in sorted(store.buckets(project))}
     return tuple((str(path), f"{GCS}/{name}") for name, path in folders.items() if path.is_dir())
 
 
 def named(spec: JobSpec) -> set[str]:
-    """The buckets of mount paths and of packages."""
-    programs = [group.program for group in spec.groups if group.program]
-    words = [word for program in programs for word in _words(program)]
-    found = {match["bucket"] for word in words for match in MOUNT.finditer(word)}
-    uris = [uri for program in programs for uri in program.package_uris]
-    found |= {split(uri)[0] for uri in uris if uri.startswith(SCHEME)}
-    return {name for name in found if is_bucket_name(name)}
+    """The buckets of directories, of packages, and of mount paths wherever they stand."""
+    return {bucket for _, bucket in _of_uris(spec)}.union(_mentioned(spec))
 
 
-def _words(program: Program) -> Iterator[str]:
-    yield from (*program.command, *program.args)
-    yield from (value for _, value in program.env)
+def _mentioned(spec: JobSpec) -> Sequence[str]:
+    """The buckets of mount paths in the job's words, in their order."""
+    found = (match["bucket"] for _, word in _words(spec) for match in MOUNT.finditer(word))
+    return [name for name in dict.fromkeys(found) if is_bucket_name(name)]
 
 
-def _mapped(program: Program, buckets: Buckets, found: dict[str, None]) -> Program:
+def _mapped(
+    program: Program, buckets: Buckets, has_bucket: HasBucket, found: dict[str, None]
+) -> Program:
     def real(match: re.Match[str]) -> str:
         bucket = match["bucket"]
-        if not is_bucket_name(bucket):
+        if not is_bucket_name(bucket) or not has_bucket(bucket):
             return match[0]
         found[bucket] = None
         return str(buckets.path_of(f"{SCHEME}{bucket}"))

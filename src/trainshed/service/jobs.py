@@ -19,7 +19,7 @@ from trainshed.model.resource_names import (
 )
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialView
-from trainshed.service.bucket_uris import claim_buckets
+from trainshed.service.bucket_uris import buckets_of_project
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
 from trainshed.service.studies import as_study, trial_views
@@ -87,7 +87,9 @@ class JobService:
     ) -> JobRecord:
         """Store a queued job, durably; a repeated call gets the first one's job."""
         is_ml = kind is Kind.ML_JOB
-        admitted = admit(document, None if is_ml else location, self._rules, PARSE[kind])
+        has_bucket = buckets_of_project(self._store, project)
+        region = None if is_ml else location
+        admitted = admit(document, region, self._rules, PARSE[kind], has_bucket)
         if admitted.spec.study:
             admitted = as_study(self._store, project, admitted)
         place = GLOBAL if is_ml else location
@@ -102,9 +104,8 @@ class JobService:
         return record
 
     def check_place(self, project: ProjectId, admitted: Admitted) -> None:
-        """Refuse what could never run here, and buckets of others.  Raises Refusal."""
+        """Refuse what could never run here.  Raises Refusal."""
         self._fleet.check(project, admitted.demand)
-        claim_buckets(self._store, project, admitted.expanded)
 
     def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         """The job of a name; while it waits, with its place in the queue."""

@@ -27,7 +27,12 @@ from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
-from trainshed.service.bucket_uris import mounted, with_real_paths
+from trainshed.service.bucket_uris import (
+    buckets_of_project,
+    check_buckets,
+    mounted,
+    with_real_paths,
+)
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
@@ -84,11 +89,13 @@ class Launching:
 
     def _plan(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         asked = self._store.expanded(record.uid)
+        has_bucket = buckets_of_project(self._store, record.job.project)
+        check_buckets(asked, has_bucket)
         found = self._stand_ins(asked)
         contained = in_containers(found)
         sight = self._engine.sight(AttemptKey(record.uid, attempt), tuple(_shape(asked)))
         seen = Buckets(root=Path(sight.buckets))
-        spec, mount_notes = with_real_paths(asked, seen, contained)
+        spec, mount_notes = with_real_paths(asked, seen, has_bucket, contained)
         make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)])
         project, number = self._store.project(record.job.project)
         plan = compose(
@@ -120,7 +127,7 @@ class Launching:
             replicas=tuple(self._started(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
             hosts=tuple(_hosts(spec, plan, sight)),
-            binds=mounted(asked, record.job.project, seen, self._store),
+            binds=mounted(record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen),
         )

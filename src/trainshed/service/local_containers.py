@@ -10,7 +10,7 @@ from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import GCS, named
 from trainshed.service.images import CONTAINER, ImageMapping, Images
 from trainshed.service.stand_ins import stand_ins
-from trainshed.storage.buckets import SCHEME, Buckets, split
+from trainshed.storage.buckets import SCHEME, Buckets
 
 #: A flag asks for containers: here no environment stands in for an image.
 _ITSELF: Final = ImageMapping(environment=CONTAINER, image="*")
@@ -26,13 +26,12 @@ def binds(
     spec: JobSpec, buckets: Buckets, output: Path | None, packages: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     """(folder here, folder there): the buckets that the job names, its output and its packages."""
-    written = [
-        uri for uri in (spec.job_dir, spec.base_output_dir) if uri and uri.startswith(SCHEME)
+    folders = [
+        (buckets.path_of(f"{SCHEME}{name}"), f"{GCS}/{name}") for name in sorted(named(spec))
     ]
-    names = sorted(named(spec) | {split(uri)[0] for uri in written})
-    folders = [(buckets.path_of(f"{SCHEME}{name}"), f"{GCS}/{name}") for name in names]
     mounts = [(str(path), there) for path, there in folders if _will_be(path, output)]
-    own = [str(output)] if output and not written else []
+    in_bucket = any((uri or "").startswith(SCHEME) for uri in (spec.job_dir, spec.base_output_dir))
+    own = [str(output)] if output and not in_bucket else []
     return (*mounts, *((place, place) for place in (*own, *packages)))
 
 

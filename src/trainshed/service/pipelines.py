@@ -12,6 +12,7 @@ from typing import Any, Final
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import PIPELINES, JobId, ProjectId, resource_name
 from trainshed.model.status import Job
+from trainshed.service.bucket_uris import buckets_of_project
 from trainshed.service.jobs import JobService, check_over, deleted
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import not_found
@@ -57,7 +58,8 @@ class PipelineService:
         retry_key: str | None = None,
     ) -> PipelineView:
         """Store a pipeline and its child in one write; a repeated call gets the first one's."""
-        admitted = admit(document, location, self.rules, parse.training_pipeline)
+        has_bucket = buckets_of_project(self.store, project)
+        admitted = admit(document, location, self.rules, parse.training_pipeline, has_bucket)
         self.jobs.check_place(project, admitted)
         new = replace(
             admitted.as_new(Kind.CUSTOM_JOB, project, location, creator, retry_key),

@@ -26,7 +26,7 @@ from trainshed.model.roles import Dialect
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.jobs import QuotaRule
 from trainshed.planning.prediction import Prediction
-from trainshed.service.bucket_uris import malformed_uris
+from trainshed.service.bucket_uris import HasBucket, refused_places
 from trainshed.service.images import Images
 from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
 from trainshed.service.refusing import Merged, invalid
@@ -152,15 +152,22 @@ class Admitted:
         )
 
 
-def admit(document: Any, location: str | None, rules: SubmitRules, parse: Parse) -> Admitted:
+def admit(
+    document: Any,
+    location: str | None,
+    rules: SubmitRules,
+    parse: Parse,
+    has_bucket: HasBucket,
+) -> Admitted:
     """Judge a document.  ``location`` None leaves the region to the document (ml v1).
 
+    ``has_bucket`` says which buckets are the project's; the job may name no others.
     Raises Refusal: INVALID_ARGUMENT with every violation.
     """
     merged = Merged(content=_object(document), region=location, region_word="location")
     book = Rulebook(today=rules.today(), overlays=rules.overlays, scope=Scope.ALL)
     judgement = judge(merged, book, parse)
-    if found := tuple(_violations(judgement, rules)):
+    if found := tuple(_violations(judgement, rules, has_bucket)):
         raise invalid(found)
     accepted = accept(judgement)
     assert judgement.question is not None  # noqa: S101  # accept refuses a judgement without one
@@ -184,7 +191,9 @@ def _object(document: Any) -> dict[str, Any]:
     return document
 
 
-def _violations(judgement: JudgedDocument, rules: SubmitRules) -> Iterator[Violation]:
+def _violations(
+    judgement: JudgedDocument, rules: SubmitRules, has_bucket: HasBucket
+) -> Iterator[Violation]:
     """All that is wrong; what follows from a reported fault is not reported again."""
     found = [v for v in judgement.violations if v.rule not in ONLY_ADVICE]
     yield from found
@@ -192,7 +201,8 @@ def _violations(judgement: JudgedDocument, rules: SubmitRules) -> Iterator[Viola
         return
     fields = {violation.field for violation in found}
     spec = judgement.question.spec
-    for violation in (*_missing(spec), *malformed_uris(spec), *missing_starts(spec, rules.images)):
+    places = refused_places(spec, has_bucket)
+    for violation in (*_missing(spec), *places, *missing_starts(spec, rules.images)):
         assert isinstance(violation.field, FieldPath)  # noqa: S101  # none of these has words yet
         name = judgement.say(violation.field)
         if name not in fields:
