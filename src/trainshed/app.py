@@ -36,6 +36,7 @@ from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.launching import Launching
 from trainshed.service.log.pages import LogService
+from trainshed.service.log.streams import Streams
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.story import Stories
@@ -130,7 +131,10 @@ def build(
     )
     logs = LogService(store, JobLog(jobs_dir))
     rules = SubmitRules(
-        images=images, quotas=settings.quotas, running_s_default=settings.running_s_default
+        images=images,
+        quotas=settings.quotas,
+        project_jobs_max=settings.project_jobs_max,
+        running_s_default=settings.running_s_default,
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
     access = Access(store, anonymous=settings.anonymous, clock=time.time)
@@ -149,7 +153,8 @@ def build(
     objects = Objects(data_dir=folder)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
-    native = LazyApp(partial(_native, store, logs, nodes, buckets))
+    streams = Streams(settings.streams_max)
+    native = LazyApp(partial(_native, store, logs, nodes, buckets, streams))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
@@ -225,7 +230,9 @@ def _soon(native: LazyApp) -> threading.Timer:
     return timer
 
 
-def _native(store: Store, logs: LogService, nodes: NodeService, buckets: BucketService) -> ASGIApp:
+def _native(
+    store: Store, logs: LogService, nodes: NodeService, buckets: BucketService, streams: Streams
+) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415
@@ -237,5 +244,6 @@ def _native(store: Store, logs: LogService, nodes: NodeService, buckets: BucketS
         metrics=ServerMetrics(store).text,
         nodes=nodes,
         buckets=buckets,
+        streams=streams,
     )
     return native_app(native, __version__)

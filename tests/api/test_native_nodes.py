@@ -35,7 +35,13 @@ def edge(store, looked):
     unused = MagicMock()
     nodes = NodeService(store=store, notice_s=90.0, ordered=looked)
     native = Native(
-        store=store, stories=unused, logs=unused, metrics=str, nodes=nodes, buckets=unused
+        store=store,
+        stories=unused,
+        logs=unused,
+        metrics=str,
+        nodes=nodes,
+        buckets=unused,
+        streams=unused,
     )
     with client(application([], native=native_app(native, "1"))) as found:
         yield found

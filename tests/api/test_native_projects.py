@@ -14,7 +14,13 @@ STORY = {"events": []}
 def edge():
     unused = MagicMock()
     native = Native(
-        store=unused, stories=MagicMock(), logs=unused, metrics=str, nodes=unused, buckets=unused
+        store=unused,
+        stories=MagicMock(),
+        logs=unused,
+        metrics=str,
+        nodes=unused,
+        buckets=unused,
+        streams=unused,
     )
     native.store.project = project
     native.stories.events.return_value = STORY

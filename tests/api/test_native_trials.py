@@ -23,6 +23,7 @@ from trainshed.model.log_line import LOG_FOLDER
 from trainshed.model.status import JobError, JobState
 from trainshed.model.trials import Measurement, TrialState
 from trainshed.service.log.pages import LogService
+from trainshed.service.log.streams import Streams
 from trainshed.service.story import Stories
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
@@ -55,6 +56,7 @@ def edge(store, logs):
         metrics=str,
         nodes=MagicMock(),
         buckets=MagicMock(),
+        streams=Streams(2),
     )
     native.store.project = project
     native.store.trial_jobs = store.trial_jobs
@@ -176,3 +178,20 @@ def test_a_trials_lines_and_story_are_one_log_and_no_other_trials(edge, logs, st
 def test_a_trial_is_followed_to_its_own_end(edge):
     """The study goes on: whoever follows its second trial is not kept until the study ends."""
     assert lines(edge, "trial=2&follow=true")[-1]["message"] == "the package is not there"
+
+
+def test_a_caller_streams_only_so_many_logs_at_once(edge, store):
+    record = add_study(store, project="demo", job_id="quiet")
+    assert not record.job.status.state.is_final
+    path = f"{JOB}/quiet/logs?follow=true"
+    with edge.stream("GET", path) as first:
+        assert first.status_code == 200
+        with edge.stream("GET", path) as second:
+            assert second.status_code == 200
+            third = edge.get(path)
+            assert third.status_code == 429
+            assert third.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
+            assert "dora streams 2 logs already" in third.json()["error"]["message"]
+            headers = {"Authorization": "Bearer reader"}  # of another caller one is sent
+            with edge.stream("GET", path, headers=headers) as other:
+                assert other.status_code == 200

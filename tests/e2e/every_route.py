@@ -29,6 +29,7 @@ DOCUMENT = native_app(
         metrics=_UNUSED,
         nodes=_UNUSED,
         buckets=_UNUSED,
+        streams=_UNUSED,
     ),
     "1",
 ).openapi()

@@ -43,13 +43,19 @@ class Desk:
     store: object
     table: Images = field(default_factory=lambda: images(*MAPPED))
     quotas: tuple = ()
+    project_jobs_max: int | None = None
     now: datetime = NOW
     woken: int = 0
 
     def __post_init__(self):
         for bucket in BUCKETS:
             self.store.add_bucket(bucket, PROJECT)
-        rules = SubmitRules(images=self.table, quotas=self.quotas, today=lambda: date(2026, 11, 21))
+        rules = SubmitRules(
+            images=self.table,
+            quotas=self.quotas,
+            project_jobs_max=self.project_jobs_max,
+            today=lambda: date(2026, 11, 21),
+        )
         self.jobs = JobService(self.store, rules, self.wake, lambda: self.now)
         self.pipelines = PipelineService(self.store, rules, self.jobs, self.wake, lambda: self.now)
 

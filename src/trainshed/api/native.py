@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from trainshed.api import native_models as shown
 from trainshed.api.chain import database_away
@@ -26,6 +27,7 @@ from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.buckets import BucketService
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
+from trainshed.service.log.streams import Streams
 from trainshed.service.nodes import NodeService
 from trainshed.service.story import Stories
 from trainshed.store.base import StoreFault
@@ -99,6 +101,7 @@ class Native:
     metrics: Callable[[], str]
     nodes: NodeService
     buckets: BucketService
+    streams: Streams
 
 
 def native_app(native: Native, version: str) -> FastAPI:
@@ -155,10 +158,15 @@ def _jobs(native: Native) -> APIRouter:
         """Tell how the trials of a tuning job stand: also what Google's documents leave out."""
         return stories.trials(project, job)
 
-    @router.get("/jobs/{job}/logs", response_class=StreamingResponse, responses={200: {**LINES}})
+    @router.get(
+        "/jobs/{job}/logs",
+        response_class=StreamingResponse,
+        responses={200: {**LINES}, 429: {"model": shown.Status}},
+    )
     def logs(  # noqa: PLR0913 - one parameter a word of the query
         project: Readable,
         job: str,
+        caller: Known,
         *,
         follow: bool = False,
         tail: Annotated[int | None, Query(ge=1, le=TAIL_MAX)] = None,
@@ -170,9 +178,24 @@ def _jobs(native: Native) -> APIRouter:
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial)
         body = _stream(cursor, task, follow=follow, tail=tail)
-        return StreamingResponse(body, media_type="application/x-ndjson")
+        return LogStream(native.streams, caller, body)
 
     return router
+
+
+class LogStream(StreamingResponse):
+    """The answer to a caller who streams a log; refused where he has too many."""
+
+    def __init__(self, streams: Streams, caller: Caller, body: AsyncIterator[bytes]) -> None:
+        """Nothing is counted before it is sent."""
+        super().__init__(body, media_type="application/x-ndjson")
+        self._streams = streams
+        self._caller = caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, as one of the caller's.  Raises Refusal."""
+        with self._streams.one(self._caller):
+            await super().__call__(scope, receive, send)
 
 
 async def _stream(

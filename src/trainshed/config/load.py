@@ -95,6 +95,11 @@ def whole(least: int, most: int | None = None) -> Reader:
     return read
 
 
+def most(value: Any) -> int | None:
+    """A limit; 0 is none."""
+    return int(whole(0)(value)) or None
+
+
 def number(value: Any) -> float:
     """A number from 0; infinity is none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -207,6 +212,10 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
     "jobs": {
         "running_days_default": ("running_days_default", number),
         "finished_days_max": ("finished_days_max", number),
+    },
+    "limits": {
+        "project_jobs_max": ("project_jobs_max", most),
+        "streams_max": ("streams_max", most),
     },
     "logs": {
         "bytes_max": ("log_bytes_max", whole(1)),

@@ -68,6 +68,11 @@ class Settings:
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
 
+    project_jobs_max: int | None = 100_000
+    """Jobs of a project that are not over, trials among them; no limit if None."""
+    streams_max: int | None = 64
+    """Logs that one caller streams at once."""
+
     @property
     def budgets(self) -> Budgets:
         """How many restarts a job has, by cause; maintenance uses up none of them."""

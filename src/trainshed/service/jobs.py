@@ -20,6 +20,7 @@ from trainshed.model.resource_names import (
 from trainshed.model.status import JobState
 from trainshed.model.trials import TrialView
 from trainshed.service.bucket_uris import buckets_of_project
+from trainshed.service.open_jobs import OpenJobs
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
 from trainshed.service.studies import as_study, trial_views
@@ -70,6 +71,7 @@ class JobService:
         """
         self._store = store
         self._fleet = SeenFleet(store, rules.quotas)
+        self._open_jobs = OpenJobs(store.open_count, rules.project_jobs_max)
         self._rules = rules
         self._wake = wake
         self._submitted = submitted or wake
@@ -104,8 +106,12 @@ class JobService:
         return record
 
     def check_place(self, project: ProjectId, admitted: Admitted) -> None:
-        """Refuse what could never run here.  Raises Refusal."""
+        """Refuse what could never run here, and more jobs than a project may have.
+
+        Raises Refusal.
+        """
         self._fleet.check(project, admitted.demand)
+        self._open_jobs.admit(project)
 
     def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         """The job of a name; while it waits, with its place in the queue."""

@@ -113,6 +113,8 @@ class SubmitRules:
     quotas: tuple[QuotaRule, ...] = ()
     overlays: tuple[Path, ...] = ()
     today: Callable[[], date] = field(default=_today)
+    project_jobs_max: int | None = None
+    """How many jobs of a project may not be over; no limit if None."""
     running_s_default: float | None = RUNNING_S_DEFAULT
     """How long a job may run that does not say; None and 0 are no limit."""
 

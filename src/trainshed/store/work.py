@@ -113,6 +113,12 @@ UNEXPLAINED = (
     .limit(bindparam("most"))
 )
 WAITING_COUNT = select(func.count()).select_from(JOBS).where(QUEUED)
+#: By the index of states: what is over is not read.
+_OPEN_COUNT = select(func.count()).where(
+    JOBS.c.project == bindparam("of_project"),
+    JOBS.c.state.in_(sorted(state.value for state in JobState if not state.is_final)),
+    JOBS.c.deleted_ns.is_(None),
+)
 CHANGED = select(JOBS.c.uid).where(JOBS.c.changed > bindparam("after"), JOBS.c.held_ns.is_(None))
 CAME = rows.HOLDING.where(JOBS.c.changed > bindparam("after"))
 _MARK = select(MARKS.c.value).where(MARKS.c.name == HOLDING_MARK)
@@ -189,6 +195,11 @@ class Work:
     def waiting_count(self) -> int:
         """How many jobs are queued."""
         return self._db.read(lambda c: c.execute(WAITING_COUNT).scalar_one())
+
+    def open_count(self, project: str) -> int:
+        """How many jobs of a project are not over."""
+        values = {"of_project": codec.plain(project)}
+        return self._db.read(lambda c: c.execute(_OPEN_COUNT, values).scalar_one())
 
     def holding(self) -> Sequence[Holding]:
         """Every attempt that holds places, of all servers."""

@@ -1,0 +1,46 @@
+"""How many logs a caller streams at once: each holds a connection and looks for new lines."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from trainshed.model.access import Caller
+from trainshed.model.refusals import Code, Refusal
+
+
+class Streams:
+    """Counts the streams of every caller.  Thread-safe."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """``most`` of one caller at once; None is no limit."""
+        self._most = most
+        self._lock = threading.Lock()
+        self._open: Counter[tuple[str, str]] = Counter()
+
+    @contextmanager
+    def one(self, caller: Caller) -> Iterator[None]:
+        """Be one of the caller's streams.  Raises Refusal (RESOURCE_EXHAUSTED)."""
+        self._begin(caller)
+        try:
+            yield
+        finally:
+            self._end(caller)
+
+    def _begin(self, caller: Caller) -> None:
+        with self._lock:
+            key = (caller.project, caller.name)
+            if self._most is not None and self._open[key] >= self._most:
+                raise Refusal(
+                    Code.RESOURCE_EXHAUSTED,
+                    f"{caller.name} streams {self._most} logs already, and may have no more at "
+                    "once (limits.streams_max): end one of them",
+                )
+            self._open[key] += 1
+
+    def _end(self, caller: Caller) -> None:
+        with self._lock:
+            key = (caller.project, caller.name)
+            self._open[key] -= 1
+            if not self._open[key]:
+                del self._open[key]

@@ -1,0 +1,54 @@
+"""How many jobs a project may have that are not over.
+
+The store is asked once a second at most for each project, and once more before a job is refused.
+Several servers may go over the limit together by what they take in one second.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from trainshed.model.refusals import Code, Refusal
+
+#: How old a count may be, in seconds.
+COUNTED_S_MAX = 1.0
+#: Projects whose counts are remembered.
+KNOWN_MAX = 1024
+
+
+class OpenJobs:
+    """Admits jobs one by one.  Thread-safe."""
+
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        most: int | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``count`` asks the store about a project; ``most`` None is no limit."""
+        self._count = count
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, int]] = {}
+
+    def admit(self, project: str) -> None:
+        """Count one more job of a project.  Raises Refusal (RESOURCE_EXHAUSTED)."""
+        if self._most is None:
+            return
+        with self._lock:
+            counted_at, open_jobs = self._known.get(project, (0.0, self._most))
+            if open_jobs >= self._most or self._clock() - counted_at > COUNTED_S_MAX:
+                counted_at, open_jobs = self._clock(), self._count(project)
+            if open_jobs >= self._most:
+                raise Refusal(Code.RESOURCE_EXHAUSTED, _full(project, open_jobs, self._most))
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[project] = counted_at, open_jobs + 1
+
+
+def _full(project: str, open_jobs: int, most: int) -> str:
+    return (
+        f"project {project} has {open_jobs} jobs that are not over, and may have {most} "
+        "(limits.project_jobs_max): wait for some to end, or cancel them"
+    )
