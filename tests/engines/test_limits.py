@@ -6,12 +6,13 @@ import pytest
 
 from engines.cages import SLEEPER, boxes_left, owned
 from engines.end_words import describe_end
-from engines.support import wait_until
+from engines.support import Recorder, plan_of, python_replica, run, wait_until
 from trainshed.engines.local.processes import cgroup
 from trainshed.engines.local.supervise import cgroups, limits
 from trainshed.engines.local.supervise.kill import CGROUP_KILL, open_process_tree
 from trainshed.engines.local.supervise.limits import Limits, Usage, asked, settings_v1, settings_v2
 from trainshed.model import exits
+from trainshed.model.roles import Role
 
 MIB = 1 << 20
 GREEDY = "held = []\nwhile True: held.append(b'x' * (8 << 20))"
@@ -80,6 +81,25 @@ def test_a_replica_cannot_have_more_processes_than_its_limit(mark):
     )
     with owned(mark, code, limits=[[None, None, 5]], ready=False) as owner:
         assert owner.ask("end_of", 0, owner.pids[0])["code"] == 4
+
+
+@limits_pids
+def test_the_log_says_that_a_replica_wanted_more_processes_than_it_may_have():
+    code = (
+        "import os, signal\n"
+        "try:\n"
+        "    while os.fork(): pass\n"
+        "    signal.pause()\n"
+        "except OSError: print('full')\n"
+    )
+    plan = plan_of([python_replica(Role.PRIMARY, 0, code, processes_max=20)])
+    seen = Recorder()
+    assert run(plan, seen).exit_code == 0
+    assert seen.of("master-replica-0") == ["full"]
+    assert (
+        "master-replica-0 was refused a process or thread once: it had as many as it may "
+        "(limits.processes_max)." in seen.notes
+    )
 
 
 @limits_cpu

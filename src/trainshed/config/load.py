@@ -214,6 +214,8 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "finished_days_max": ("finished_days_max", number),
     },
     "limits": {
+        "processes_max": ("processes_max", most),
+        "log_bytes_per_s_max": ("log_bytes_per_s_max", most),
         "project_jobs_max": ("project_jobs_max", most),
         "streams_max": ("streams_max", most),
     },

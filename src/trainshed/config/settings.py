@@ -68,6 +68,10 @@ class Settings:
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
 
+    processes_max: int | None = 16_384
+    """Processes and threads of a replica, where the machine can limit them; no limit if None."""
+    log_bytes_per_s_max: int | None = 16 << 20
+    """What a job writes to its log each second; lines beyond are dropped; no limit if None."""
     project_jobs_max: int | None = 100_000
     """Jobs of a project that are not over, trials among them; no limit if None."""
     streams_max: int | None = 64

@@ -62,6 +62,8 @@ class ReplicaPlan:
     memory_bytes_max: int | None = None
     """Enforced where the kernel allows; no limit if None."""
     cpus_max: float | None = None
+    processes_max: int | None = None
+    """Processes and threads together, as the kernel counts them; no limit if None."""
     container: "ContainerPlan | None" = None
     """Set for a replica that runs in a container; ``argv`` is then not looked at."""
 

@@ -33,8 +33,9 @@ from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.local.supervise import cgroups
 from trainshed.engines.local.supervise.leftovers import marked
-from trainshed.engines.local.supervise.spec import HangRule
+from trainshed.engines.local.supervise.spec import HangRule, LogRule
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.launch_plan import Address, LaunchPlan
@@ -67,6 +68,9 @@ class LocalEngine:
         hang_s: float | None = None,
         hang_stacks: bool = True,
         grace_s: float = GRACE_S,
+        processes_max: int | None = None,
+        log_bytes_per_s_max: int | None = None,
+        log_bytes_max: int | None = None,
         name: str = "local",
         node_name: str | None = None,
     ) -> None:
@@ -77,7 +81,10 @@ class LocalEngine:
         A replica without a sign of progress for ``hang_s`` seconds hangs; with ``hang_stacks`` it
         is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
         waits ``gpu_wait_s`` seconds for GPUs that others hold.  ``grace_s`` is what processes get
-        that live on when their job is over by itself.
+        that live on when their job is over by itself.  A replica has ``processes_max`` processes
+        and threads at most, where the machine can limit them.  Lines beyond
+        ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
+        oldest go.
         """
         self.name = name
         self._root = root.absolute()
@@ -93,6 +100,10 @@ class LocalEngine:
         self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
+        self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
+        self._processes_max = processes_max if cgroups.offers("pids") else None
+        if processes_max and not self._processes_max:
+            _LOG.warning("limits.processes_max is not kept: this machine offers us no pids cgroup")
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, TrackedAttempt] = {}
@@ -225,6 +236,7 @@ class LocalEngine:
     def _begin(
         self, key: AttemptKey, attempt: TrackedAttempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
+        plan = machine.bounded(plan, self._processes_max)
         preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,
             cache_dir=str(self._cache_dir) if self._cache_dir else None,
@@ -235,7 +247,9 @@ class LocalEngine:
             runtime=self._runtime,
         )
         devices = () if emulates else self._inventory.status().devices
-        starter = AttemptStarter(devices=devices, hang=self._hang, grace_s=self._grace_s)
+        starter = AttemptStarter(
+            devices=devices, hang=self._hang, grace_s=self._grace_s, log=self._log
+        )
         attempt.child = starter.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
         self._news.watch(key, attempt.child)

@@ -78,6 +78,12 @@ def accelerator_of(device: Device) -> str:
     return plain if plain.startswith("NVIDIA_") else f"NVIDIA_{plain}"
 
 
+def bounded(plan: LaunchPlan, processes_max: int | None) -> LaunchPlan:
+    """The plan whose replicas have only so many processes and threads each."""
+    replicas = (replace(replica, processes_max=processes_max) for replica in plan.replicas)
+    return replace(plan, replicas=tuple(replicas))
+
+
 def emulated(plan: LaunchPlan) -> LaunchPlan:
     """The plan without its GPUs, which it says in a line; those of the machine are hidden."""
     notes = (*plan.notes, *_without_gpus(plan.replicas))

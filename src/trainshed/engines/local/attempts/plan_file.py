@@ -19,7 +19,7 @@ from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.spawn import ProcessSpec
-from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
+from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.codec import decode, encode
@@ -105,6 +105,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     notes: Sequence[str] = (),
     prepare: Sequence[str] | None = None,
     hang: HangRule = HangRule(),  # noqa: B008 - a constant
+    log: LogRule = LogRule(),  # noqa: B008 - a constant
     grace_s: float = GRACE_S,
 ) -> AttemptSpec:
     """The whole spec of a plan."""
@@ -118,6 +119,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         notes=(*plan.notes, *notes),
         prepare=None if prepare is None else tuple(prepare),
         hang=hang,
+        log=log,
         checkpoints=plan.checkpoints if site.key.attempt > 1 else (),
         metrics=_metrics(plan.metrics),
     )
@@ -138,7 +140,11 @@ def _process(
         env={**env, **_contract(site, plan, replica)},
         cwd=plan.cwd or site.folder.work,
         trial=replica.env.get(_TRIAL, ""),
-        limits=Limits(memory_bytes=replica.memory_bytes_max, cpus=replica.cpus_max),
+        limits=Limits(
+            memory_bytes=replica.memory_bytes_max,
+            cpus=replica.cpus_max,
+            pids=replica.processes_max,
+        ),
         hosts=plan.hosts,
         binds=plan.binds,
     )

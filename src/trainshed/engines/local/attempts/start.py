@@ -20,7 +20,7 @@ from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule
+from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 
@@ -35,6 +35,7 @@ class AttemptStarter(NamedTuple):
     hang: HangRule
     grace_s: float = plan_file.GRACE_S
     """What those get that live on when the job is over."""
+    log: LogRule = LogRule()
 
     def begin(
         self,
@@ -60,13 +61,25 @@ class AttemptStarter(NamedTuple):
             outlines = plan_file.outlines_of(site, plan)
             prepare = (sys.executable, "-P", "-m", PREPARING, site.folder.path)
             return plan_file.spec_of(
-                site, plan, outlines, prepare=prepare, hang=self.hang, grace_s=self.grace_s
+                site,
+                plan,
+                outlines,
+                prepare=prepare,
+                hang=self.hang,
+                log=self.log,
+                grace_s=self.grace_s,
             )
         shares, notes = gpus.hidden(plan.replicas, self.devices)
         home = JobPython(python=plan.environment.python)
         replicas = plan_file.replicas_of(site, plan, home, shares)
         return plan_file.spec_of(
-            site, plan, replicas, notes=notes, hang=self.hang, grace_s=self.grace_s
+            site,
+            plan,
+            replicas,
+            notes=notes,
+            hang=self.hang,
+            log=self.log,
+            grace_s=self.grace_s,
         )
 
 

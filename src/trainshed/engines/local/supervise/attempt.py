@@ -70,7 +70,7 @@ class Attempt:
         self._end: Ended | None = None
         self.spec = spec
         self.children = Children()
-        self.output = Output(loop, log, self._wrote)
+        self.output = Output(loop, log, self._wrote, spec.log)
         self.replicas = Replicas(loop, self.children, self.output, tree, descriptors)
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None

@@ -149,6 +149,13 @@ class _Maker:
                     )
 
 
+def offers(controller: str) -> bool:
+    """Whether this machine lets us limit by a controller, of either version."""
+    _, offered = unified_home((controller,))
+    home = cgroup.own_directory(controller)
+    return controller in offered or (home is not None and writable(home))
+
+
 def unified_home(wanted: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Where in cgroup2 a box is best made, and which of the wanted controllers it can have there.
 

@@ -158,6 +158,7 @@ class ProcessTree:
             memory_bytes=in_use,
             peak_bytes=seen.peak_bytes if peak is None else peak,
             oom_kills=limits.oom_kills(leaves),
+            refused_forks=limits.refused_forks(leaves),
             machine_oom_kills=seen.machine_oom_kills,
         )
 

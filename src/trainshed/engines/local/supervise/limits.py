@@ -38,6 +38,8 @@ class Usage(NamedTuple):
     otherwise the largest sum over its processes that was seen, or its largest process."""
     oom_kills: int = 0
     """Processes of it that the kernel killed for want of memory; known where memory is limited."""
+    refused_forks: int = 0
+    """How often it was refused a process or thread beyond its limit; known where there is one."""
     machine_oom_kills: int = 0
     """Processes of the whole machine that were, since the replica began; known at its end."""
 
@@ -171,6 +173,11 @@ def oom_kills(leaves: Mapping[str, str]) -> int:
     if "memory" in leaves:
         return _fields(leaves["memory"] + "/memory.oom_control").get("oom_kill", 0)
     return _fields(leaves.get("", "") + "/memory.events").get("oom_kill", 0)
+
+
+def refused_forks(leaves: Mapping[str, str]) -> int:
+    """How often the kernel refused a process or a thread because of the limit."""
+    return _fields((leaves.get("pids") or leaves.get("", "")) + "/pids.events").get("max", 0)
 
 
 def machine_oom_kills() -> int:

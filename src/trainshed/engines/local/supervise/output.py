@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trainshed.engines.local.processes.lines import LineBuffer
+from trainshed.engines.local.supervise.flow import Flow
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.segments import SegmentWriter
+from trainshed.engines.local.supervise.spec import LogRule
 
 if TYPE_CHECKING:
     from trainshed.model.severity import SeverityReader
@@ -49,8 +51,15 @@ class _Pipe:
 class Output:
     """All pipes of an attempt, and the log that they lead to."""
 
-    def __init__(self, loop: Loop, log: SegmentWriter, wrote: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        log: SegmentWriter,
+        wrote: Callable[[int], None],
+        rule: LogRule = LogRule(),  # noqa: B008 - a constant
+    ) -> None:
         """``wrote`` gets the index of a replica that has written."""
+        self._flow = Flow(rule, loop.now())
         self._loop = loop
         self._log = log
         self._wrote = wrote
@@ -94,7 +103,13 @@ class Output:
             return False
         for pipe in list(self._pipes.values()):
             self._close(pipe)
+        for text in self._flow.last_sentences():
+            self.note(text, "WARNING")
         return self.deliver()
+
+    def _say_dropped(self) -> None:
+        for text in self._flow.sentences(self._loop.now()):
+            self.note(text, "WARNING")
 
     def note(self, text: str, severity: str = "INFO") -> None:
         """Say something in the engine's own name."""
@@ -129,11 +144,14 @@ class Output:
     def _take(self, pipe: _Pipe, lines: list[str]) -> None:
         name, trial = pipe.source.task_name, pipe.source.trial
         reader = pipe.severity = pipe.severity or _severity_reader()
+        now_s = self._loop.now()
         for text in lines:
             if pipe.stream == "stderr" and text.strip():
                 self.last_words[name] = text.strip()
-            severity = reader.of(text)
-            self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)
+            if self._flow.takes(len(text), now_s):
+                severity = reader.of(text)
+                self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)
+        self._say_dropped()
 
     def _hold_back(self) -> None:
         self._paused_s = self._loop.now()

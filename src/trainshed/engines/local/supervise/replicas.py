@@ -254,6 +254,8 @@ class Replicas:
         if self._is_watched and not ended.oom:
             ended = ended._replace(peak_memory_bytes=None)
         self._hows[replica.task_name] = end_words(ended, usage, replica.limits)
+        if usage.refused_forks:
+            self._output.note(too_many(replica.task_name, usage.refused_forks), "WARNING")
         if self._stopped and not self._looks_for_orphans:  # one look for all that end together
             self._looks_for_orphans = True
             self._loop.after(0.0, self._terminate_orphans)
@@ -266,6 +268,15 @@ def end_words(ended: ReplicaExit, usage: Usage, limits: Limits) -> str:
         limit_bytes=limits.memory_bytes,
         children_killed=usage.oom_kills,
         machine_oom=ended.oom and not usage.oom_kills,
+    )
+
+
+def too_many(task_name: str, refused: int) -> str:
+    """The sentence of a replica that wanted more processes than it may have."""
+    times = "once" if refused == 1 else f"{refused} times"
+    return (
+        f"{task_name} was refused a process or thread {times}: it had as many as it may "
+        "(limits.processes_max)."
     )
 
 

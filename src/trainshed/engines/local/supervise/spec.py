@@ -42,6 +42,15 @@ class HangRule(NamedTuple):
     """Whether to look what its threads do, where that is possible."""
 
 
+class LogRule(NamedTuple):
+    """How much the replicas of an attempt may write to its log; no limit if None."""
+
+    bytes_per_s: int | None = None
+    """Lines beyond are dropped, and counted; for a while there may be more."""
+    bytes_kept: int | None = None
+    """What the server keeps of a job: it removes the oldest lines."""
+
+
 class AttemptSpec(NamedTuple):
     """One attempt: all replicas, or none, are started; the first is the primary."""
 
@@ -60,6 +69,7 @@ class AttemptSpec(NamedTuple):
     after: tuple[str, ...] | None = None
     """A program that is run when no replica lives, before the end is recorded."""
     hang: HangRule = HangRule()
+    log: LogRule = LogRule()
     checkpoints: tuple[str, ...] = ()
     """Folders with checkpoints of earlier attempts."""
     metrics: MetricsPlan | None = None
