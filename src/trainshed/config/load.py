@@ -215,6 +215,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
     },
     "limits": {
         "processes_max": ("processes_max", most),
+        "package_bytes_max": ("package_bytes_max", most),
         "log_bytes_per_s_max": ("log_bytes_per_s_max", most),
         "project_jobs_max": ("project_jobs_max", most),
         "streams_max": ("streams_max", most),

@@ -69,6 +69,7 @@ class LocalEngine:
         hang_stacks: bool = True,
         grace_s: float = GRACE_S,
         processes_max: int | None = None,
+        package_bytes_max: int | None = None,
         log_bytes_per_s_max: int | None = None,
         log_bytes_max: int | None = None,
         name: str = "local",
@@ -84,7 +85,7 @@ class LocalEngine:
         that live on when their job is over by itself.  A replica has ``processes_max`` processes
         and threads at most, where the machine can limit them.  Lines beyond
         ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
-        oldest go.
+        oldest go.  A package unpacks to ``package_bytes_max`` at most.
         """
         self.name = name
         self._root = root.absolute()
@@ -100,6 +101,7 @@ class LocalEngine:
         self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
+        self._package_bytes_max = package_bytes_max
         self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
         self._processes_max = processes_max if cgroups.offers("pids") else None
         if processes_max and not self._processes_max:
@@ -244,6 +246,7 @@ class LocalEngine:
             gpu_alias=self._gpu_alias,
             gpu_wait_s=self._gpu_wait_s,
             fake_gpus=self._fake_gpus,
+            package_bytes_max=self._package_bytes_max,
             runtime=self._runtime,
         )
         devices = () if emulates else self._inventory.status().devices

@@ -51,6 +51,8 @@ class Preparation(NamedTuple):
     """Whether it takes the devices that are free instead of waiting for all (a local run)."""
     fake_gpus: int = 0
     """So many devices that exist in name only, in the place of the machine's."""
+    package_bytes_max: int | None = None
+    """The most that a package may unpack to; no limit if None."""
 
 
 def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:

@@ -31,7 +31,6 @@ from trainshed.engines.local.supervise.spec import PreparerAnswer
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import Environment
 
 #: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".
 HELD: Final = os.EX_TEMPFAIL
@@ -55,7 +54,7 @@ def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
-    home = _python_of(preparation.plan.environment, _path(preparation.cache_dir))
+    home = _python_of(preparation)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
     site = Site(key=key, folder=folder, runtime=preparation.runtime)
@@ -64,15 +63,17 @@ def _prepare(folder: AttemptFolder) -> None:
     _send(PreparerAnswer(replicas, after, lease.uuids), lease)
 
 
-def _python_of(environment: Environment, cache_dir: Path | None) -> JobPython:
+def _python_of(preparation: Preparation) -> JobPython:
     """Have the packages of a job installed, if it has any.  Raises EngineFault."""
+    environment = preparation.plan.environment
     if "/" in environment.python and not (environment.packages or environment.requirements):
         return JobPython(python=environment.python)
     # most jobs install nothing, and do not wait for what installing imports
     from trainshed.engines.local.environments import cache  # noqa: PLC0415  # see above
 
-    where = cache_dir or cache.default_cache_dir()
-    return cache.prepare(environment, cache_dir=where, note=_note)
+    where = _path(preparation.cache_dir) or cache.default_cache_dir()
+    bytes_max = preparation.package_bytes_max
+    return cache.prepare(environment, cache_dir=where, note=_note, bytes_max=bytes_max)
 
 
 def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:

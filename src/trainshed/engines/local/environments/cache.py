@@ -37,12 +37,18 @@ def default_cache_dir() -> Path:
     return Path(home) / "trainshed" / "environments"
 
 
-def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], None]) -> JobPython:
+def prepare(
+    environment: Environment,
+    *,
+    cache_dir: Path,
+    note: Callable[[str], None],
+    bytes_max: int | None = None,
+) -> JobPython:
     """Have the packages of a job installed; a second time this only computes their address.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
     build, a requirement cannot be had, the disk is full, or another user can write to the cache;
-    the cache is then as it was.
+    the cache is then as it was.  A package has ``bytes_max`` bytes at most, and unpacks to as many.
     """
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
@@ -52,10 +58,11 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
         cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
-        with content.own_copies(ignored, cache_dir) as own:
+        with content.own_copies(ignored, cache_dir, bytes_max) as own:
             home = cache_dir / content.address(str(facts["identity"]), own)
             if not home.is_dir():
-                _install_once(own, python, home, note, builds=bool(facts["builds"]))
+                builds = bool(facts["builds"])
+                _install_once(own, python, home, note, builds=builds, bytes_max=bytes_max)
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
 
@@ -84,13 +91,14 @@ def _facts(python: str) -> dict[str, object]:
         raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
 
 
-def _install_once(
+def _install_once(  # noqa: PLR0913 - what an install consists of
     environment: Environment,
     python: str,
     home: Path,
     note: Callable[[str], None],
     *,
     builds: bool,
+    bytes_max: int | None,
 ) -> None:
     """Install under a lock, beside the final place, and move there only what is complete."""
     with _locked(home.with_suffix(".lock"), note):
@@ -100,7 +108,7 @@ def _install_once(
         shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            install.install(environment, python, partial, note, builds=builds)
+            install.install(environment, python, partial, note, builds=builds, bytes_max=bytes_max)
             (partial / install.TARGET).rename(home)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

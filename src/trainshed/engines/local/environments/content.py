@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trainshed.engines.local.environments.unpack import Room, unpack
 from trainshed.files.beneath import Beneath, Kind
 from trainshed.model.launch_plan import Environment
 
 WHEEL_SUFFIX = ".whl"
+_PIECE_BYTES = 1 << 20
 
 #: Left out wherever they are, and left out at the top only.
 _NEVER = frozenset(
@@ -42,46 +44,55 @@ def address(identity: str, environment: Environment) -> str:
     return digest.hexdigest()[:40]
 
 
-def source_tree(package: Path, into: Path, ignored: Sequence[str] = ()) -> Path:
+def source_tree(
+    package: Path, into: Path, ignored: Sequence[str] = (), *, bytes_max: int | None = None
+) -> Path:
     """A copy of a source tree, or an unpacked sdist, below ``into``.
 
     ``ignored`` are folders of the tree that do not belong to it, such as a job's own output.
-    Raises OSError or shutil.ReadError (no archive, or a damaged one).
+    Raises OSError, shutil.ReadError (no archive, or a damaged one), or EngineFault for an sdist of
+    more than ``bytes_max``.
     """
     if package.is_dir():
         return _copied(package, into / "tree", ignored)
     target = into / "sdist"
-    keywords = {} if package.suffix == ".zip" else {"filter": "data"}
-    shutil.unpack_archive(package, target, **keywords)  # type: ignore[arg-type]  # typed one by one
+    unpack(package, target, bytes_max)
     entries = list(target.iterdir())
     return entries[0] if len(entries) == 1 and entries[0].is_dir() else target
 
 
 @contextlib.contextmanager
-def own_copies(environment: Environment, folder: Path) -> Iterator[Environment]:
+def own_copies(
+    environment: Environment, folder: Path, bytes_max: int | None = None
+) -> Iterator[Environment]:
     """The environment with a copy of every package that lies in a bucket, while it is needed.
 
-    What is hashed is then what is installed, whatever becomes of the bucket meanwhile.
+    What is hashed is then what is installed, whatever becomes of the bucket meanwhile.  Raises
+    EngineFault for a package of more than ``bytes_max``.
     """
+    buckets = environment.buckets
     with tempfile.TemporaryDirectory(prefix=".packages-", dir=folder) as into:
         packages = tuple(
-            str(_own_copy(Path(package), Path(environment.buckets), Path(into, str(number))))
-            if environment.buckets and Path(package).is_relative_to(environment.buckets)
+            str(_own_copy(Path(package), Path(buckets), Path(into, str(number)), bytes_max))
+            if buckets and Path(package).is_relative_to(buckets)
             else package
             for number, package in enumerate(environment.packages)
         )
         yield replace(environment, packages=packages)
 
 
-def _own_copy(package: Path, buckets: Path, into: Path) -> Path:
+def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -> Path:
     bucket, *parts = package.relative_to(buckets).parts
     target = into / package.name
+    room = Room(package.name, bytes_max)
     with Beneath(buckets / bucket) as tree:
         for name in _names(tree, "/".join(parts)):
             copy = target.joinpath(*name.split("/")[len(parts) :])
             copy.parent.mkdir(parents=True, exist_ok=True)
             with tree.read(name) as source, copy.open("xb") as file:
-                shutil.copyfileobj(source, file)
+                while piece := source.read(_PIECE_BYTES):
+                    room.take(len(piece))
+                    file.write(piece)
     return target
 
 

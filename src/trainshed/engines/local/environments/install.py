@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from trainshed.engines.local.environments import content
+from trainshed.engines.local.environments.unpack import check_wheel
 from trainshed.engines.local.processes.tree import die_with_parent
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -104,25 +105,30 @@ _PLANNED = re.compile(
 )
 
 
-def install(
+def install(  # noqa: PLR0913 - what an install consists of
     environment: Environment,
     python: str,
     work: Path,
     note: Callable[[str], None],
     *,
     builds: bool,
+    bytes_max: int | None = None,
 ) -> None:
     """Fill ``work/target``.  ``builds``: the interpreter can build setuptools packages itself.
 
-    Raises EngineFault with the builder's or resolver's own last lines.
+    Raises EngineFault with the builder's or resolver's own last lines, and for a package that
+    unpacks to more than ``bytes_max``.
     """
     ignored = environment.ignored
     names = [Path(package).name for package in environment.packages]
     note(f"installing {', '.join([*names, *environment.requirements])} (kept for the next time)")
     wheels = [
-        _wheel(Path(package), python, work / f"package-{number}", ignored, builds=builds)
+        _wheel(Path(package), python, work / f"package-{number}", ignored,
+               builds=builds, bytes_max=bytes_max)
         for number, package in enumerate(environment.packages)
-    ]
+    ]  # fmt: skip
+    for wheel in wheels:
+        check_wheel(wheel, bytes_max)
     wanted = [*map(str, wheels), *environment.requirements]
     lacking = _lacking(wanted, wheels, python, work)
     if lacking:
@@ -136,11 +142,19 @@ def install(
     (work / TARGET / ".lock").unlink(missing_ok=True)  # uv's own
 
 
-def _wheel(package: Path, python: str, work: Path, ignored: Sequence[str], *, builds: bool) -> Path:
+def _wheel(  # noqa: PLR0913 - how one package is built
+    package: Path,
+    python: str,
+    work: Path,
+    ignored: Sequence[str],
+    *,
+    builds: bool,
+    bytes_max: int | None,
+) -> Path:
     if package.suffix == content.WHEEL_SUFFIX:
         return package.absolute()
     work.mkdir()
-    tree = content.source_tree(package, work, ignored)
+    tree = content.source_tree(package, work, ignored, bytes_max=bytes_max)
     isolation = builds and content.builds_with_setuptools(tree)
     arguments = ["build", "--wheel", "--python", python, "--out-dir", str(work / "out")]
     answer = ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)])
