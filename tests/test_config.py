@@ -85,6 +85,7 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         processes_max=16_384,
         package_bytes_max=4 << 30,
         log_bytes_per_s_max=16 << 20,
+        project_bytes_max=None,
         project_jobs_max=100_000,
         streams_max=64,
         log_bytes_max=1 << 30,

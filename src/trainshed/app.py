@@ -39,6 +39,7 @@ from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
+from trainshed.service.project_bytes import Measuring, ProjectBytes
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
 from trainshed.service.submission import SubmitRules
@@ -130,10 +131,12 @@ def build(
         clock=partial(_time_of, store),
     )
     logs = LogService(store, JobLog(jobs_dir))
+    project_bytes = ProjectBytes(settings.project_bytes_max)
     rules = SubmitRules(
         images=images,
         quotas=settings.quotas,
         project_jobs_max=settings.project_jobs_max,
+        project_bytes=project_bytes,
         running_s_default=settings.running_s_default,
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
@@ -151,13 +154,14 @@ def build(
         body_bytes_max=settings.body_bytes_max,
     )
     objects = Objects(data_dir=folder)
+    uploads = Uploads(objects)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
     native = LazyApp(partial(_native, store, logs, nodes, buckets, streams))
     http = make_app(
         around,
-        raw=storage_routes(objects, Uploads(objects), store),
+        raw=storage_routes(objects, uploads, store, project_bytes),
         native=native,
         exchange=access.exchange,
         is_healthy=lambda: store.waiting_count() >= 0,
@@ -166,7 +170,7 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
-        housekeeping=_housekeeping(settings, store, engine),
+        housekeeping=_housekeeping(settings, store, engine, uploads, project_bytes),
         http=http,
         soon=_soon(native),
         table=table,
@@ -187,7 +191,9 @@ def _closed(folder: Path) -> Path:
     return folder
 
 
-def _housekeeping(settings: Settings, store: Store, engine: Engine) -> Housekeeping:
+def _housekeeping(
+    settings: Settings, store: Store, engine: Engine, uploads: Uploads, project_bytes: ProjectBytes
+) -> Housekeeping:
     retention = Retention(
         store=store,
         job_log=JobLog(settings.jobs_dir),
@@ -201,8 +207,16 @@ def _housekeeping(settings: Settings, store: Store, engine: Engine) -> Housekeep
         days_max=settings.finished_days_max,
         clock=store.now,
     )
+    measuring = Measuring(
+        store=store,
+        buckets=buckets_of(settings.data_dir).root,
+        jobs=settings.jobs_dir,
+        uploads=uploads,
+        known=project_bytes,
+    )
     return Housekeeping(
         {
+            "what projects have": measuring.look,
             "old logs": retention.tidy,
             "old jobs": expiry.tidy,
             "the clock": ClockWatch(store.clock_skew_s).look,

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from trainshed.api.storage import storage_routes
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
+from trainshed.service.project_bytes import ProjectBytes
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
 
@@ -94,7 +95,9 @@ async def create_job(request: Request):
 
 def build(data_dir: Path):
     objects = Objects(data_dir=data_dir)
-    rows = storage_routes(objects, Uploads(objects), Owners(data_dir / "owners.json"))
+    limit = data_dir / "bytes_max"
+    known = ProjectBytes(int(limit.read_text()) if limit.exists() else None)
+    rows = storage_routes(objects, Uploads(objects), Owners(data_dir / "owners.json"), known)
     jobs = Route("/v1/projects/{project}/jobs", create_job, methods=["POST"])
     return with_callers(Starlette(routes=[*map(route, rows), jobs]))
 

@@ -11,6 +11,7 @@ from trainshed.model.status import JobState
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
 from trainshed.service.pipelines import PipelineService
+from trainshed.service.project_bytes import ProjectBytes
 from trainshed.service.submission import SubmitRules
 from trainshed.store.records import JobRecord, Kind, Step
 
@@ -44,6 +45,7 @@ class Desk:
     table: Images = field(default_factory=lambda: images(*MAPPED))
     quotas: tuple = ()
     project_jobs_max: int | None = None
+    project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
     now: datetime = NOW
     woken: int = 0
 
@@ -54,6 +56,7 @@ class Desk:
             images=self.table,
             quotas=self.quotas,
             project_jobs_max=self.project_jobs_max,
+            project_bytes=self.project_bytes,
             today=lambda: date(2026, 11, 21),
         )
         self.jobs = JobService(self.store, rules, self.wake, lambda: self.now)

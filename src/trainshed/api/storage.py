@@ -10,6 +10,7 @@ from trainshed.api.storage_call import BucketAccess, Handler, StorageCall, block
 from trainshed.api.storage_uploads import cancel_upload, continue_upload, upload
 from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Attributes
+from trainshed.service.project_bytes import ProjectBytes
 from trainshed.storage.buckets import BUCKET_RULE, is_bucket_name
 from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
@@ -187,6 +188,7 @@ def _copied(
             attributes=patched(found.attributes, document),
             conditions=conditions_of(call.query),
         )
+        call.access.take(to[0], found.size)
         copied = copy(objects, found, file, target)
     finally:
         if file:
@@ -210,6 +212,9 @@ def _composed(call: StorageCall, name: str, document: dict[str, Any]) -> Respons
         attributes=attributes_of(destination),
         conditions=conditions_of(call.query),
     )
+    total = sum(call.access.objects.get(call.bucket, name, wanted, hashes=False).size
+                for name, wanted in sources)  # fmt: skip
+    call.access.take(call.bucket, total)
     stored = compose(call.access.objects, call.bucket, sources, target)
     return JSONResponse(object_json(stored, call.base))
 
@@ -258,11 +263,14 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
 )  # fmt: skip
 
 
-def storage_routes(objects: Objects, uploads: Uploads, store: Store) -> Sequence[RawMethod]:
+def storage_routes(
+    objects: Objects, uploads: Uploads, store: Store, project_bytes: ProjectBytes | None = None
+) -> Sequence[RawMethod]:
     """The rows of the storage API; ``store`` knows whose buckets are whose.
 
     A request whose path began with a prefix in place of a token has it in ``root_path``: the links
     in answers keep it.
     """
-    access = BucketAccess(objects=objects, uploads=uploads, store=store)
+    known = project_bytes or ProjectBytes()
+    access = BucketAccess(objects=objects, uploads=uploads, store=store, project_bytes=known)
     return tuple(method(verb, path, access, handle) for verb, path, handle in TABLE)

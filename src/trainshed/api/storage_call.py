@@ -13,7 +13,7 @@ there, but for its name: as at Google, nobody can make a bucket of a name that i
 import errno
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, Response
 
 from trainshed.api.call import RawMethod
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
+from trainshed.service.project_bytes import NoRoom, ProjectBytes
 from trainshed.storage.bucket_folders import BucketNotEmpty
 from trainshed.storage.folders import reason
 from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject
@@ -61,6 +62,12 @@ class BucketAccess:
     objects: Objects
     uploads: Uploads
     store: Store
+    project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
+
+    def take(self, bucket: str, count: int) -> None:
+        """Count bytes that go into a bucket.  Raises NoRoom for more than its project may have."""
+        if project := self._owner(bucket):
+            self.project_bytes.take(project, count)
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
         """Make sure that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""
@@ -134,6 +141,7 @@ STATUS: Mapping[type[Exception], int] = {
     HashMismatch: 400,
     BadPageToken: 400,
     Forbidden: 403,
+    NoRoom: 403,
     NoSuchBucket: 404,
     NoSuchObject: 404,
     NoSuchUpload: 404,

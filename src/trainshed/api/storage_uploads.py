@@ -39,6 +39,7 @@ async def upload(call: StorageCall) -> Response:
     if "upload_id" in call.query:
         return await continue_upload(call)
     await run_in_threadpool(call.access.need, call.caller, call.bucket, AccessRole.SUBMITTER)
+    await run_in_threadpool(call.access.take, call.bucket, 0)
     kind = call.query.get("uploadType")
     if kind == "resumable":
         return await _begin(call)
@@ -80,6 +81,7 @@ async def _whole(call: StorageCall, *, multipart: bool) -> Response:
     async with _part(call) as (path, out):
 
         def keep(piece: bytes) -> None:
+            call.access.take(call.bucket, len(piece))
             hasher.update(piece)
             out.write(piece)
 
@@ -156,6 +158,7 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
         if limit is not None and at + len(held) > limit:
             raise BadStorageRequest("The body has more bytes than its Content-Range says")
         if new := held[max(0, received - at) :]:
+            await run_in_threadpool(call.access.take, call.bucket, len(new))
             await run_in_threadpool(uploads.write, upload_id, received, new)
             received += len(new)
         at += len(held)

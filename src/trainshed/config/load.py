@@ -217,6 +217,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "processes_max": ("processes_max", most),
         "package_bytes_max": ("package_bytes_max", most),
         "log_bytes_per_s_max": ("log_bytes_per_s_max", most),
+        "project_bytes_max": ("project_bytes_max", most),
         "project_jobs_max": ("project_jobs_max", most),
         "streams_max": ("streams_max", most),
     },

@@ -74,6 +74,8 @@ class Settings:
     """The most that a package of a job may unpack to; no limit if None."""
     log_bytes_per_s_max: int | None = 16 << 20
     """What a job writes to its log each second; lines beyond are dropped; no limit if None."""
+    project_bytes_max: int | None = None
+    """What a project has in its buckets and in the folders of its jobs; no limit if None."""
     project_jobs_max: int | None = 100_000
     """Jobs of a project that are not over, trials among them; no limit if None."""
     streams_max: int | None = 64

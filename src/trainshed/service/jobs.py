@@ -71,6 +71,7 @@ class JobService:
         """
         self._store = store
         self._fleet = SeenFleet(store, rules.quotas)
+        self._bytes = rules.project_bytes
         self._open_jobs = OpenJobs(store.open_count, rules.project_jobs_max)
         self._rules = rules
         self._wake = wake
@@ -106,11 +107,12 @@ class JobService:
         return record
 
     def check_place(self, project: ProjectId, admitted: Admitted) -> None:
-        """Refuse what could never run here, and more jobs than a project may have.
+        """Refuse what could never run here, and more jobs or bytes than a project may have.
 
         Raises Refusal.
         """
         self._fleet.check(project, admitted.demand)
+        self._bytes.check(project)
         self._open_jobs.admit(project)
 
     def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:

@@ -29,6 +29,7 @@ from trainshed.planning.prediction import Prediction
 from trainshed.service.bucket_uris import HasBucket, refused_places
 from trainshed.service.images import Images
 from trainshed.service.judging import ONLY_ADVICE, Accepted, JudgedDocument, Rulebook, accept, judge
+from trainshed.service.project_bytes import ProjectBytes
 from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
 from trainshed.store.opening import Store
@@ -115,6 +116,7 @@ class SubmitRules:
     today: Callable[[], date] = field(default=_today)
     project_jobs_max: int | None = None
     """How many jobs of a project may not be over; no limit if None."""
+    project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
     running_s_default: float | None = RUNNING_S_DEFAULT
     """How long a job may run that does not say; None and 0 are no limit."""
 

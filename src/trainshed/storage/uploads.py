@@ -172,6 +172,12 @@ class Uploads:
         with self._held(upload) as folder:
             shutil.rmtree(folder)
 
+    def unfinished(self) -> Iterator[tuple[str, int]]:
+        """(bucket, bytes so far) of every session."""
+        for folder in _entries(self._root / "sessions"):
+            with contextlib.suppress(NoSuchUpload, OSError, ValueError):
+                yield self.session(folder.name).bucket, (folder / "data").stat().st_size
+
     def sweep(self) -> None:
         """Remove what nobody has continued for a week; looks at most once an hour."""
         now = self._clock()

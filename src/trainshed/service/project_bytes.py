@@ -1,0 +1,116 @@
+"""What a project may have on the disk: its buckets, uploads under way, and the folders of its jobs.
+
+Folders are measured by housekeeping; between two looks uploads are counted as they come.  Over the
+limit uploads and new jobs are refused.  Jobs that run go on: what they write at their end may be
+all that they were run for.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.resource_names import JobUid
+from trainshed.storage.disk_usage import sizes
+from trainshed.storage.uploads import Uploads
+from trainshed.store.opening import Store
+
+
+class NoRoom(Exception):
+    """An upload goes beyond what its project may have."""
+
+
+class ProjectBytes:
+    """The limit, and what is known of every project.  Thread-safe."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """``most`` bytes of one project; None is no limit, and nothing is counted."""
+        self.most = most
+        self._lock = threading.Lock()
+        self._used: Counter[str] = Counter()
+
+    def measured(self, used: Mapping[str, int]) -> None:
+        """Learn what projects have now; one that is not named has nothing."""
+        with self._lock:
+            self._used = Counter(used)
+
+    def take(self, project: str, count: int) -> None:
+        """Count bytes of an upload.  Raises NoRoom."""
+        if self.most is None:
+            return
+        with self._lock:
+            if self._used[project] + count > self.most:
+                raise NoRoom(self._sentence(project))
+            self._used[project] += count
+
+    def check(self, project: str) -> None:
+        """Refuse a new job of a project that has too much.  Raises Refusal."""
+        if self.most is None:
+            return
+        with self._lock:
+            if self._used[project] > self.most:
+                raise Refusal(Code.RESOURCE_EXHAUSTED, self._sentence(project))
+
+    def _sentence(self, project: str) -> str:
+        return (
+            f"project {project} has {self._used[project]} bytes in its buckets and in the folders "
+            f"of its jobs, and may have {self.most} (limits.project_bytes_max): delete some; it is "
+            "measured once a minute"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """Looks how much all projects have; a chore of housekeeping."""
+
+    store: Store
+    buckets: Path
+    jobs: Path
+    uploads: Uploads
+    known: ProjectBytes
+    _settled: dict[JobUid, tuple[str, int]] = field(default_factory=dict, init=False)
+    """What jobs that are over have left: nothing is written there any more."""
+
+    def look(self) -> None:
+        """Measure, where there is a limit.  Raises OSError."""
+        if self.known.most is None:
+            return
+        used: Counter[str] = Counter()
+        for project, size in (*self._of_buckets(), *self._of_uploads(), *self._of_jobs()):
+            used[project] += size
+        self.known.measured(used)
+
+    def _of_buckets(self) -> Iterator[tuple[str, int]]:
+        owned = {self.buckets / name: self._owner(name) for name in _names(self.buckets)}
+        for folder, size in sizes([folder for folder, owner in owned.items() if owner]).items():
+            yield owned[folder], size
+
+    def _of_uploads(self) -> Iterator[tuple[str, int]]:
+        for bucket, size in self.uploads.unfinished():
+            yield self._owner(bucket), size
+
+    def _of_jobs(self) -> Iterator[tuple[str, int]]:
+        uids = {JobUid(int(name)) for name in _names(self.jobs) if name.isdecimal()}
+        for uid in self._settled.keys() - uids:
+            del self._settled[uid]
+        records = {uid: self.store.job_by_uid(uid) for uid in uids - self._settled.keys()}
+        found = sizes([self.jobs / str(uid) for uid, record in records.items() if record])
+        for uid, record in records.items():
+            size = found.get(self.jobs / str(uid))
+            if record is None or size is None:
+                continue
+            if record.job.status.state.is_final:
+                self._settled[uid] = record.job.project, size
+            else:
+                yield record.job.project, size
+        yield from self._settled.values()
+
+    def _owner(self, bucket: str) -> str:
+        known = self.store.bucket(bucket)
+        return known[0] if known else ""
+
+
+def _names(folder: Path) -> Iterable[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []

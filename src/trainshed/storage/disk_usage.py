@@ -1,0 +1,34 @@
+"""What folders take of the disk, by ``du``: it follows no link, and is lost in no depth."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+#: A tree of ten million files takes some minutes.
+_S_MAX: Final = 1800.0
+_DU: Final = (
+    "du", "--summarize", "--block-size=1", "--one-file-system", "--null", "--files0-from=-",
+)  # fmt: skip
+
+
+def sizes(folders: Sequence[Path]) -> dict[Path, int]:
+    """Bytes of each folder with all that is below it; what went away meanwhile is left out.
+
+    A file of several names counts once.  Raises OSError where there is no ``du``, or it takes too
+    long.
+    """
+    if not folders:
+        return {}
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words
+            _DU,
+            input=b"\0".join(str(folder).encode() for folder in folders),
+            capture_output=True,
+            timeout=_S_MAX,
+            check=False,  # it ends with 1 where a file went away
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"du took more than {_S_MAX:.0f} s") from error
+    found = (line.partition(b"\t") for line in done.stdout.split(b"\0") if line)
+    return {Path(name.decode()): int(size) for size, _, name in found}
