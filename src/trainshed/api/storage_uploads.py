@@ -38,14 +38,19 @@ async def upload(call: StorageCall) -> Response:
     """``POST`` of an upload: all of it, the beginning of a session, or a piece (gcsfs)."""
     if "upload_id" in call.query:
         return await continue_upload(call)
-    await run_in_threadpool(call.access.need, call.caller, call.bucket, AccessRole.SUBMITTER)
-    await run_in_threadpool(call.access.take, call.bucket, 0)
+    await run_in_threadpool(_check, call)
     kind = call.query.get("uploadType")
     if kind == "resumable":
         return await _begin(call)
     if kind in ("multipart", "media"):
         return await _whole(call, multipart=kind == "multipart")
     raise BadStorageRequest(f"uploadType {kind!r} is invalid: media, multipart or resumable")
+
+
+def _check(call: StorageCall) -> None:
+    """Whether anything may be uploaded here.  Raises NoSuchBucket, Forbidden, NoRoom."""
+    call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
+    call.access.take(call.bucket, 0)
 
 
 async def continue_upload(call: StorageCall) -> Response:
@@ -154,12 +159,16 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
     uploads: Uploads = call.access.uploads
     at = span.first or 0
     limit = None if span.last is None else span.last + 1
+
+    def keep(offset: int, new: bytes) -> None:
+        call.access.take(call.bucket, len(new))
+        uploads.write(upload_id, offset, new)
+
     async for held in _gathered(call.pieces()):
         if limit is not None and at + len(held) > limit:
             raise BadStorageRequest("The body has more bytes than its Content-Range says")
         if new := held[max(0, received - at) :]:
-            await run_in_threadpool(call.access.take, call.bucket, len(new))
-            await run_in_threadpool(uploads.write, upload_id, received, new)
+            await run_in_threadpool(keep, received, new)
             received += len(new)
         at += len(held)
     return received
