@@ -164,6 +164,22 @@ def test_text_that_only_mentions_a_mount_path_is_left_as_it_is(store, tmp_path, 
     assert plan.binds == ()
 
 
+@pytest.mark.parametrize(
+    "climbing",
+    ["/gcs/stage/../yours/x", "/gcs/stage/a/../../yours", "/gcs/stage/..", "/gcs/stage//../yours",
+     "--data=/gcs/stage/a/b/../../../yours/x", "cat '/gcs/stage/../yours/x'", "/gcs/stage/a b/../../yours",
+     'ls "/gcs/stage/a b/../../yours"',
+     "ls /gcs/stage/a\\ b/../../yours", "/gcs/stage/..:/elsewhere"],
+)  # fmt: skip
+def test_no_path_climbs_from_an_own_bucket_into_its_neighbour(store, tmp_path, climbing):
+    desk, launch = Desk(store), launching(store, tmp_path, images(*MAPPED))
+    plain = "cat /gcs/stage/..x /gcs/stage/a..b /gcs/stage"
+    record = desk.custom(custom_job(pool(["sh", "-c", climbing, plain])))
+    *_, climbed, others = launch(record, 1, []).primary.argv
+    assert climbed == climbing
+    assert others == plain.replace("/gcs/", f"{tmp_path}/buckets/")
+
+
 @pytest.mark.parametrize("owner", ["other", None])
 def test_a_job_that_was_stored_with_a_foreign_bucket_is_not_launched(
     store, tmp_path, monkeypatch, owner

@@ -151,6 +151,10 @@ MOUNT: Final = re.compile(
     r"(?<![^\s\"'=:,(;])/gcs/(?P<bucket>[a-z0-9][a-z0-9._-]*)(?=$|[/\s\"',;)])"
 )
 
+#: The rest of a path in a text: to the first blank, unless that is escaped, or the end of a word.
+_UNQUOTED: Final = re.compile(r"(?:\\.|[^\s\"',;)])*")
+_UP: Final = re.compile(r"/\.\.(?=$|[/\s\"',;:)])")
+
 #: A word that is a mount path, or a flag with one: ``/gcs/b/x``, ``--data=/gcs/b``.
 WHOLE: Final = re.compile(r"(?:--?[\w.-]+=)?/gcs/(?P<bucket>[a-z0-9][a-z0-9._-]*)(?=$|/)")
 
@@ -207,7 +211,8 @@ def _mapped(
 ) -> Program:
     def real(match: re.Match[str]) -> str:
         bucket = match["bucket"]
-        if not is_bucket_name(bucket) or not has_bucket(bucket):
+        is_own = is_bucket_name(bucket) and has_bucket(bucket)
+        if not is_own or _climbs(match):
             return match[0]
         found[bucket] = None
         return str(buckets.path_of(f"{SCHEME}{bucket}"))
@@ -218,3 +223,17 @@ def _mapped(
         args=tuple(MOUNT.sub(real, word) for word in program.args),
         env=tuple((name, MOUNT.sub(real, value)) for name, value in program.env),
     )
+
+
+def _climbs(match: re.Match[str]) -> bool:
+    """Whether a path goes up again behind its bucket, where the folders of other buckets are."""
+    text, end = match.string, match.end()
+    before = text[: match.start()][-1:]
+    whole = WHOLE.match(text)
+    if before and before in "\"'":
+        rest = text[end:].partition(before)[0]
+    elif whole and whole.end() == end:
+        rest = text[end:]
+    else:
+        rest = _UNQUOTED.match(text, end)[0]  # type: ignore[index]  # it matches nothing too
+    return _UP.search(rest) is not None
