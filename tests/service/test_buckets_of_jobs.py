@@ -167,8 +167,8 @@ def test_text_that_only_mentions_a_mount_path_is_left_as_it_is(store, tmp_path, 
 @pytest.mark.parametrize(
     "climbing",
     ["/gcs/stage/../yours/x", "/gcs/stage/a/../../yours", "/gcs/stage/..", "/gcs/stage//../yours",
-     "--data=/gcs/stage/a/b/../../../yours/x", "cat '/gcs/stage/../yours/x'", "/gcs/stage/a b/../../yours",
-     'ls "/gcs/stage/a b/../../yours"',
+     "--data=/gcs/stage/a/b/../../../yours/x", "cat '/gcs/stage/../yours/x'",
+     "/gcs/stage/a b/../../yours", 'ls "/gcs/stage/a b/../../yours"',
      "ls /gcs/stage/a\\ b/../../yours", "/gcs/stage/..:/elsewhere"],
 )  # fmt: skip
 def test_no_path_climbs_from_an_own_bucket_into_its_neighbour(store, tmp_path, climbing):
