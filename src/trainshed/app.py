@@ -28,6 +28,8 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
+from trainshed.service.audit_log import AuditLog, AuditRetention
+from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
@@ -65,6 +67,7 @@ class Application:
     """Makes the native API ready."""
     table: Sequence[Method]
     around: Surroundings
+    audit_log: AuditLog
     engine: Engine
 
     def start(self) -> None:
@@ -73,12 +76,14 @@ class Application:
             _check_machine(os.uname().nodename, self.store.servers())
         self.controller.start()
         self.housekeeping.start()
+        self.audit_log.start()
         self.soon.start()
 
     def stop(self) -> None:
         """End in order: jobs run on, and the next server finds them."""
         self.soon.cancel()
         self.housekeeping.stop()
+        self.audit_log.stop()
         try:
             self.controller.stop()
         finally:
@@ -132,7 +137,13 @@ def build(
         images=images, quotas=settings.quotas, running_s_default=settings.running_s_default
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
-    access = Access(store, anonymous=settings.anonymous, clock=time.time)
+    access = Access(
+        store,
+        anonymous=settings.anonymous,
+        clock=time.time,
+        failures_a_minute=settings.failed_sign_ins_a_minute,
+    )
+    audit_log = AuditLog(store)
     permissions = Permissions(store.project)
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
@@ -144,10 +155,11 @@ def build(
         allowed_hosts=(settings.host, *settings.allowed_hosts),
         allowed_origins=settings.allowed_origins,
         body_bytes_max=settings.body_bytes_max,
+        audit=audit_log.add,
     )
     objects = Objects(data_dir=folder)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
-    native = LazyApp(partial(_native, store, logs, nodes))
+    native = LazyApp(partial(_native, store, logs, nodes, access, audit_log))
     http = make_app(
         around,
         raw=storage_routes(objects, Uploads(objects), store),
@@ -159,11 +171,12 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
-        housekeeping=_housekeeping(settings, store, engine),
+        housekeeping=_housekeeping(settings, store, engine, access),
         http=http,
         soon=_soon(native),
         table=table,
         around=around,
+        audit_log=audit_log,
         engine=engine,
     )
 
@@ -180,7 +193,7 @@ def _closed(folder: Path) -> Path:
     return folder
 
 
-def _housekeeping(settings: Settings, store: Store, engine: Engine) -> Housekeeping:
+def _housekeeping(settings: Settings, store: Store, engine: Engine, access: Access) -> Housekeeping:
     retention = Retention(
         store=store,
         job_log=JobLog(settings.jobs_dir),
@@ -194,11 +207,17 @@ def _housekeeping(settings: Settings, store: Store, engine: Engine) -> Housekeep
         days_max=settings.finished_days_max,
         clock=store.now,
     )
+    audit = AuditRetention(
+        store=store, rows_max=settings.audit_rows_max, days_max=settings.audit_days_max
+    )
     return Housekeeping(
         {
             "old logs": retention.tidy,
             "old jobs": expiry.tidy,
             "the clock": ClockWatch(store.clock_skew_s).look,
+            "the last use of tokens": access.note_use,
+            "tokens for buckets": partial(bucket_tokens.forget_ended, store),
+            "the audit log": audit.tidy,
         }
     )
 
@@ -223,7 +242,9 @@ def _soon(native: LazyApp) -> threading.Timer:
     return timer
 
 
-def _native(store: Store, logs: LogService, nodes: NodeService) -> ASGIApp:
+def _native(
+    store: Store, logs: LogService, nodes: NodeService, access: Access, audit_log: AuditLog
+) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
     from trainshed.service.metrics import ServerMetrics  # noqa: PLC0415
@@ -234,5 +255,7 @@ def _native(store: Store, logs: LogService, nodes: NodeService) -> ASGIApp:
         logs=logs,
         metrics=ServerMetrics(store).text,
         nodes=nodes,
+        access=access,
+        audit_log=audit_log,
     )
     return native_app(native, __version__)

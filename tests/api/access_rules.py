@@ -90,6 +90,9 @@ GET    /projects/{project}/jobs/{job}/explain                 viewer
 GET    /projects/{project}/jobs/{job}/events                  viewer
 GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
+POST   /projects/{project}/bucketTokens                       viewer
+POST   /projects/{project}/bucketTokens/{token}:renew         viewer
+GET    /audit                                                 administrator
 """
 OPEN = """
 GET    /healthz                                               open

@@ -4,8 +4,12 @@ All is in one process: the application as a server has it, and callers that send
 """
 
 import asyncio
+import itertools
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import grpc
 import pytest
@@ -16,40 +20,78 @@ from databases import new_database
 from trainshed.app import build
 from trainshed.config import Settings
 from trainshed.model.access import AccessRole
-from trainshed.service.auth import tokens
+from trainshed.service.auth import bucket_tokens, tokens
 from trainshed.testing.fake_engine import FakeEngine
 from trainshed.wire.descriptors import message_class
 
 OWN, OTHER, ALL = "alpha-proj", "bravo-proj", "*"
-BUCKET = "alpha-bucket"
+BUCKET, OTHER_BUCKET = "alpha-bucket", "alpha-other"
 ROLES = {role.name.lower(): role for role in AccessRole}
 RULES = rules()
+AGES_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class Kind(NamedTuple):
+    """A kind of caller; one without a role is let in nowhere."""
+
+    text: str | None
+    role: str = ""
+    project: str = ""
+    bucket: str = ""
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A server with a bucket of alpha's, and a token of each kind."""
+    """A server with a bucket of alpha's, and the text of a token of each kind."""
     folder = tmp_path_factory.mktemp("matrix")
     new_database(folder)
-    application = build(Settings(data_dir=folder), engine=FakeEngine([]))
+    settings = Settings(data_dir=folder, failed_sign_ins_a_minute=0)
+    application = build(settings, engine=FakeEngine([]))
     store = application.store
-    made = {
-        f"{role} of {project}": tokens.create(store, {"role": role, "project": project})
-        for project in (OWN, OTHER, ALL)
-        for role in ROLES
-    }
-    gone = tokens.create(store, {"role": "admin"})
-    tokens.revoke(store, gone["id"])
     store.add_bucket(BUCKET, OWN)
-    texts = {name: found["token"] for name, found in made.items()}
-    strangers = {"nobody": None, "unknown": "tsd_never-was", "revoked": gone["token"]}
+    log = application.audit_log
+
+    def noted():
+        """What was noted since it was asked for last."""
+        found, log._waiting = log._waiting, []
+        return found
+
     yield SimpleNamespace(
         application=application,
+        noted=noted,
         folder=folder,
-        texts={**strangers, **texts},
+        callers=callers(store, application.around.recognise),
         routes={*served(application.http, application.table, native_of(application))},
     )
     application.stop()
+
+
+def callers(store, recognise):
+    """Every kind of caller, by a name that is the token's own."""
+    found = {"nobody": Kind(None), "unknown": Kind("tsd_never-was")}
+    for project, role in itertools.product((OWN, OTHER, ALL), ROLES):
+        name = f"{role} of {project}"
+        made = tokens.create(store, {"name": name, "role": role, "project": project})
+        found[name] = Kind(made["token"], role, project)
+    maker = recognise(f"Bearer {made['token']}", loopback=True, address="")
+    for bucket, role in itertools.product((BUCKET, OTHER_BUCKET), ("viewer", "submitter")):
+        name = f"{role} for {bucket}"
+        wish = {"bucket": bucket, "readOnly": role == "viewer"}
+        made = bucket_tokens.create(store, replace(maker, name=name), OWN, wish)
+        found[name] = Kind(made["token"], role, OWN, bucket)
+    gone = tokens.create(store, {"role": "admin"})
+    tokens.revoke(store, gone["id"])
+    found["revoked"] = Kind(gone["token"])
+    found["expired"] = Kind(ended(store, AGES_AGO))
+    found["expired for a bucket"] = Kind(ended(store, AGES_AGO, bucket=BUCKET, parent="x"))
+    return found
+
+
+def ended(store, expire_time, **more):
+    """The text of a token whose time is over."""
+    text, token = tokens.new_token("ended", OWN, AccessRole.ADMIN)
+    store.add_token(replace(token, expire_time=expire_time, **more))
+    return text
 
 
 def native_of(application):
@@ -73,31 +115,28 @@ LOG_QUERY = {
 }
 
 
-def may(rule, name):
-    """Whether a caller of the matrix is let in by a rule."""
+def may(rule, who, *, in_path=False):
+    """Whether a caller is let in by a rule; a path is no place but for tokens for a bucket."""
     if rule == "open":
         return True
-    word, _, project = name.partition(" of ")
-    role = ROLES.get(word)
-    if role is None:
+    if not who.role or (in_path and not who.bucket):
         return False
-    match rule.split()[-1]:
-        case "known":
-            return True
-        case "administrator":
-            return role is AccessRole.ADMIN and project == ALL
-        case "asking":
-            return project in (OWN, ALL)
-        case least:
-            return project in (OWN, ALL) and role >= ROLES[least]
+    kind, least = ("", *rule.split())[-2:]
+    if who.bucket:
+        is_its = who.bucket == BUCKET or (kind, least) == ("listing", "viewer")
+        return kind != "" and is_its and ROLES[who.role] >= ROLES[least]
+    if least == "administrator":
+        return who.role == "admin" and who.project == ALL
+    is_inside = who.project in (OWN, ALL) and ROLES[who.role] >= ROLES.get(least, 0)
+    return least == "known" or is_inside
 
 
-def expected(rule, name):
+def expected(rule, who, *, in_path=False):
     """What a caller who is not let in is told."""
-    if name in ("unknown", "revoked"):
+    if (who.text and not who.role) or (in_path and not who.bucket):
         return 401
-    project = name.partition(" of ")[2]
-    return 404 if rule.startswith("bucket") and project == OTHER else 403
+    is_hidden = who.project == OTHER or who.bucket == OTHER_BUCKET
+    return 404 if rule.startswith("bucket") and is_hidden else 403
 
 
 def request_of(verb, path):
@@ -162,20 +201,40 @@ async def one_route(world, verb, path, rule):
     """What is wrong with a route."""
     found = []
     own = path.removeprefix(IN_PATH)
-    for name, text in world.texts.items():
+    in_path = own != path
+    for name, who in world.callers.items():
         prepare(world)
         target, document = request_of(verb, own)
-        if own == path:
-            answer = await ask(world.application.http, verb, target, document, text)
-        else:
-            answer = await ask(world.application.http, verb, f"/as/{text}{target}", document)
-        wanted = None if may(rule, name) else expected(rule, name)
-        if own != path and text is None:
-            wanted = 401  # there is a word in the place of the token
+        prefix = f"/as/{who.text}" if in_path else ""
+        header = None if in_path else who.text
+        answer = await ask(world.application.http, verb, f"{prefix}{target}", document, header)
+        is_in = may(rule, who, in_path=in_path)
+        wanted = None if is_in else expected(rule, who, in_path=in_path)
         seen = answer[0] if is_refused(*answer) else None
         if seen != wanted:
             found.append((verb, path, name, wanted, answer))
+        found += wrongly_noted(world, verb, own, who, answer)
     return found
+
+
+def wrongly_noted(world, verb, path, who, answer):
+    """What the audit log should say of a call that has just been answered, and does not."""
+    noted = world.noted()
+    refused = is_refused(*answer)
+    is_ours = path.startswith("/trainshed")
+    least = RULES[verb, path].split()[-1]
+    changes = verb != "GET" and (is_ours or least == "submitter")
+    if not refused and not changes:
+        return noted
+    if len(noted) != 1 or noted[0].address != "127.0.0.1":
+        return [("noted", noted)]
+    known = who.role and next(name for name, each in world.callers.items() if each is who)
+    wanted = STATUS[answer[0]] if refused else noted[0].status
+    right = (known, wanted) == (noted[0].caller, noted[0].status)
+    return [] if right else [("noted", noted, answer)]
+
+
+STATUS = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
 
 
 #: Storage clients that cannot send a header have their token here.
@@ -196,11 +255,14 @@ def test_grpc_lets_in_the_same(world, tmp_path):
     with grpc_client(rows, world.application.around, tmp_path) as client:
         for row in rows:
             rule = RULES[row.verb, row.path]
-            for name, text in world.texts.items():
-                code = code_of(client, row, text)
-                wanted = None if may(rule, name) else CODES[expected(rule, name)]
+            for name, who in world.callers.items():
+                code = code_of(client, row, who.text)
+                wanted = None if may(rule, who) else CODES[expected(rule, who)]
                 if (code if code in CODES.values() else None) != wanted:
                     wrong.append((row.rpc, name, wanted, code))
+                noted = [(each.method, each.status) for each in world.noted()]
+                if wanted and noted != [(row.rpc, wanted)]:
+                    wrong.append((row.rpc, name, wanted, noted))
     assert wrong == []
 
 

@@ -34,7 +34,15 @@ def looked():
 def edge(store, looked):
     unused = MagicMock()
     nodes = NodeService(store=store, notice_s=90.0, ordered=looked)
-    native = Native(store=store, stories=unused, logs=unused, metrics=str, nodes=nodes)
+    native = Native(
+        store=store,
+        stories=unused,
+        logs=unused,
+        metrics=str,
+        nodes=nodes,
+        access=unused,
+        audit_log=unused,
+    )
     with client(application([], native=native_app(native, "1"))) as found:
         yield found
 

@@ -13,7 +13,15 @@ STORY = {"events": []}
 @pytest.fixture(scope="module")
 def edge():
     unused = MagicMock()
-    native = Native(store=unused, stories=MagicMock(), logs=unused, metrics=str, nodes=unused)
+    native = Native(
+        store=unused,
+        stories=MagicMock(),
+        logs=unused,
+        metrics=str,
+        nodes=unused,
+        access=unused,
+        audit_log=unused,
+    )
     native.store.project = project
     native.stories.events.return_value = STORY
     with client(application([], native=native_app(native, "1"))) as found:

@@ -48,7 +48,15 @@ def logs(store, tmp_path):
 @pytest.fixture
 def edge(store, logs):
     stories = Stories(store)
-    native = Native(store=MagicMock(), stories=stories, logs=logs, metrics=str, nodes=MagicMock())
+    native = Native(
+        store=MagicMock(),
+        stories=stories,
+        logs=logs,
+        metrics=str,
+        nodes=MagicMock(),
+        access=MagicMock(),
+        audit_log=MagicMock(),
+    )
     native.store.project = project
     native.store.trial_jobs = store.trial_jobs
     with client(application([], native=native_app(native, "1"))) as found:

@@ -22,7 +22,16 @@ STORAGE = [(verb, path) for verb, path, _ in TABLE]
 
 _UNUSED = MagicMock()
 DOCUMENT = native_app(
-    Native(store=_UNUSED, stories=_UNUSED, logs=_UNUSED, metrics=_UNUSED, nodes=_UNUSED), "1"
+    Native(
+        store=_UNUSED,
+        stories=_UNUSED,
+        logs=_UNUSED,
+        metrics=_UNUSED,
+        nodes=_UNUSED,
+        access=_UNUSED,
+        audit_log=_UNUSED,
+    ),
+    "1",
 ).openapi()
 NATIVE = [
     (verb.upper(), f"/trainshed/v1{path}")
