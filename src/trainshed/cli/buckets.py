@@ -1,35 +1,51 @@
 """``trainshed buckets``, by the storage API's own routes."""
 
 import argparse
+from urllib.parse import quote
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import answer, note, out, out_json, table
-from trainshed.client.collections import pages
+from trainshed.client.collections import pages, path_of
 from trainshed.storage.buckets import SCHEME
+from trainshed.workbench.client_settings import bucket_address
 
 EXAMPLE = """\
   trainshed buckets create my-bucket
-  trainshed buckets list"""
+  trainshed buckets list
+  trainshed buckets token my-bucket --expires 12h --read-only"""
 
 
 def parser(prog: str) -> flags.Parser:
     """The command line."""
     parser = flags.Parser(
         prog,
-        summary="Makes and lists buckets: folders of the server that gs:// names mean.",
+        summary="Makes and lists buckets: folders of the server that gs:// names mean. For storage "
+        "clients that cannot send a header, makes a token for one bucket, and prints the address "
+        "with it: the value of STORAGE_EMULATOR_HOST.",
         example=EXAMPLE,
-        usage=f"{prog} create NAME | list [flags]",
+        usage=f"{prog} create NAME | list | token NAME | token --renew ID [flags]",
     )
     parser.check = _check
-    parser.add_argument("action", choices=("create", "list"), metavar="ACTION")
+    parser.add_argument("action", choices=("create", "list", "token"), metavar="ACTION")
     parser.add_argument("name", metavar="NAME", nargs="?", help="Name, with or without gs://")
+    parser.add_argument("--expires", metavar="TIME", help="Life of the token, up to 12h (1h)")
+    parser.add_argument("--read-only", action="store_true", help="The token changes nothing")
+    parser.add_argument("--renew", metavar="ID", help="Let this token live on, from now")
     flags.add_client_flags(parser)
     return parser
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if args.action == "token":
+        if bool(args.name) == bool(args.renew):
+            parser.error("token takes the NAME of a bucket, or --renew ID")
+        if args.renew and args.read_only:
+            parser.error("a token that is renewed opens what it opened before")
+        return
+    if args.expires or args.read_only or args.renew:
+        parser.error("--expires, --read-only and --renew are for token")
     if (args.action == "create") != bool(args.name):
         parser.error("create takes the NAME of a bucket, and list takes none")
 
@@ -40,14 +56,34 @@ _PATH = "/storage/v1/b"
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    {"create": _create, "list": _list}[args.action](args, place_of(args))
+    {"create": _create, "list": _list, "token": _token}[args.action](args, place_of(args))
     return 0
 
 
 def _create(args: argparse.Namespace, place: ServerPlace) -> None:
-    name = args.name.removeprefix(SCHEME).rstrip("/")
+    name = _name(args)
     found = place.server.call("POST", _PATH, {"name": name}, {"project": place.project})
     answer(args, found, f"{SCHEME}{found['name']} is there, for project {place.project}")
+
+
+def _name(args: argparse.Namespace) -> str:
+    return str(args.name).removeprefix(SCHEME).rstrip("/")
+
+
+def _token(args: argparse.Namespace, place: ServerPlace) -> None:
+    path = path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
+    life = {"expires": args.expires} if args.expires else {}
+    if args.renew:
+        found = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", life)
+        answer(args, found, f"token {found['id']} is good until {date_of(found['expireTime'])}")
+        return
+    wish = {"bucket": _name(args), "readOnly": args.read_only, **life}
+    made = place.server.call("POST", path, wish)
+    found = {**made, "address": bucket_address(place.server.url, made["token"])}
+    if args.format == "text":
+        end = date_of(found["expireTime"])
+        note(f"token {found['id']} for {SCHEME}{found['bucket']}, until {end}")
+    answer(args, found, found["address"])
 
 
 def _list(args: argparse.Namespace, place: ServerPlace) -> None:

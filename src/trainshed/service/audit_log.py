@@ -140,4 +140,7 @@ def _time_of(text: str | None) -> datetime | None:
 
 def _shown(entry: AuditEntry) -> dict[str, Any]:
     time_of = datetime.fromtimestamp(entry.stamp_ns // 1000 / 1e6, UTC)
-    return {"time": time_of.isoformat(), **dict(zip(entry._fields[1:], entry[1:], strict=True))}
+    return {
+        "time": time_of.isoformat(timespec="microseconds"),
+        **dict(zip(entry._fields[1:], entry[1:], strict=True)),
+    }

@@ -87,5 +87,5 @@ def _shown(token: Token) -> Json:
         "project": token.project,
         "bucket": token.bucket,
         "readOnly": token.role is AccessRole.VIEWER,
-        "expireTime": token.expire_time.isoformat(),
+        "expireTime": token.expire_time.isoformat(timespec="microseconds"),
     }
