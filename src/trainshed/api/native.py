@@ -273,7 +273,7 @@ def _administration(native: Native) -> APIRouter:
 
     @router.get("/tokens", response_model=shown.Tokens, response_model_exclude_none=True)
     def list_tokens() -> Json:
-        """List the tokens, without their texts; the last use is told to the minute."""
+        """List the tokens, without their texts; when each was last used, to the minute."""
         access.note_use()
         return tokens.listing(store)
 
