@@ -16,7 +16,7 @@ from trainshed.api.chain import Passage, Surroundings
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.refusals import Code, Refusal
 
-#: What a call is told that its caller may not make.
+#: How a call is refused that its caller may not make.
 DENIED: Final = frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED})
 #: HTTP's words for the outcome of routes that answer by themselves.
 _WORDS: Final[Mapping[int, str]] = {

@@ -187,7 +187,7 @@ def _jobs(native: Native) -> APIRouter:
 async def _while_admitted(
     lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
 ) -> AsyncIterator[bytes]:
-    """A stream as long as its caller's token is good; whoever comes again is told what is wrong."""
+    """A stream as long as its caller's token is good; a new call says what is wrong."""
     looked_s = monotonic()
     async for piece in lines:
         if monotonic() - looked_s > ADMITTED_S:
