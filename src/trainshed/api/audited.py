@@ -38,24 +38,17 @@ _INCOMPLETE: Final = 308
 
 def note_call(around: Surroundings, passage: Passage, code: Code | None) -> None:
     """Note a call of Google's routes; ``code`` None: it was done."""
-    status = code.name if code else _OK
     if code not in DENIED and not _changes(passage.method):
         return
     method, params = passage.method, passage.params
     if method is None:
         method, params = _row_of(around, passage)
     path = method.path if method else ""
-    is_grpc = passage.verb == "gRPC"
-    name = (method.rpc if is_grpc else f"{passage.verb} {path}") if method else passage.verb
-    resource = _BRACES.sub(lambda brace: params.get(brace[1], brace[0]), path)
-    note(
-        around,
-        passage,
-        method=name,
-        resource=resource if is_grpc else passage.path,
-        project=params.get("project", ""),
-        status=status,
-    )
+    name, resource = f"{passage.verb} {path}", passage.path
+    if passage.verb == "gRPC":
+        name, resource = passage.path, _filled(path, params)
+    project, status = params.get("project", ""), code.name if code else _OK
+    note(around, passage, method=name, resource=resource, project=project, status=status)
 
 
 def note_response(
@@ -88,6 +81,11 @@ def note(around: Surroundings, passage: Passage, **fields: str) -> None:
         address=passage.address,
         **fields,
     )
+
+
+def _filled(path: str, params: Mapping[str, str]) -> str:
+    """A template with what is known of its names."""
+    return _BRACES.sub(lambda brace: params.get(brace[1], brace[0]), path)
 
 
 def _changes(method: Method | None) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, select
 
 from trainshed.model.audit_log import AuditEntry
 from trainshed.store import codec
+from trainshed.store.bulk import add_rows
 from trainshed.store.database import Database
 from trainshed.store.tables import AUDIT_LOG
 
@@ -26,7 +27,7 @@ class StoredAuditLog:
         """Add entries, in this order."""
         if entries:
             rows = [_row(entry) for entry in entries]
-            self._db.write(lambda tx: tx.connection.execute(insert(AUDIT_LOG), rows))
+            self._db.write(lambda tx: add_rows(tx, AUDIT_LOG, rows))
 
     def audit_log(
         self, *, limit: int, project: str | None = None, since: datetime | None = None
@@ -48,10 +49,13 @@ class StoredAuditLog:
         return old + self._cut(0, rows_max) + self._cut(1, rows_max // 10)
 
     def _cut(self, is_stranger: int, rows_max: int) -> int:
-        of_kind = AUDIT_LOG.c.is_stranger == is_stranger
-        newest = select(AUDIT_LOG.c.seq).where(of_kind).order_by(AUDIT_LOG.c.seq.desc())
-        first_gone = newest.offset(rows_max).limit(1).scalar_subquery()
-        return self._db.put(delete(AUDIT_LOG).where(of_kind, AUDIT_LOG.c.seq <= first_gone))
+        """Forget the oldest of a kind; the writer is asked only where there are too many."""
+        seq, of_kind = AUDIT_LOG.c.seq, AUDIT_LOG.c.is_stranger == is_stranger
+        newest = select(seq).where(of_kind).order_by(seq.desc()).offset(rows_max).limit(1)
+        gone = 0
+        for last in self._db.column(newest):
+            gone += self._db.put(delete(AUDIT_LOG).where(of_kind, seq <= last))
+        return gone
 
 
 def _row(entry: AuditEntry) -> dict[str, Any]:

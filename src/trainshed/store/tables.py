@@ -240,8 +240,6 @@ AUDIT_LOG = Table(
     *_numbers("stamp_ns"),
     *_texts("caller", "credential", "address", "method", "resource", "project", "status"),
     *_integers("is_stranger"),
-    Index("audit_log_by_stranger", "is_stranger", "seq"),
-    Index("audit_log_of_project", "project", "seq"),
 )
 
 TRIALS: Final = Table(

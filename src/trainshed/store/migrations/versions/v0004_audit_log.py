@@ -33,5 +33,3 @@ def upgrade() -> None:
         sa.Column("is_stranger", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("seq"),
     )
-    op.create_index("audit_log_by_stranger", "audit_log", ["is_stranger", "seq"])
-    op.create_index("audit_log_of_project", "audit_log", ["project", "seq"])
