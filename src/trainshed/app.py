@@ -28,6 +28,8 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
+from trainshed.service.audit_log import AuditLog, AuditRetention
+from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
@@ -68,6 +70,7 @@ class Application:
     """Makes the native API ready."""
     table: Sequence[Method]
     around: Surroundings
+    audit_log: AuditLog
     engine: Engine
 
     def start(self) -> None:
@@ -76,12 +79,14 @@ class Application:
             _check_machine(os.uname().nodename, self.store.servers())
         self.controller.start()
         self.housekeeping.start()
+        self.audit_log.start()
         self.soon.start()
 
     def stop(self) -> None:
         """End in order: jobs run on, and the next server finds them."""
         self.soon.cancel()
         self.housekeeping.stop()
+        self.audit_log.stop()
         try:
             self.controller.stop()
         finally:
@@ -140,7 +145,13 @@ def build(
         running_s_default=settings.running_s_default,
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
-    access = Access(store, anonymous=settings.anonymous, clock=time.time)
+    access = Access(
+        store,
+        anonymous=settings.anonymous,
+        clock=time.time,
+        failures_a_minute=settings.failed_sign_ins_a_minute,
+    )
+    audit_log = AuditLog(store)
     permissions = Permissions(store.project)
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
@@ -152,13 +163,16 @@ def build(
         allowed_hosts=(settings.host, *settings.allowed_hosts),
         allowed_origins=settings.allowed_origins,
         body_bytes_max=settings.body_bytes_max,
+        audit=audit_log.add,
     )
     objects = Objects(data_dir=folder)
     uploads = Uploads(objects)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
-    native = LazyApp(partial(_native, store, logs, nodes, buckets, streams))
+    native = LazyApp(
+        partial(_native, store, logs, nodes, buckets, streams, access=access, audit_log=audit_log)
+    )
     http = make_app(
         around,
         raw=storage_routes(objects, uploads, store, project_bytes),
@@ -170,11 +184,12 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
-        housekeeping=_housekeeping(settings, store, engine, uploads, project_bytes),
+        housekeeping=_housekeeping(settings, store, engine, access, uploads, project_bytes),
         http=http,
         soon=_soon(native),
         table=table,
         around=around,
+        audit_log=audit_log,
         engine=engine,
     )
 
@@ -191,8 +206,13 @@ def _closed(folder: Path) -> Path:
     return folder
 
 
-def _housekeeping(
-    settings: Settings, store: Store, engine: Engine, uploads: Uploads, project_bytes: ProjectBytes
+def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
+    settings: Settings,
+    store: Store,
+    engine: Engine,
+    access: Access,
+    uploads: Uploads,
+    project_bytes: ProjectBytes,
 ) -> Housekeeping:
     retention = Retention(
         store=store,
@@ -214,12 +234,18 @@ def _housekeeping(
         uploads=uploads,
         known=project_bytes,
     )
+    audit = AuditRetention(
+        store=store, rows_max=settings.audit_rows_max, days_max=settings.audit_days_max
+    )
     return Housekeeping(
         {
             "what projects have": measuring.look,
             "old logs": retention.tidy,
             "old jobs": expiry.tidy,
             "the clock": ClockWatch(store.clock_skew_s).look,
+            "the last use of tokens": access.note_use,
+            "tokens for buckets": partial(bucket_tokens.forget_ended, store),
+            "the audit log": audit.tidy,
         }
     )
 
@@ -244,8 +270,15 @@ def _soon(native: LazyApp) -> threading.Timer:
     return timer
 
 
-def _native(
-    store: Store, logs: LogService, nodes: NodeService, buckets: BucketService, streams: Streams
+def _native(  # noqa: PLR0913 - all that its routes ask
+    store: Store,
+    logs: LogService,
+    nodes: NodeService,
+    buckets: BucketService,
+    streams: Streams,
+    *,
+    access: Access,
+    audit_log: AuditLog,
 ) -> ASGIApp:
     # a fifth of the server's start: Google's clients are answered meanwhile
     from trainshed.api.native import Native, native_app  # noqa: PLC0415
@@ -259,5 +292,7 @@ def _native(
         nodes=nodes,
         buckets=buckets,
         streams=streams,
+        access=access,
+        audit_log=audit_log,
     )
     return native_app(native, __version__)

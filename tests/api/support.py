@@ -23,12 +23,13 @@ CALLERS = {
     "demo": Caller(name="dora", project="demo", role=AccessRole.SUBMITTER),
     "reader": Caller(name="rita", project="demo", role=AccessRole.VIEWER),
     "other": Caller(name="otto", project="other", role=AccessRole.SUBMITTER),
+    "bucket": Caller(name="rita", project="demo", role=AccessRole.VIEWER, bucket="data"),
 }
 NUMBERS = {"demo": "1001", "other": "1002"}
 
 
-def recognise(authorization, *, loopback):
-    del loopback
+def recognise(authorization, *, loopback, address):
+    del loopback, address
     if authorization is None:
         raise Refusal(Code.PERMISSION_DENIED, "The call carries no credentials.")
     caller = CALLERS.get(authorization.removeprefix("Bearer "))
@@ -80,7 +81,7 @@ def application(methods, *, raw=(), native=None, exchange=None, is_healthy=lambd
         surroundings(methods, **changes),
         raw=raw,
         native=native,
-        exchange=exchange or (lambda assertion: {"access_token": assertion}),
+        exchange=exchange or (lambda assertion, _: {"access_token": assertion}),
         is_healthy=is_healthy,
     )
 

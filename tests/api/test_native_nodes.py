@@ -42,6 +42,8 @@ def edge(store, looked):
         nodes=nodes,
         buckets=unused,
         streams=unused,
+        access=unused,
+        audit_log=unused,
     )
     with client(application([], native=native_app(native, "1"))) as found:
         yield found

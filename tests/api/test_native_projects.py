@@ -21,6 +21,8 @@ def edge():
         nodes=unused,
         buckets=unused,
         streams=unused,
+        access=unused,
+        audit_log=unused,
     )
     native.store.project = project
     native.stories.events.return_value = STORY

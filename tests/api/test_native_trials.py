@@ -57,6 +57,8 @@ def edge(store, logs):
         nodes=MagicMock(),
         buckets=MagicMock(),
         streams=Streams(2),
+        access=MagicMock(),
+        audit_log=MagicMock(),
     )
     native.store.project = project
     native.store.trial_jobs = store.trial_jobs

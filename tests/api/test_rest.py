@@ -49,7 +49,7 @@ async def native(scope, receive, send):
     await answer(scope, receive, send)
 
 
-def exchange(assertion):
+def exchange(assertion, _=""):
     if assertion != "good.signed.token":
         raise Refusal(Code.UNAUTHENTICATED, "the signature is wrong")
     return {"access_token": assertion, "expires_in": 3600, "token_type": "Bearer"}
@@ -165,7 +165,7 @@ def stranger():
 
 
 def test_a_token_in_the_path_is_the_callers(stranger):
-    found = stranger.get("/as/reader/storage/v1/b/data/o/a%2Fb").json()
+    found = stranger.get("/as/bucket/storage/v1/b/data/o/a%2Fb").json()
     assert found["caller"] == "rita"
     assert (found["path"], found["raw"]) == (
         "/storage/v1/b/data/o/a/b",
@@ -174,11 +174,26 @@ def test_a_token_in_the_path_is_the_callers(stranger):
 
 
 def test_the_next_url_can_have_the_token_too(stranger):
-    assert stranger.get("/as/reader/storage/v1/b/data/o/a").json()["base"] == "/as/reader"
+    assert stranger.get("/as/bucket/storage/v1/b/data/o/a").json()["base"] == "/as/bucket"
 
 
 def test_a_wrong_token_in_the_path_is_a_wrong_token(stranger):
     assert error(stranger.get("/as/stolen/storage/v1/b/data/o/a"))[:2] == (401, "UNAUTHENTICATED")
+
+
+def test_a_token_that_opens_more_than_a_bucket_is_refused_in_a_path(stranger):
+    answer = stranger.get("/as/reader/storage/v1/b/data/o/a")
+    assert error(answer)[:2] == (401, "UNAUTHENTICATED")
+    assert "`trainshed env`" in error(answer)[2]
+
+
+def test_a_token_for_a_bucket_opens_nothing_else(edge):
+    of_bucket = {"Authorization": "Bearer bucket"}
+    assert edge.get("/storage/v1/b/data/o/a", headers=of_bucket).status_code == 200
+    for path in ("/v1/projects/demo/jobs", "/trainshed/v1/nodes"):
+        answer = edge.get(path, headers=of_bucket)
+        assert error(answer)[:2] == (403, "PERMISSION_DENIED")
+        assert "bucket data only" in error(answer)[2]
 
 
 def test_only_storage_takes_a_token_in_the_path(stranger):
@@ -188,7 +203,7 @@ def test_only_storage_takes_a_token_in_the_path(stranger):
 
 
 def test_a_header_does_not_overrule_the_path(edge):
-    assert edge.get("/as/reader/storage/v1/b/data/o/a").json()["caller"] == "rita"
+    assert edge.get("/as/bucket/storage/v1/b/data/o/a").json()["caller"] == "rita"
 
 
 @pytest.mark.parametrize("path", ["/storage/v1/b/data/o/a", "/storage/v1/nothing", "/v1/nothing"])

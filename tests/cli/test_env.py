@@ -33,9 +33,20 @@ def data(home):
 def server(data, monkeypatch, trainshed):
     assert trainshed
     monkeypatch.setenv("TRAINSHED_DATA_DIR", str(data))
-    with StandIn(lambda *_: (200, {"jobs": [{"jobId": "j1", "state": "QUEUED"}]})) as server:
+    with StandIn(answer_of) as server:
         server.note(data)
         yield server
+
+
+def answer_of(_verb, path, _document):
+    if path.endswith("/bucketTokens"):
+        return 200, {"token": "tsd_of-bucket"}
+    return 200, {"jobs": [{"jobId": "j1", "state": "QUEUED"}]}
+
+
+def asked_of(server):
+    """What was asked of the server beside tokens for buckets."""
+    return [each for each in server.seen if not each[1].endswith("/bucketTokens")]
 
 
 def in_a_shell(text, *names, **environ):
@@ -76,9 +87,26 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_AI_REGION": "europe-west4",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
-        "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_admin",
+        "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_of-bucket",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
     }
+    path = "/trainshed/v1/projects/demo/bucketTokens"
+    wish = {"bucket": "demo-staging", "expires": "12h"}
+    assert server.seen[0] == ("POST", path, "Bearer tsd_admin", wish)
+
+
+def test_the_bucket_of_storage_clients_is_ones_own_to_name(trainshed, server):
+    trainshed("env", "--project", "demo", "--bucket", "gs://mine/")
+    assert server.seen[0][3]["bucket"] == "mine"
+    assert "staging_bucket='gs://mine'" in trainshed("env", "--python", "--bucket", "mine").out
+
+
+def test_without_a_token_for_a_bucket_an_old_address_is_taken_away(trainshed, data):
+    with StandIn(lambda *_: (403, {"error": {"message": "not for you"}})) as server:
+        server.note(data)
+        printed = trainshed("env", "--data-dir", data)
+    assert "unset STORAGE_EMULATOR_HOST" in printed.out
+    assert "gs://local-staging: not for you" in printed.err
 
 
 def test_our_own_verbs_of_that_shell_speak_to_the_same_server(trainshed, server, data):
@@ -100,7 +128,7 @@ def test_a_token_in_a_variable_stays_in_its_variable(trainshed, server, monkeypa
     names = ("CLOUDSDK_AUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE",
              "STORAGE_EMULATOR_HOST")  # fmt: skip
     found = in_a_shell(printed.out, *names, TRAINSHED_TOKEN="tsd_mine")
-    assert list(found.values()) == ["tsd_mine", "None", f"{server.url}/as/tsd_mine"]
+    assert list(found.values()) == ["tsd_mine", "None", f"{server.url}/as/tsd_of-bucket"]
     refused = trainshed("env", "--gcloud")
     assert refused.code == 2
     assert "--token-file" in refused.err
@@ -190,7 +218,7 @@ def test_gcloud_takes_the_lines_of_the_shell(trainshed, server, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert '"jobId": "j1"' in done.stdout
-    assert server.seen == [("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)]
+    assert asked_of(server) == [("GET", "/v1/projects/demo/jobs", "Bearer tsd_admin", None)]
 
 
 @needs_gcloud
@@ -250,8 +278,8 @@ def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server
     )
     assert done.returncode == 0, done.stderr
     jobs = "/v1/projects/demo/locations/us-central1/customJobs"
-    assert server.seen[0] == ("GET", jobs, "Bearer tsd_admin", None)
-    assert ("GET", "/as/tsd_admin/storage/v1/b/b", None, None) in server.seen
+    assert asked_of(server)[0] == ("GET", jobs, "Bearer tsd_admin", None)
+    assert ("GET", "/as/tsd_of-bucket/storage/v1/b/b", None, None) in server.seen
     method = "/google.cloud.aiplatform.v1.JobService/ListCustomJobs"
     seen, _ = recorder.communicate(timeout=60)
     assert [json.loads(line) for line in seen.splitlines()] == [[method, "Bearer tsd_admin"]]

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import time
 
 import pytest
 
@@ -233,6 +234,56 @@ def test_a_mistake_with_keys_is_one_clear_line(trainshed, written, account, word
     assert found.code == 2
     assert word in found.err
     assert "Traceback" not in found.err
+
+
+def test_a_key_that_google_does_not_know_signs_what_is_accepted_here(trainshed, data, tmp_path):
+    words = ("--name", "ci", "--project", "demo")
+    with StandIn() as server:
+        server.note(data, pid=2**22 + 1)  # it has run here, and ended: its database is used
+        made = trainshed("keys", "create", *words, "--out", tmp_path / "ci.json")
+        url = server.url
+    assert made.code == 0, made.err
+    assert made.out.strip() == str(tmp_path / "ci.json")
+    assert stat.S_IMODE((tmp_path / "ci.json").stat().st_mode) == 0o600
+    content = json.loads((tmp_path / "ci.json").read_text())
+    assert content["token_uri"] == f"{url}/token"
+    assert content["client_email"] == "ci@demo.trainshed.invalid"
+    service_account = pytest.importorskip("google.oauth2.service_account")
+    credentials = service_account.Credentials.from_service_account_info(content)
+    signer = credentials.with_scopes(["https://www.googleapis.com/auth/cloud-platform"])
+    assertion = signer._make_authorization_grant_assertion()
+    store = open_store(f"sqlite:///{data}/trainshed.db")
+    try:
+        access = Access(store, anonymous=False, clock=time.time)
+        granted = access.exchange(bytes(assertion).decode(), "")["access_token"]
+        assert access.caller(f"Bearer {granted}", loopback=True).project == "demo"
+        [noted] = store.audit_log(limit=9)
+        assert (noted.credential, noted.method) == ("local", "POST /trainshed/v1/keys")
+    finally:
+        store.close()
+
+
+def test_a_key_of_googles_is_registered_with_a_warning(trainshed, data, tmp_path, account):
+    assert data
+    write_key_file(tmp_path / "sa.json", account)
+    added = trainshed("keys", "add", "--key-file", "sa.json")
+    assert f"a token that {account.email} signs for this server is good at Google too" in added.err
+
+
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (["create", "--url", "http://127.0.0.1:1", "--email", "a@b.example"], "create makes"),
+        (["create", "--name", "A b"], "say which it is with --url"),
+        (["add", "--name", "ci", "--key-file", "x"], "for create"),
+        (["list", "--out", "x"], "for create"),
+    ],
+)
+def test_what_makes_no_key_is_said(trainshed, data, words, word):
+    assert data
+    found = trainshed("keys", *words)
+    assert found.code == 2
+    assert word in found.err
 
 
 def test_both_ways_give_the_same_json(trainshed, data, tmp_path):

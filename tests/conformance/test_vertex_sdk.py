@@ -30,12 +30,15 @@ def results(request, server):
         pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
     ca = server.data_dir / "tls" / "ca.pem"
     endpoint = server.url if transport == "rest" else server.grpc
+    path = "/trainshed/v1/projects/demo-proj/bucketTokens"
+    status, of_bucket = server.call("POST", path, {"bucket": "stage-bkt"})
+    assert status == 200, of_bucket
     done = subprocess.run(
         [python, "-W", "ignore", HERE / "vertex_calls.py", "--endpoint", endpoint,
          "--token", server.token, *(["--transport", "rest"] if transport == "rest" else [])],
         env={
             **os.environ,
-            "STORAGE_EMULATOR_HOST": f"{server.url}/as/{server.token}",
+            "STORAGE_EMULATOR_HOST": f"{server.url}/as/{of_bucket['token']}",
             "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(ca),
         },
         text=True,

@@ -30,6 +30,8 @@ DOCUMENT = native_app(
         nodes=_UNUSED,
         buckets=_UNUSED,
         streams=_UNUSED,
+        access=_UNUSED,
+        audit_log=_UNUSED,
     ),
     "1",
 ).openapi()

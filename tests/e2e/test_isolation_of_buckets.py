@@ -119,9 +119,10 @@ def test_a_viewer_changes_nothing_in_buckets(world, verb, path):
 def test_buckets_are_closed_to_nobody_and_to_revoked_tokens(world, verb, path):
     path = filled(path, world.names(FOREIGN, real=True))
     check_strangers(world, verb, path, body_of(verb, path))
-    assert world.call(verb, f"/as/{world.tokens['revoked']}{path}", None)[0] == 401
-    if "{bucket}" in path:
-        assert world.call(verb, f"/as/{world.tokens['alpha']}{path}", None)[0] == 404
+    for token in ("revoked", "alpha", "root"):  # no path is a place for what opens more
+        assert world.call(verb, f"/as/{world.tokens[token]}{path}", None)[0] == 401
+    if "/b/" in path:
+        assert world.call(verb, f"/as/{world.tokens['alpha-bucket']}{path}", None)[0] == 404
 
 
 def test_a_job_neither_reads_nor_writes_a_foreign_bucket(world):

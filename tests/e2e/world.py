@@ -179,11 +179,13 @@ def make_tokens(server):
         made = {"name": f"{project}-{role}", "project": project, "role": role}
         return good(server.call("POST", "/trainshed/v1/tokens", made))
 
+    path, wish = f"/trainshed/v1/projects/{OWN}/bucketTokens", {"bucket": "alpha-bucket"}
     revoked = token(FOREIGN, "admin")
     good(server.call("DELETE", f"/trainshed/v1/tokens/{revoked['id']}"))
     return {
         "root": server.token,
         "alpha": token(OWN, "admin")["token"],
+        "alpha-bucket": good(server.call("POST", path, wish))["token"],
         "bravo-viewer": token(FOREIGN, "viewer")["token"],
         "bravo-submitter": token(FOREIGN, "submitter")["token"],
         "bravo-admin": token(FOREIGN, "admin")["token"],

@@ -3,7 +3,8 @@
 ``CHAIN``, for REST:
 
 1.  ``guard``: the Host is ours and the Origin is no foreign page.
-2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one.
+2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one,
+    429 for too many wrong ones, 403 for one whose token is for a bucket and nothing else.
 3.  ``bound_body``: the body is not over the limit; 413.
 4.  ``find_route``: the path and verb have a row in the table; 404 or 405.
 5.  ``authorise``: the caller has the row's role in the path's project; 403, for a foreign project
@@ -45,8 +46,8 @@ INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 class Recognise(Protocol):
     """Finds the caller of an Authorization header, or raises a Refusal."""
 
-    def __call__(self, authorization: str | None, *, loopback: bool) -> Caller:
-        """``loopback``: the call comes from this machine."""
+    def __call__(self, authorization: str | None, *, loopback: bool, address: str) -> Caller:
+        """``loopback``: the call comes from this machine; ``address``: where from."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +66,11 @@ class Passage:
     origin: str | None = None
     fetch_site: str | None = None
     loopback: bool = False
+    address: str = ""
+    in_path: bool = False
+    """The token stood in the path."""
+    of_storage: bool = False
+    """It is a call of the storage API, for which a token for one bucket is good."""
 
     caller: Caller | None = None
     method: Method | None = None
@@ -90,7 +96,16 @@ class Surroundings:
     allowed_hosts: Collection[str]
     allowed_origins: Collection[str]
     body_bytes_max: int
+    audit: Callable[..., None] = lambda **_: None
+    """Takes the fields of an entry of the audit log."""
 
+
+#: Whoever has one may pass on what opens everything; addresses are written down everywhere.
+LONG_LIVED = (
+    "A token in an address must be one for a bucket: addresses are written into logs and files. "
+    "`trainshed env` prints the settings with such a token, `trainshed buckets token NAME` makes "
+    "one."
+)
 
 Step = Callable[[Surroundings, Passage], None]
 
@@ -103,7 +118,14 @@ def guard(around: Surroundings, passage: Passage) -> None:
 
 def recognise(around: Surroundings, passage: Passage) -> None:
     """Find out who calls."""
-    passage.caller = around.recognise(passage.authorization, loopback=passage.loopback)
+    caller = passage.caller = around.recognise(
+        passage.authorization, loopback=passage.loopback, address=passage.address
+    )
+    if passage.in_path and caller.bucket is None:
+        raise Refusal(Code.UNAUTHENTICATED, LONG_LIVED)
+    if caller.bucket is not None and not passage.of_storage:
+        message = f"Permission denied: this token is for objects of the bucket {caller.bucket} only"
+        raise Refusal(Code.PERMISSION_DENIED, message)
 
 
 def bound_body(around: Surroundings, passage: Passage) -> None:

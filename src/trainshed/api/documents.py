@@ -1,7 +1,7 @@
 """What HTTP carries: query strings, JSON read and written, refusals as google.rpc.Status.
 
-``Retry-After`` is never sent: outside 429 and 5xx it makes gcloud repeat the request even after a
-200, and there it is not needed (contracts/gcloud.md 8.2).
+``Retry-After`` is sent with 429 alone: outside 429 and 5xx it makes gcloud repeat the request even
+after a 200, and with 5xx it is not needed (contracts/gcloud.md 8.2).
 """
 
 import json
@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 
 from trainshed.model.faults import Violation
-from trainshed.model.refusals import Code, Refusal
+from trainshed.model.refusals import Code, Refusal, Throttled
 from trainshed.wire.status import status_json
 
 #: Parameters of every Google API, about the transport and not about the call
@@ -219,4 +219,6 @@ def refusal_response(refusal: Refusal) -> Response:
     response = json_response(document, status)
     if isinstance(refusal, TransportRefusal) and refusal.allow:
         response.headers["Allow"] = refusal.allow
+    if isinstance(refusal, Throttled):
+        response.headers["Retry-After"] = str(refusal.retry_after_s)
     return response

@@ -12,12 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from trainshed.api.chain import Surroundings, guard, incident
+from trainshed.api.audited import note
+from trainshed.api.chain import Passage, Surroundings, guard, incident
 from trainshed.api.documents import json_response, refusal_response
 from trainshed.api.incoming import passage_of, read_body
-from trainshed.model.refusals import Refusal
+from trainshed.model.refusals import Refusal, Throttled
 
-Exchange = Callable[[str], dict[str, Any]]
+#: Turns an assertion, and the address that it came from, into the answer.
+Exchange = Callable[[str, str], dict[str, Any]]
 
 #: A signed assertion is about one kilobyte.
 GRANT_BYTES_MAX: Final = 64 << 10
@@ -28,25 +30,35 @@ def grant_route(exchange: Exchange, around: Surroundings) -> Route:
     """The route; ``exchange`` turns an assertion into the answer, or raises a Refusal."""
 
     async def endpoint(request: Request) -> Response:
+        passage = passage_of(request.scope)
         try:
-            guard(around, passage_of(request.scope))
+            guard(around, passage)
         except Refusal as refusal:
+            _note(around, passage, refusal)
             return refusal_response(refusal)
         body = await read_body(request.receive, b"", GRANT_BYTES_MAX)
-        return await anyio.to_thread.run_sync(_granted, exchange, body)
+        return await anyio.to_thread.run_sync(_granted, exchange, around, passage, body)
 
     return Route("/token", endpoint, methods=["POST"])
 
 
-def _granted(exchange: Exchange, body: bytes) -> Response:
+def _note(around: Surroundings, passage: Passage, refusal: Refusal) -> None:
+    fields = {"method": "POST /token", "resource": "/token", "project": ""}
+    note(around, passage, **fields, status=refusal.code.name)
+
+
+def _granted(exchange: Exchange, around: Surroundings, passage: Passage, body: bytes) -> Response:
     try:
         fields = dict(parse_qsl(body.decode("latin-1")))
         if fields.get("grant_type") != GRANT_TYPE:
             return _error("unsupported_grant_type", f"only {GRANT_TYPE} is granted here")
         if not fields.get("assertion"):
             return _error("invalid_request", "the grant has no assertion")
-        return json_response(exchange(fields["assertion"]))
+        return json_response(exchange(fields["assertion"], passage.address))
     except Refusal as refusal:
+        _note(around, passage, refusal)
+        if isinstance(refusal, Throttled):
+            return refusal_response(refusal)
         return _error("invalid_grant", refusal.message)
     except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
         return refusal_response(incident("POST /token"))

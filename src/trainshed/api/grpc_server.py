@@ -19,6 +19,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from trainshed.api.audited import note_call
 from trainshed.api.call import Json, Method
 from trainshed.api.chain import Passage, Surroundings, grpc_chain, perform
 from trainshed.api.documents import refuse_unstorable
@@ -218,12 +219,16 @@ def _handler(method: Method, around: Surroundings) -> Any:
     def respond(data: bytes, context: grpc.ServicerContext) -> bytes:
         passage = Passage(verb="gRPC", path=method.rpc, body=data)
         passage.authorization = _authorization(context)
-        passage.loopback = _is_loopback(context.peer())
+        passage.address = _address(context.peer())
+        passage.loopback = is_loopback(passage.address)
         try:
             perform(steps, around, passage)
         except Refusal as refusal:
+            passage.method = method
+            note_call(around, passage, refusal.code)
             _refuse(context, refusal)
             return b""
+        note_call(around, passage, None)
         return passage.reply
 
     return grpc.unary_unary_rpc_method_handler(respond)
@@ -236,9 +241,9 @@ def _authorization(context: grpc.ServicerContext) -> str | None:
     return None
 
 
-def _is_loopback(peer: str) -> bool:
-    """``ipv4:127.0.0.1:5000`` and ``ipv6:%5B::1%5D:5000`` are this machine's."""
-    return is_loopback(unquote(peer).partition(":")[2].rpartition(":")[0])
+def _address(peer: str) -> str:
+    """The address of ``ipv4:127.0.0.1:5000`` or ``ipv6:%5B::1%5D:5000``."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
 def _refuse(context: grpc.ServicerContext, refusal: Refusal) -> None:

@@ -27,11 +27,14 @@ def passage_of(scope: Scope) -> Passage:
     """The call as far as its head tells.  HEAD is GET; the server leaves the body out."""
     verb: str = scope["method"]
     client = scope.get("client")
+    address = client[0] if client else ""
     passage = Passage(
         verb="GET" if verb == "HEAD" else verb,
         path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1"),
         query_string=scope["query_string"].decode("latin-1"),
-        loopback=client is not None and is_loopback(client[0]),
+        loopback=is_loopback(address),
+        address=address,
+        in_path=scope.get("state", {}).get("token_in_path", False),
     )
     for name, value in scope["headers"]:
         field = _FIELDS.get(name)

@@ -4,8 +4,9 @@ They come behind the chain's guards: ``request.state.caller`` is known.  See ``o
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Annotated, Any
 
 import anyio
@@ -23,7 +24,10 @@ from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
-from trainshed.service.auth import signing_keys, tokens
+from trainshed.service import audit_log
+from trainshed.service.audit_log import AuditLog
+from trainshed.service.auth import bucket_tokens, signing_keys, tokens
+from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.stream import LogCursor, check_trial
@@ -71,6 +75,8 @@ Json = dict[str, Any]
 
 #: How long a follower of a quiet job rests between two looks.
 FOLLOW_S = 0.2
+#: How long a stream goes on without a look at its caller's token, in seconds.
+ADMITTED_S = 1.0
 #: How many events one call gives.
 EVENTS_MAX = 1000
 #: The most lines of a log's end in one answer.
@@ -102,6 +108,8 @@ class Native:
     nodes: NodeService
     buckets: BucketService
     streams: Streams
+    access: Access
+    audit_log: AuditLog
 
 
 def native_app(native: Native, version: str) -> FastAPI:
@@ -118,8 +126,10 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.state.permissions = Permissions(native.store.project)
     app.include_router(_jobs(native))
     app.include_router(_fleet(native))
+    app.include_router(_bucket_tokens(native.store))
     app.include_router(_administration(native))
     app.include_router(_buckets(native))
+    app.include_router(_audit(native))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
     app.exception_handler(StoreFault)(lambda *_: refusal_response(database_away()))
     app.exception_handler(RequestValidationError)(_malformed)
@@ -164,6 +174,7 @@ def _jobs(native: Native) -> APIRouter:
         responses={200: {**LINES}, 429: {"model": shown.Status}},
     )
     def logs(  # noqa: PLR0913 - one parameter a word of the query
+        request: Request,
         project: Readable,
         job: str,
         caller: Known,
@@ -177,7 +188,8 @@ def _jobs(native: Native) -> APIRouter:
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
         cursor = native.logs.cursor(record, trial=trial)
-        body = _stream(cursor, task, follow=follow, tail=tail)
+        lines = _stream(cursor, task, follow=follow, tail=tail)
+        body = _while_admitted(lines, request.state.admit_again)
         return LogStream(native.streams, caller, body)
 
     return router
@@ -198,6 +210,23 @@ class LogStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
+async def _while_admitted(
+    lines: AsyncIterator[bytes], admit: Callable[[], Awaitable[Caller]]
+) -> AsyncIterator[bytes]:
+    """A stream as long as its caller's token is good; a new call says what is wrong."""
+    looked_s = monotonic()
+    async for piece in lines:
+        if monotonic() - looked_s > ADMITTED_S:
+            try:
+                await admit()
+            except Refusal as refusal:
+                if refusal.code is not Code.UNAVAILABLE:  # the database is away for a moment
+                    return
+            looked_s = monotonic()
+        if piece:
+            yield piece
+
+
 async def _stream(
     cursor: LogCursor, task: str | None, *, follow: bool, tail: int | None
 ) -> AsyncIterator[bytes]:
@@ -215,6 +244,7 @@ async def _stream(
             continue
         if cursor.is_over or not follow:
             return
+        yield b""
         await anyio.sleep(FOLLOW_S)
 
 
@@ -265,14 +295,15 @@ def _notice(order: shown.NodeOrder | None) -> float | None:
 
 def _administration(native: Native) -> APIRouter:
     router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
-    store = native.store
+    store, access = native.store, native.access
 
-    @router.get("/tokens", response_model=shown.Tokens)
+    @router.get("/tokens", response_model=shown.Tokens, response_model_exclude_none=True)
     def list_tokens() -> Json:
-        """List the tokens, without their texts."""
+        """List the tokens, without their texts; when each was last used, to the minute."""
+        access.note_use()
         return tokens.listing(store)
 
-    @router.post("/tokens", response_model=shown.MadeToken)
+    @router.post("/tokens", response_model=shown.MadeToken, response_model_exclude_none=True)
     def create_token(token: shown.NewToken) -> Json:
         """Make a token; only this answer ever holds its text."""
         return tokens.create(store, token.model_dump(exclude_none=True))
@@ -280,7 +311,9 @@ def _administration(native: Native) -> APIRouter:
     @router.delete("/tokens/{token}", response_model=shown.Nothing)
     def revoke_token(token: str) -> Json:
         """Make a token worthless."""
-        return tokens.revoke(store, token)
+        revoked = tokens.revoke(store, token)
+        access.forget()
+        return revoked
 
     @router.get("/keys", response_model=shown.Keys)
     def list_keys() -> Json:
@@ -295,7 +328,46 @@ def _administration(native: Native) -> APIRouter:
     @router.delete("/keys/{key}", response_model=shown.Nothing)
     def remove_key(key: str) -> Json:
         """Forget a key."""
-        return signing_keys.remove(store, key)
+        removed = signing_keys.remove(store, key)
+        access.forget()
+        return removed
+
+    return router
+
+
+def _bucket_tokens(store: Store) -> APIRouter:
+    router = APIRouter(prefix="/projects/{project}/bucketTokens", tags=["access"])
+
+    @router.post("", response_model=shown.MadeBucketToken)
+    def create_bucket_token(caller: Known, project: Readable, token: shown.NewBucketToken) -> Json:
+        """Make a token for one bucket, for storage clients that cannot send a header."""
+        return bucket_tokens.create(store, caller, project, token.model_dump(exclude_none=True))
+
+    @router.post("/{token}:renew", response_model=shown.BucketToken)
+    def renew_bucket_token(
+        caller: Known, project: Readable, token: str, life: shown.Life | None = None
+    ) -> Json:
+        """Let a token for a bucket, which the caller made, end later."""
+        del project
+        document = life.model_dump(exclude_none=True) if life else {}
+        return bucket_tokens.renew(store, caller, token, document)
+
+    return router
+
+
+def _audit(native: Native) -> APIRouter:
+    router = APIRouter(tags=["access"], dependencies=[Depends(administrator)])
+
+    @router.get("/audit", response_model=shown.AuditLog)
+    def list_audit_log(
+        project: str | None = None,
+        since: str | None = None,
+        limit: Annotated[int, Query(ge=1, le=audit_log.LIST_MAX)] = audit_log.LIST_MAX,
+    ) -> Json:
+        """Tell who changed what, and what was refused to whom: the newest entries, in order."""
+        native.audit_log.write()
+        query = {"project": project, "since": since, "limit": limit}
+        return audit_log.listing(native.store, query)
 
     return router
 

@@ -172,6 +172,20 @@ class NewToken(Strict):
     name: str | None = None
     project: str = "*"
     role: Role = "submitter"
+    expires: str | None = None
+
+
+class Life(Strict):
+    """How long a token is good for: a duration such as ``1h``."""
+
+    expires: str | None = None
+
+
+class NewBucketToken(Life):
+    """Which bucket a token is for; it need not be there yet."""
+
+    bucket: str
+    readOnly: bool = False
 
 
 class NewKey(Strict):
@@ -192,6 +206,7 @@ class Token(BaseModel):
     project: str
     role: Role
     createTime: str
+    expireTime: str | None = None
 
 
 class MadeToken(Token):
@@ -203,6 +218,7 @@ class MadeToken(Token):
 class ListedToken(Token):
     """One that is revoked opens nothing any more."""
 
+    lastUseTime: str | None = None
     revoked: bool
 
 
@@ -210,6 +226,41 @@ class Tokens(BaseModel):
     """All tokens, oldest first."""
 
     tokens: list[ListedToken]
+
+
+class BucketToken(BaseModel):
+    """A token for one bucket; it ends with the token that it was made with, or before."""
+
+    id: str
+    project: str
+    bucket: str
+    readOnly: bool
+    expireTime: str
+
+
+class MadeBucketToken(BucketToken):
+    """A new one; no later answer holds its text."""
+
+    token: str
+
+
+class AuditEntry(BaseModel):
+    """A change or a refusal; ``credential`` is the id of a token or key, empty for nobody known."""
+
+    time: str
+    caller: str
+    credential: str
+    address: str
+    method: str
+    resource: str
+    project: str
+    status: str
+
+
+class AuditLog(BaseModel):
+    """The newest entries, the oldest of them first."""
+
+    entries: list[AuditEntry]
 
 
 class Key(BaseModel):

@@ -5,13 +5,14 @@ thread (handlers are synchronous), one answer.
 
 Storage clients that are pointed here by STORAGE_EMULATOR_HOST send no Authorization header even
 when they have credentials (contracts/vertex-sdk.md 2.4).  Below ``/as/TOKEN/`` the token in the
-path is their header.
+path is their header; it must be one for a bucket (decision 0037).
 """
 
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
@@ -25,8 +26,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from trainshed.api.audited import note_call, note_response
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
 from trainshed.api.documents import TransportRefusal, json_bytes_response, refusal_response
@@ -71,15 +73,15 @@ class TokenInPath:
         scope["path"] = f"/{rest}"
         scope["raw_path"] = b"/" + raw.partition(b"/")[2]
         scope["root_path"] = f"/as/{quote(token, safe='')}"
+        scope.setdefault("state", {})["token_in_path"] = True
         headers = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
         bearer = f"Bearer {token}".encode("utf-8", "surrogateescape")
         scope["headers"] = [*headers, (b"authorization", bearer)]
         await self.app(scope, receive, send)
 
 
-async def admit(scope: Scope, around: Surroundings) -> Caller:
+async def admit(passage: Passage, around: Surroundings) -> Caller:
     """The caller of a request whose Host and Origin are right.  Raises a Refusal."""
-    passage = passage_of(scope)
     await anyio.to_thread.run_sync(perform, ADMISSION, around, passage)
     if passage.caller is None:
         raise AssertionError("the admission ends with a caller or a refusal")
@@ -88,8 +90,15 @@ async def admit(scope: Scope, around: Surroundings) -> Caller:
 
 def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        passage = passage_of(request.scope)
+        passage.of_storage = True
+        response = await answered(request, passage)
+        note_response(around, passage, row.path, response.status_code, request)
+        return response
+
+    async def answered(request: Request, passage: Passage) -> Response:
         try:
-            return await row.handle(request, await admit(request.scope, around))
+            return await row.handle(request, await admit(passage, around))
         except Refusal as refusal:
             return refusal_response(refusal)
         except ClientDisconnect:
@@ -134,6 +143,7 @@ class GoogleRoutes:
         try:
             await self._read(passage, scope, incoming)
         except Refusal as refusal:
+            note_call(self.around, passage, refusal.code)
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             response = await THREADS.run(answer, self.around, passage)
@@ -156,7 +166,9 @@ def answer(around: Surroundings, passage: Passage) -> Response:
     try:
         perform(CHAIN, around, passage)
     except Refusal as refusal:
+        note_call(around, passage, refusal.code)
         return refusal_response(refusal)
+    note_call(around, passage, None)
     return json_bytes_response(passage.reply)
 
 
@@ -168,13 +180,14 @@ def make_app(
     *,
     raw: Sequence[RawMethod],
     native: ASGIApp | None,
-    exchange: Callable[[str], dict[str, Any]],
+    exchange: Callable[[str, str], dict[str, Any]],
     is_healthy: Callable[[], bool],
 ) -> Starlette:
     """The whole application.
 
     ``native`` is mounted at ``/trainshed/v1`` and finds its caller in ``request.state.caller``.
-    ``exchange`` answers JWT grants; ``is_healthy`` says whether the store answers, and may raise.
+    ``exchange`` answers JWT grants from an address; ``is_healthy`` says whether the store answers,
+    and may raise.
     """
     google = GoogleRoutes(around)
     routes: list[BaseRoute] = [
@@ -239,14 +252,30 @@ class Recognised:
         """One request."""
         if scope["type"] != "http":
             raise HTTPException(404)
-        incoming = Incoming(receive)
+        incoming, passage, request = Incoming(receive), passage_of(scope), Request(scope)
         try:
-            scope.setdefault("state", {})["caller"] = await admit(scope, self.around)
+            request.state.caller = await admit(passage, self.around)
+            request.state.admit_again = partial(admit, passage, self.around)
             body = await read_whole(scope, incoming, self.around.body_bytes_max)
         except Refusal as refusal:
-            await answer_early(refusal_response(refusal), scope, incoming, send)
+            response = refusal_response(refusal)
+            note_response(self.around, passage, passage.path, response.status_code, request)
+            await answer_early(response, scope, incoming, send)
         else:
-            await self.app(scope, received_again(body, receive), send)
+            noted = self._noting(passage, request, send)
+            await self.app(scope, received_again(body, receive), noted)
+
+    def _noting(self, passage: Passage, request: Request, send: Send) -> Send:
+        """``send`` that notes the outcome when it is known."""
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                below = getattr(request.scope.get("route"), "path", "")
+                path = f"/trainshed/v1{below}" if below else passage.path
+                note_response(self.around, passage, path, message["status"], request)
+            await send(message)
+
+        return noted
 
 
 def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:

@@ -71,7 +71,8 @@ class BucketAccess:
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
         """Make sure that the caller has a role in a bucket.  Raises NoSuchBucket, Forbidden."""
-        owner = self._owner(bucket) if self.objects.buckets.has(bucket) else None
+        is_there = caller.may_use(bucket) and self.objects.buckets.has(bucket)
+        owner = self._owner(bucket) if is_there else None
         if owner is None or not caller.may(AccessRole.VIEWER, owner or None):
             raise NoSuchBucket(
                 "The specified bucket does not exist. "
@@ -94,6 +95,8 @@ class BucketAccess:
         Raises Forbidden, and Taken where the name is in use.
         """
         owner = self.project(caller, project, AccessRole.SUBMITTER)
+        if not caller.may_use(bucket):
+            raise Forbidden(f"{caller.name} may make the bucket {caller.bucket} only, here.")
         known = self.store.bucket(bucket)
         is_there = self.objects.buckets.has(bucket)
         if not caller.may(AccessRole.VIEWER, known[0] if known else None) and (known or is_there):
@@ -109,7 +112,8 @@ class BucketAccess:
         wanted = self.project(caller, project, AccessRole.VIEWER)
         if not wanted:
             return self.objects.buckets.names()
-        return sorted(name for name in self.store.buckets(wanted) if self.objects.buckets.has(name))
+        owned = filter(caller.may_use, self.store.buckets(wanted))
+        return sorted(name for name in owned if self.objects.buckets.has(name))
 
     def project(self, caller: Caller, project: str, role: AccessRole) -> str:
         """The id of the project that is meant; empty: none in particular.  Raises Forbidden."""
@@ -271,6 +275,7 @@ async def _answer(call: StorageCall, handle: Handler) -> Response:
     try:
         return await handle(call)
     except tuple(STATUS) as error:
+        call.request.state.is_denied = isinstance(error, NoSuchBucket)  # for the audit log
         answer = refusal(STATUS[type(error)], str(error))
     except OSError as error:
         answer = refusal(DISK_STATUS.get(error.errno or 0, 503), f"The disk: {reason(error)}")

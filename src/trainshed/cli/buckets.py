@@ -7,13 +7,15 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import answer, note, out, out_json, table
-from trainshed.client.collections import pages
+from trainshed.client.collections import pages, path_of
 from trainshed.storage.buckets import SCHEME
+from trainshed.workbench.client_settings import bucket_address
 
 EXAMPLE = """\
   trainshed buckets create my-bucket
   trainshed buckets list
-  trainshed buckets adopt put-there-by-hand --project my-project"""
+  trainshed buckets adopt put-there-by-hand --project my-project
+  trainshed buckets token my-bucket --expires 12h --read-only"""
 
 
 def parser(prog: str) -> flags.Parser:
@@ -21,18 +23,32 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Makes and lists buckets: folders of the server that gs:// names mean. "
-        "Administrators give a folder that is nobody's to a project with adopt.",
+        "Administrators give a folder that is nobody's to a project with adopt. For storage "
+        "clients that cannot send a header, token makes one for one bucket, and prints the address "
+        "with it: the value of STORAGE_EMULATOR_HOST.",
         example=EXAMPLE,
-        usage=f"{prog} create NAME | list | adopt NAME [flags]",
+        usage=f"{prog} create NAME | list | adopt NAME | token NAME | token --renew ID [flags]",
     )
     parser.check = _check
-    parser.add_argument("action", choices=("create", "list", "adopt"), metavar="ACTION")
+    actions = ("create", "list", "adopt", "token")
+    parser.add_argument("action", choices=actions, metavar="ACTION")
     parser.add_argument("name", metavar="NAME", nargs="?", help="Name, with or without gs://")
+    parser.add_argument("--expires", metavar="TIME", help="Life of the token, up to 12h (1h)")
+    parser.add_argument("--read-only", action="store_true", help="The token changes nothing")
+    parser.add_argument("--renew", metavar="ID", help="Let this token live on, from now")
     flags.add_client_flags(parser)
     return parser
 
 
 def _check(parser: flags.Parser, args: argparse.Namespace) -> None:
+    if args.action == "token":
+        if bool(args.name) == bool(args.renew):
+            parser.error("token takes the NAME of a bucket, or --renew ID")
+        if args.renew and args.read_only:
+            parser.error("a token that is renewed opens what it opened before")
+        return
+    if args.expires or args.read_only or args.renew:
+        parser.error("--expires, --read-only and --renew are for token")
     if (args.action == "list") == bool(args.name):
         parser.error("create and adopt take the NAME of a bucket, and list takes none")
 
@@ -43,7 +59,8 @@ _PATH = "/storage/v1/b"
 def run(request: flags.Request) -> int:
     """Carry out one action."""
     args = request.args
-    {"create": _create, "list": _list, "adopt": _adopt}[args.action](args, place_of(args))
+    actions = {"create": _create, "list": _list, "adopt": _adopt, "token": _token}
+    actions[args.action](args, place_of(args))
     return 0
 
 
@@ -61,6 +78,22 @@ def _adopt(args: argparse.Namespace, place: ServerPlace) -> None:
 
 def _name(args: argparse.Namespace) -> str:
     return str(args.name).removeprefix(SCHEME).rstrip("/")
+
+
+def _token(args: argparse.Namespace, place: ServerPlace) -> None:
+    path = path_of("trainshed", "v1", "projects", place.project, "bucketTokens")
+    life = {"expires": args.expires} if args.expires else {}
+    if args.renew:
+        found = place.server.call("POST", f"{path}/{quote(args.renew, safe='')}:renew", life)
+        answer(args, found, f"token {found['id']} is good until {date_of(found['expireTime'])}")
+        return
+    wish = {"bucket": _name(args), "readOnly": args.read_only, **life}
+    made = place.server.call("POST", path, wish)
+    found = {**made, "address": bucket_address(place.server.url, made["token"])}
+    if args.format == "text":
+        end = date_of(found["expireTime"])
+        note(f"token {found['id']} for {SCHEME}{found['bucket']}, until {end}")
+    answer(args, found, found["address"])
 
 
 def _list(args: argparse.Namespace, place: ServerPlace) -> None:

@@ -1,4 +1,4 @@
-"""``trainshed tokens create|list|revoke`` and ``trainshed keys add|list|remove``.
+"""``trainshed tokens create|list|revoke``, ``trainshed keys create|add|list|remove``.
 
 They are handled by the running server, or, without one, in its database.  A SQLite database belongs
 to the server's process alone while that runs, so the server is asked whenever it answers.  Both
@@ -8,7 +8,7 @@ ways give the same JSON.
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from trainshed.client.http import Server
 from trainshed.config import load_settings
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Refusal
+from trainshed.service.audit_log import AuditLog
 from trainshed.service.auth import signing_keys, tokens
 from trainshed.service.server_files import write_file
 from trainshed.store.base import StoreFault
@@ -42,7 +43,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], Callable[..., Json]]] = {
 }
 #: The columns of lists, and the fields that they show.
 _COLUMNS: Final = {
-    "tokens": ("id", "name", "role", "project", "created", "revoked"),
+    "tokens": ("id", "name", "role", "project", "created", "expires", "last used", "revoked"),
     "keys": ("id", "email", "role", "project", "created"),
 }
 
@@ -52,10 +53,9 @@ def run(request: Request) -> int:
     args = request.args
     if args.action == "add":
         args.document = _document(args)  # before a server or a database is asked
+    perform = _ACTIONS[args.noun, args.action]
     with _asked(args) as ask:
-        {"create": _create_token, "add": _add_key, "list": _list}.get(args.action, _remove)(
-            ask, args
-        )
+        perform(ask, args)
     return 0
 
 
@@ -108,7 +108,26 @@ def _ask_server(server: Server, noun: str, verb: str, given: Any = None) -> Json
 
 def _ask_store(store: Store, noun: str, verb: str, *given: Any) -> Json:
     with _store_faults():
-        return _OPERATIONS[noun, verb](store, *given)
+        found = _OPERATIONS[noun, verb](store, *given)
+        if verb != "GET":
+            _note_change(store, f"{verb} /trainshed/v1/{noun}", given)
+        return found
+
+
+def _note_change(store: Store, method: str, given: Sequence[Any]) -> None:
+    """What is changed past the server is in its audit log, too."""
+    log = AuditLog(store)
+    named = [each for each in given if isinstance(each, str)]
+    log.add(
+        caller=f"uid {os.getuid()}",
+        credential="local",
+        address="local",
+        method=method,
+        resource="/".join([method.partition(" ")[2], *named]),
+        project="",
+        status="OK",
+    )
+    log.write()
 
 
 @contextlib.contextmanager
@@ -120,21 +139,48 @@ def _store_faults() -> Iterator[None]:
 
 
 def _create_token(ask: Ask, args: Any) -> None:
-    if args.out and not args.out.absolute().parent.is_dir():
-        raise UsageFault(f"--out {args.out}: there is no such folder")  # before the token is made
-    found = ask("POST", _given(args, "name", "project", "role"))
+    _check_out(args)
+    found = ask("POST", _given(args, "name", "project", "role", "expires"))
     if args.out:
         write_file(args.out, f"{found.pop('token')}\n".encode())
         found["file"] = str(args.out)
     if args.format == "text":
         project = found["project"]
         where = "all projects" if project == "*" else f"project {project}"
-        note(f"token {found['id']}: {found['role']}, {where}")
+        until = f", until {found['expireTime'][:19]} UTC" if "expireTime" in found else ""
+        note(f"token {found['id']}: {found['role']}, {where}{until}")
     answer(args, found, found["file"] if args.out else found["token"])
+
+
+def _check_out(args: Any) -> None:
+    """Before anything is made."""
+    if args.out and not args.out.absolute().parent.is_dir():
+        raise UsageFault(f"--out {args.out}: there is no such folder")
+
+
+def _create_key(ask: Ask, args: Any) -> None:
+    """The key is made here, and its public half registered: nobody else has the private one."""
+    _check_out(args)
+    url = reach(args, os.environ).url
+    if url is None:
+        raise UsageFault("a key file names its server; say which it is with --url ADDRESS")
+    try:
+        content = signing_keys.new_key_file(url, args.name or "account", args.project)
+    except Refusal as refusal:
+        raise UsageFault(f"--{refusal.message}") from refusal
+    found = ask("POST", signing_keys.from_key_file(content) | _given(args, "project", "role"))
+    text = json.dumps(content, indent=2)
+    if args.out:
+        write_file(args.out, f"{text}\n".encode())
+    if args.format == "text":
+        note(f"key {found['id']} of {found['email']} is registered: {found['role']}")
+    shown = found | ({"file": str(args.out)} if args.out else {"keyFile": content})
+    answer(args, shown, str(args.out) if args.out else text)
 
 
 def _add_key(ask: Ask, args: Any) -> None:
     found = ask("POST", args.document)
+    note(signing_keys.REPLAY.format(email=found["email"]))
     text = f"key {found['id']} of {found['email']} is registered: {found['role']}"
     answer(args, found, text)
 
@@ -150,8 +196,9 @@ def _list(ask: Ask, args: Any) -> None:
 
 
 def _cell(row: Json, column: str) -> str:
-    if column == "created":
-        return str(row["createTime"][:19])
+    times = {"created": "createTime", "expires": "expireTime", "last used": "lastUseTime"}
+    if column in times:
+        return str(row.get(times[column]) or "")[:19]
     return ("yes" if row["revoked"] else "") if column == "revoked" else str(row[column])
 
 
@@ -159,6 +206,17 @@ def _remove(ask: Ask, args: Any) -> None:
     ask("DELETE", args.id)
     gone = f"{args.action}d"
     answer(args, {"id": args.id, gone: True}, f"{args.noun[:-1]} {args.id} is {gone}")
+
+
+_ACTIONS: Final[Mapping[tuple[str, str], Callable[[Ask, Any], None]]] = {
+    ("tokens", "create"): _create_token,
+    ("tokens", "list"): _list,
+    ("tokens", "revoke"): _remove,
+    ("keys", "create"): _create_key,
+    ("keys", "add"): _add_key,
+    ("keys", "list"): _list,
+    ("keys", "remove"): _remove,
+}
 
 
 def _given(args: Any, *names: str) -> dict[str, Any]:

@@ -1,21 +1,28 @@
 """``trainshed env``: the settings that point gcloud and the SDKs at a server."""
 
+import argparse
+import json
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
 from trainshed.cli.terminal import note, out, out_json
+from trainshed.client.collections import path_of
+from trainshed.client.faults import ServerRefusal, Unreachable
+from trainshed.client.http import Server
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
+from trainshed.storage.buckets import SCHEME
 from trainshed.workbench.client_settings import (
     TOKEN,
     ClientTarget,
+    bucket_address,
     certificate_variables,
     properties,
     staging_bucket,
-    storage_address,
     variables,
 )
 
@@ -31,7 +38,8 @@ def parser(prog: str) -> flags.Parser:
         prog,
         summary="Prints the settings that point gcloud and Google's SDKs at a server. The token "
         "itself is printed only with --format json: the others name the file or the variable that "
-        "holds it. Storage clients send no header, so for them the token is part of the address.",
+        "holds it. Storage clients send no header: their address has a token of its own, which "
+        "opens one bucket and ends after 12 hours. Repeat the command for another one.",
         example=EXAMPLE,
         usage=f"{prog} [--shell | --gcloud | --python] [flags]",
     )
@@ -45,6 +53,9 @@ def parser(prog: str) -> flags.Parser:
     parser.set_defaults(how="shell")
     parser.add_argument("--project", default="local", help="Project id (local)")
     parser.add_argument("--region", default="us-central1", help="Region (us-central1)")
+    parser.add_argument(
+        "--bucket", metavar="NAME", help="Bucket of the storage clients (PROJECT-staging)"
+    )
     parser.add_argument(
         "--transport",
         choices=("rest", "grpc"),
@@ -60,7 +71,9 @@ def run(request: flags.Request) -> int:
     """Print the settings.  Raises UsageFault where no server or no token is known."""
     args = request.args
     found = reach(args, os.environ)
-    target = _target(found, args.project, args.region)
+    target = _target(found, args)
+    if args.how == "shell" or args.format == "json":
+        target = replace(target, storage=_storage(found, target))
     if args.format == "json":
         out_json(_as_json(target, found.token))
     elif args.how == "python":
@@ -71,7 +84,7 @@ def run(request: flags.Request) -> int:
     return 0
 
 
-def _target(found: FoundServer, project: str, region: str) -> ClientTarget:
+def _target(found: FoundServer, args: argparse.Namespace) -> ClientTarget:
     if found.url is None:
         raise UsageFault(
             f"no server runs in {found.folder}; start one with: trainshed serve, or name "
@@ -87,8 +100,9 @@ def _target(found: FoundServer, project: str, region: str) -> ClientTarget:
         url=found.url,
         grpc=running.grpc if running else None,
         bundle=running.ca if running else None,
-        project=project,
-        region=region,
+        project=args.project,
+        region=args.region,
+        bucket=args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/"),
         token_file=None if anonymous else found.token_file,
         token_variable=None if anonymous else found.token_variable,
     )
@@ -104,6 +118,32 @@ def _miss_token(found: FoundServer) -> None:
         "no token is known: these settings are for a server that was started with --anonymous; "
         "set TRAINSHED_TOKEN, or give --token-file FILE"
     )
+
+
+#: The longest that a token for a bucket may live: a working day.
+LIFE = "12h"
+#: A server that does not answer for so long is done without.
+ANSWER_S_MAX = 10.0
+
+
+def _storage(found: FoundServer, target: ClientTarget) -> str | None:
+    """The address for storage clients; None, with a remark, where the server gives no token."""
+    if found.token is None or (found.running and not found.running.is_alive):
+        return None  # a token is not shown to whoever may have the port by now
+    ca = found.running.ca if found.running else None
+    server = Server(url=target.url, token=found.token, ca=ca, timeout_s=ANSWER_S_MAX)
+    bucket = staging_bucket(target)
+    wish = {"bucket": bucket, "expires": LIFE}
+    try:
+        made = server.call("POST", _bucket_tokens(target), wish)
+        return bucket_address(target.url, str(made["token"]))
+    except (ServerRefusal, Unreachable, KeyError, OSError) as error:
+        note(f"storage clients are left out, for there is no token for {SCHEME}{bucket}: {error}")
+        return None
+
+
+def _bucket_tokens(target: ClientTarget) -> str:
+    return path_of("trainshed", "v1", "projects", target.project, "bucketTokens")
 
 
 def _shell_lines(target: ClientTarget, found: FoundServer) -> Iterator[str]:
@@ -168,7 +208,13 @@ def python_snippet(target: ClientTarget, transport: str) -> str:
 
 def _head(target: ClientTarget) -> Iterator[str]:
     """Variables come first: the clients read them when they are imported."""
+    if not target.anonymous:
+        yield "import json"
     yield "import os"
+    if not target.anonymous:
+        if target.url.startswith("https:"):
+            yield "import ssl"
+        yield "import urllib.request"
     if target.token_file:
         yield "from pathlib import Path"
     yield ""
@@ -176,10 +222,28 @@ def _head(target: ClientTarget) -> Iterator[str]:
         yield f"token = Path({str(target.token_file)!r}).read_text().strip()"
     elif target.token_variable:
         yield f"token = os.environ[{target.token_variable!r}]"
-    before, mark, _ = storage_address(target).partition(TOKEN)
-    yield f'os.environ["STORAGE_EMULATOR_HOST"] = {before!r}{" + token" if mark else ""}'
+    yield from _storage_lines(target)
     for name, value in certificate_variables(target).items():
         yield f"os.environ[{name!r}] = {value!r}"
+
+
+def _storage_lines(target: ClientTarget) -> Iterator[str]:
+    """A script asks for a token of its own each time: what is printed today ends tomorrow."""
+    if target.anonymous:
+        yield f'os.environ["STORAGE_EMULATOR_HOST"] = {target.url!r}'
+        return
+    wish = json.dumps({"bucket": staging_bucket(target), "expires": LIFE})
+    trust = ""
+    if target.bundle and target.url.startswith("https:"):
+        trust = f", context=ssl.create_default_context(cafile={target.bundle!r})"
+    yield "wish = urllib.request.Request("
+    yield f"    {target.url + _bucket_tokens(target)!r},"
+    yield f"    data={wish.encode()!r},"
+    yield '    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},'
+    yield ")"
+    yield f"with urllib.request.urlopen(wish{trust}) as answer:"
+    yield '    of_bucket = json.load(answer)["token"]'
+    yield f'os.environ["STORAGE_EMULATOR_HOST"] = {bucket_address(target.url, "")!r} + of_bucket'
 
 
 def _imports(target: ClientTarget) -> Iterator[str]:
@@ -199,5 +263,5 @@ def _init(target: ClientTarget, transport: str) -> Iterator[str]:
     yield f"    api_endpoint={endpoint!r},"
     yield f"    api_transport={transport!r},"
     yield f"    credentials={credentials},"
-    yield f"    staging_bucket={staging_bucket(target.project)!r},"
+    yield f"    staging_bucket={SCHEME + staging_bucket(target)!r},"
     yield ")"

@@ -189,8 +189,8 @@ def _print_address(
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:
-        lines.append(f"admin token     {token.made}")
-        lines.append(f"                kept in {token.path}")
+        # a service manager keeps what is printed: no place for a secret
+        lines.append(f"admin token     made, and kept in {token.path}")
     folder = "" if "TRAINSHED_DATA_DIR" in os.environ else f" --data-dir {settings.data_dir}"
     lines.append(f'clients         eval "$(trainshed env --shell{folder})"')
     out("\n".join(lines))

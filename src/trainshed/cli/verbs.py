@@ -98,7 +98,8 @@ VERBS = (
     Verb("nodes", "nodes", "list the machines of the fleet"),
     Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
     Verb("tokens", "credentials", "make, list and revoke tokens"),
-    Verb("keys", "credentials", "register public keys of service accounts"),
+    Verb("keys", "credentials", "make and register keys of service accounts"),
+    Verb("audit list", "audit", "tell who changed what, and what was refused to whom"),
     Verb(
         "ai-platform local train",
         "local_train",

@@ -184,6 +184,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "allowed_hosts": ("allowed_hosts", hosts),
         "allowed_origins": ("allowed_origins", origins),
         "body_bytes_max": ("body_bytes_max", whole(1)),
+        "failed_sign_ins_a_minute": ("failed_sign_ins_a_minute", whole(0)),
     },
     "fleet": {
         "policy": ("policy", policy),
@@ -224,6 +225,10 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
     "logs": {
         "bytes_max": ("log_bytes_max", whole(1)),
         "days_max": ("log_days_max", number),
+    },
+    "audit": {
+        "rows_max": ("audit_rows_max", whole(1)),
+        "days_max": ("audit_days_max", number),
     },
 }
 

@@ -65,6 +65,11 @@ class Settings:
     """How long a job may run that says nothing of it; 0 is no limit."""
     finished_days_max: float | None = None
     """How long a job is kept after its end; for ever if None."""
+    failed_sign_ins_a_minute: int = 60
+    """Of an address, or with tokens that begin alike; 0 is no bound."""
+    audit_rows_max: int = 100_000
+    """Kept entries of the audit log; a tenth as many of callers whom nobody knows."""
+    audit_days_max: float = 365.0
     body_bytes_max: int = 8 << 20
     """The largest JSON body; uploads have no limit."""
 

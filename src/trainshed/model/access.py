@@ -1,7 +1,7 @@
 """Who calls, and what a caller may do in which project."""
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: A grant for every project.
 ALL_PROJECTS = "*"
@@ -26,7 +26,17 @@ class Caller:
     project: str
     """A project id, or ``ALL_PROJECTS``."""
     role: AccessRole
+    bucket: str | None = None
+    """The one bucket that the caller may use, and nothing else; None: no such bound."""
+    credential: str = field(default="", compare=False)
+    """The id of the token or key that was shown."""
+    ends_at_s: float | None = field(default=None, compare=False)
+    """When the token ends, in seconds since 1970; None: not by itself."""
 
     def may(self, role: AccessRole, project: str | None) -> bool:
         """Whether the caller has a role in a project; the whole installation if None."""
         return self.role >= role and self.project in (ALL_PROJECTS, project)
+
+    def may_use(self, bucket: str) -> bool:
+        """Whether a bucket is not beyond the caller's token, whoever owns it."""
+        return self.bucket in (None, bucket)

@@ -51,3 +51,12 @@ class Refusal(Exception):
         self.code = code
         self.message = message
         self.violations = tuple(violations)
+
+
+class Throttled(Refusal):
+    """The caller asks too often; in ``retry_after_s`` whole seconds another try is taken."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        """Keep when to come again."""
+        super().__init__(Code.RESOURCE_EXHAUSTED, message)
+        self.retry_after_s = retry_after_s

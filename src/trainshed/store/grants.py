@@ -1,11 +1,11 @@
 """Projects and buckets; tokens, and the keys of service accounts that sign their own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, bindparam, delete, or_, select, update
+from sqlalchemy import Row, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
 from trainshed.model.access import AccessRole
@@ -25,8 +25,34 @@ class Grants:
 
     def add_token(self, token: Token) -> None:
         """Keep a token."""
-        row = _row(token) | {"name": codec.plain(token.name), "revoked": int(token.revoked)}
-        self._db.put(insert(TOKENS), **row)
+        self._db.put(insert(TOKENS), **_token_row(token))
+
+    def add_bucket_token(self, token: Token, *, most: int) -> bool:
+        """Keep a token for one bucket, unless its parent has ``most`` of them that have not ended.
+
+        False where it has.
+        """
+
+        def add(tx: Transaction) -> bool:
+            now_ns = codec.to_ns(token.create_time)
+            live = (TOKENS.c.parent == token.parent) & (TOKENS.c.expire_ns > now_ns)
+            count = select(func.count()).select_from(TOKENS).where(live, TOKENS.c.revoked == 0)
+            if tx.connection.execute(count).scalar_one() >= most:
+                return False
+            tx.connection.execute(insert(TOKENS), _token_row(token))
+            return True
+
+        return self._db.write(add)
+
+    def extend_token(
+        self, token_id: str, parent: str, now: datetime, until: datetime
+    ) -> Token | None:
+        """Let a token for a bucket end later; None unless it lives and is of this parent."""
+        its = (TOKENS.c.token_id == token_id) & (TOKENS.c.parent == parent)
+        lives = (TOKENS.c.revoked == 0) & (TOKENS.c.expire_ns > codec.to_ns(now))
+        self._db.put(update(TOKENS).where(its, lives), expire_ns=codec.to_ns(until))
+        row = self._db.row(select(TOKENS).where(its, lives))
+        return _token(row) if row else None
 
     def token(self, digest: str) -> Token | None:
         """The token of a digest, revoked or not."""
@@ -34,14 +60,31 @@ class Grants:
         return _token(row) if row else None
 
     def tokens(self) -> Sequence[Token]:
-        """All tokens, oldest first."""
-        every = select(TOKENS).order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
-        return [_token(row) for row in self._db.rows(every)]
+        """All tokens, oldest first, but for those for one bucket."""
+        every = select(TOKENS).where(TOKENS.c.bucket.is_(None))
+        ordered = every.order_by(TOKENS.c.create_ns, TOKENS.c.token_id)
+        return [_token(row) for row in self._db.rows(ordered)]
 
     def revoke_token(self, token_id: str) -> bool:
-        """Make a token worthless; False where there is none of this id."""
-        revoke = update(TOKENS).where(TOKENS.c.token_id == token_id).values(revoked=1)
-        return self._db.put(revoke) == 1
+        """Make a token worthless, and those that its holder made.
+
+        False where there is none of this id.
+        """
+        revoke = update(TOKENS).values(revoked=1)
+        its = or_(TOKENS.c.token_id == token_id, TOKENS.c.parent == token_id)
+        return self._db.put(revoke.where(its)) > 0
+
+    def note_use(self, times: Mapping[str, datetime]) -> None:
+        """Remember when tokens were last used, by their ids."""
+        used = update(TOKENS).where(TOKENS.c.token_id == bindparam("of_id"))
+        rows = [{"of_id": name, "used_ns": codec.to_ns(time)} for name, time in times.items()]
+        if rows:
+            self._db.write(lambda tx: tx.connection.execute(used, rows))
+
+    def forget_ended_tokens(self, before: datetime) -> int:
+        """Forget tokens for one bucket that ended before a time; how many."""
+        ended = (TOKENS.c.bucket.is_not(None)) & (TOKENS.c.expire_ns < codec.to_ns(before))
+        return self._db.put(delete(TOKENS).where(ended))
 
     def add_key(self, key: SigningKey) -> None:
         """Register a service account's public key."""
@@ -56,8 +99,13 @@ class Grants:
         return self._keys(select(KEYS))
 
     def remove_key(self, key_id: str) -> bool:
-        """Forget a key; False where there is none of this id."""
-        return self._db.put(delete(KEYS).where(KEYS.c.key_id == key_id)) == 1
+        """Forget a key, and the tokens that its holder made; False where there is none."""
+
+        def remove(tx: Transaction) -> bool:
+            tx.connection.execute(delete(TOKENS).where(TOKENS.c.parent == key_id))
+            return tx.connection.execute(delete(KEYS).where(KEYS.c.key_id == key_id)).rowcount == 1
+
+        return self._db.write(remove)
 
     def _keys(self, query: Select[Any]) -> Sequence[SigningKey]:
         ordered = query.order_by(KEYS.c.create_ns, KEYS.c.key_id)
@@ -69,8 +117,21 @@ def _row(grant: Token | SigningKey) -> dict[str, Any]:
     return row | {"create_ns": codec.to_ns(row.pop("create_time"))}
 
 
+def _token_row(token: Token) -> dict[str, Any]:
+    row = _row(token) | {"name": codec.plain(token.name), "revoked": int(token.revoked)}
+    ends, used = row.pop("expire_time"), row.pop("last_use_time")
+    return row | {"expire_ns": ends and codec.to_ns(ends), "used_ns": used and codec.to_ns(used)}
+
+
 def _token(row: Row[Any]) -> Token:
-    return of_columns(Token, row, **_granted(row), revoked=bool(row.revoked))
+    return of_columns(
+        Token,
+        row,
+        **_granted(row),
+        revoked=bool(row.revoked),
+        expire_time=codec.to_time_or_none(row.expire_ns),
+        last_use_time=codec.to_time_or_none(row.used_ns),
+    )
 
 
 def _key(row: Row[Any]) -> SigningKey:

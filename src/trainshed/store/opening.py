@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLIC
 from sqlalchemy.exc import DBAPIError
 
 from trainshed.store import codec
+from trainshed.store.audit_log import StoredAuditLog
 from trainshed.store.base import StoreFault
 from trainshed.store.database import Database, check_ours, file_of, parsed, write_engine
 from trainshed.store.faults import fault_of, place_of
@@ -84,6 +85,7 @@ class Store(
     Pipelines,
     Places,
     Grants,
+    StoredAuditLog,
 ):
     """All that is asked of the store, on one database."""
 

@@ -316,6 +316,14 @@ class Token:
     role: AccessRole
     create_time: datetime
     revoked: bool = False
+    expire_time: datetime | None = None
+    """None: it does not end by itself."""
+    last_use_time: datetime | None = None
+    """To the minute; None: nobody used it yet."""
+    bucket: str | None = None
+    """The one bucket that it is for; None: all that the project has."""
+    parent: str | None = None
+    """The id of the token or key whose holder made it: what ends that one ends this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

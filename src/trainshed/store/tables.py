@@ -204,6 +204,9 @@ TOKENS = Table(
     *_texts("name", "project", "role"),
     *_numbers("create_ns"),
     *_integers("revoked"),
+    *_numbers("expire_ns", "used_ns", null=True),  # null: it does not end; nobody used it yet
+    *_texts("bucket", "parent", null=True),  # of a token for one bucket: which, and whose it is
+    Index("tokens_by_parent", "parent"),
 )
 
 KEYS = Table(
@@ -229,6 +232,15 @@ NODE_STATES = Table(
     "node_states", METADATA, _key("name"), *_texts("state"), Column("notice_s", Float)
 )
 
+#: Every change and every refusal, with no secret in it (``store.audit_log``).
+AUDIT_LOG = Table(
+    "audit_log",
+    METADATA,
+    Column("seq", NUMBER, primary_key=True),
+    *_numbers("stamp_ns"),
+    *_texts("caller", "credential", "address", "method", "resource", "project", "status"),
+    *_integers("is_stranger"),
+)
 
 TRIALS: Final = Table(
     "trials",

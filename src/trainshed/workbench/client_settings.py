@@ -38,6 +38,10 @@ class ClientTarget:
     token_file: Path | None = None
     token_variable: str | None = None
     """The environment variable that holds the token where there is no file."""
+    bucket: str | None = None
+    """The bucket that storage clients use; None: the project's staging bucket."""
+    storage: str | None = None
+    """Their address, with a token for that bucket in it; None: it is not known."""
 
     def __post_init__(self) -> None:
         """Refuse what the clients would refuse later, with less to say."""
@@ -55,7 +59,8 @@ class ClientTarget:
 def variables(target: ClientTarget) -> dict[str, str | None]:
     """Environment variables for gcloud and the SDKs; if None, it must not be set.
 
-    The storage clients send no header to an emulator, so that the token travels in the path.
+    The storage clients send no header to an emulator, so that a token travels in the path: one for
+    one bucket, which ends soon.
     """
     found: dict[str, str | None] = {
         f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": address
@@ -70,7 +75,7 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     found["CLOUDSDK_CORE_DISABLE_USAGE_REPORTING"] = "true"
     # gcloud's own 60 seconds keep a streamed log back, and it returns minutes after the job's end
     found["CLOUDSDK_ML_ENGINE_POLLING_INTERVAL"] = _POLLING_S
-    found["STORAGE_EMULATOR_HOST"] = storage_address(target)
+    found["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
     # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
     found["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     return found | certificate_variables(target)
@@ -115,14 +120,14 @@ def properties(target: ClientTarget) -> Mapping[str, str]:
     return found
 
 
-def storage_address(target: ClientTarget) -> str:
-    """What STORAGE_EMULATOR_HOST is to be."""
-    return target.url if target.anonymous else f"{target.url}/as/{TOKEN}"
+def bucket_address(url: str, text: str) -> str:
+    """The address of a server for clients whose token, for one bucket, stands in the path."""
+    return f"{url}/as/{text}"
 
 
-def staging_bucket(project: str) -> str:
-    """A bucket for what the SDK uploads."""
-    return f"gs://{re.sub('[^a-z0-9-]+', '-', project)}-staging"
+def staging_bucket(target: ClientTarget) -> str:
+    """The name of a bucket for what the SDK uploads."""
+    return target.bucket or f"{re.sub('[^a-z0-9-]+', '-', target.project)}-staging"
 
 
 def _addresses(target: ClientTarget) -> Mapping[str, str]:

@@ -4,26 +4,31 @@ Google's clients send one header and never log in, so everything is decided from
 recognised caller may do is ``Caller.may``.
 
 A token is looked up by its SHA-256, so neither the store nor the time of a look-up says anything
-about tokens that exist.  Answers are remembered for ``REMEMBERED_S`` only: a token that is revoked
-on one server is worthless on all of them after that time.
+about tokens that exist.  Answers are remembered for ``REMEMBERED_S`` only, and forgotten when a
+token is revoked: on the server that was asked it is worthless at once, on the others of the
+database after that time.
 """
 
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.throttle import Throttle
 from trainshed.store.opening import Store
 from trainshed.store.records import SigningKey
 
-#: How long a token that was revoked elsewhere may still be accepted, in seconds.
-REMEMBERED_S = 2.0
+#: How long a token that another server revoked may still be accepted, in seconds.
+REMEMBERED_S = 0.25
 #: More callers than this are not remembered at once.
 REMEMBERED_MAX = 4096
 
-ANONYMOUS = Caller(name="anonymous", project=ALL_PROJECTS, role=AccessRole.SUBMITTER)
+ANONYMOUS = Caller(
+    name="anonymous", project=ALL_PROJECTS, role=AccessRole.SUBMITTER, credential="anonymous"
+)
 
 #: Answered with 403: Google's clients hide the message of a 401 from callers without credentials.
 NOBODY = (
@@ -34,6 +39,11 @@ NOBODY = (
 UNKNOWN = (
     "The token is not known here. It may have been revoked; `trainshed tokens create` makes "
     "another one."
+)
+EXPIRED = "The token has expired; `trainshed tokens create` makes another one."
+BUCKET_EXPIRED = (
+    "The token for this bucket has expired. Run `trainshed env` again, or "
+    "`trainshed buckets token NAME`, which makes another one."
 )
 NOT_BEARER = "Only `Authorization: Bearer TOKEN` is understood here."
 
@@ -49,16 +59,30 @@ def digest_of(token: str) -> str:
 class Access:
     """Recognises callers.  Thread-safe.  ``clock`` gives seconds since the epoch."""
 
-    def __init__(self, store: Store, *, anonymous: bool, clock: Callable[[], float]) -> None:
-        """Begin with nobody remembered.  ``anonymous`` admits callers without credentials."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        anonymous: bool,
+        clock: Callable[[], float],
+        failures_a_minute: int = 0,
+    ) -> None:
+        """Begin with nobody remembered.
+
+        ``anonymous`` admits callers without credentials; ``failures_a_minute`` bounds wrong ones of
+        an address (``throttle``).
+        """
         self._store = store
         self._anonymous = anonymous
         self._clock = clock
+        self._throttle = Throttle(failures_a_minute, clock)
         self._lock = threading.Lock()
         self._tokens: dict[str, tuple[float, Caller]] = {}
         self._keys: dict[str, tuple[float, Sequence[SigningKey]]] = {}
+        self._used: dict[str, float] = {}
+        self._forgotten = 0
 
-    def caller(self, authorization: str | None, *, loopback: bool) -> Caller:
+    def caller(self, authorization: str | None, *, loopback: bool, address: str = "") -> Caller:
         """Who sent this Authorization header; ``loopback`` says whether from this machine.
 
         Raises Refusal.  A bad token is refused also where nobody needs one: a client that sends
@@ -69,19 +93,42 @@ class Access:
                 return ANONYMOUS
             raise Refusal(Code.PERMISSION_DENIED, NOBODY)
         scheme, _, text = authorization.strip().partition(" ")
+        try:
+            return self._known(scheme, text.strip())
+        except Refusal as refusal:
+            if refusal.code is Code.UNAUTHENTICATED:
+                self._throttle.count(address, text.strip())
+            raise
+
+    def forget(self) -> None:
+        """Look everybody up again: a token or a key was just taken back."""
+        with self._lock:
+            self._forgotten += 1
+            self._tokens.clear()
+            self._keys.clear()
+
+    def note_use(self) -> None:
+        """Write down when tokens were last used; called now and then, so that no call waits."""
+        with self._lock:
+            used, self._used = self._used, {}
+        self._store.note_use({name: datetime.fromtimestamp(at, UTC) for name, at in used.items()})
+
+    def _known(self, scheme: str, text: str) -> Caller:
         if scheme.lower() != "bearer":
             raise Refusal(Code.UNAUTHENTICATED, NOT_BEARER)
-        return self._signer(text.strip())[0] if looks_signed(text) else self._holder(text.strip())
+        return self._signer(text)[0] if looks_signed(text) else self._holder(text)
 
-    def exchange(self, assertion: str) -> dict[str, Any]:
+    def exchange(self, assertion: str, address: str = "") -> dict[str, Any]:
         """The answer to a JWT grant, ``POST /token`` (contracts/vertex-sdk.md 2.4).
 
         The assertion itself is the token that is handed out: there is nothing to keep, and it
         ends when it would have ended.  Raises Refusal.
         """
-        if not looks_signed(assertion):
-            raise Refusal(Code.UNAUTHENTICATED, "The assertion is no signed token.")
-        _, ends_at_s = self._signer(assertion.strip())
+        try:
+            _, ends_at_s = self._signer(assertion.strip())
+        except Refusal:
+            self._throttle.count(address, "")
+            raise
         return {
             "access_token": assertion.strip(),
             "expires_in": max(0, int(ends_at_s - self._clock())),
@@ -91,16 +138,28 @@ class Access:
     def _holder(self, text: str) -> Caller:
         digest = digest_of(text)
         now = self._clock()
-        known = _fresh(self._tokens.get(digest), now)
-        if known is not None:
-            return known
+        caller = _fresh(self._tokens.get(digest), now) or self._looked_up(digest, now)
+        if caller.ends_at_s is not None and not now < caller.ends_at_s:
+            raise Refusal(Code.UNAUTHENTICATED, BUCKET_EXPIRED if caller.bucket else EXPIRED)
+        self._used[caller.credential] = now
+        return caller
+
+    def _looked_up(self, digest: str, now: float) -> Caller:
+        forgotten = self._forgotten
         token = self._store.token(digest)
         if token is None or token.revoked:
             with self._lock:
                 self._tokens.pop(digest, None)
             raise Refusal(Code.UNAUTHENTICATED, UNKNOWN)
-        caller = Caller(name=token.name, project=token.project, role=token.role)
-        self._remember(self._tokens, digest, caller, now)
+        caller = Caller(
+            name=token.name,
+            project=token.project,
+            role=token.role,
+            bucket=token.bucket,
+            credential=token.token_id,
+            ends_at_s=token.expire_time.timestamp() if token.expire_time else None,
+        )
+        self._remember(self._tokens, digest, caller, now, forgotten)
         return caller
 
     def _signer(self, text: str) -> tuple[Caller, float]:
@@ -110,22 +169,32 @@ class Access:
         signed = verified(text, self._keys_of, now_s=self._clock())
         key = signed.key
         role = min(key.role, AccessRole.VIEWER) if signed.read_only else key.role
-        return Caller(name=key.email, project=key.project, role=role), signed.ends_at_s
+        found = Caller(name=key.email, project=key.project, role=role, credential=key.key_id)
+        return found, signed.ends_at_s
 
     def _keys_of(self, email: str) -> Sequence[SigningKey]:
         now = self._clock()
         known = _fresh(self._keys.get(email), now)
         if known is not None:
             return known
+        forgotten = self._forgotten
         keys = self._store.keys(email)
         if keys:  # strangers are not worth the memory
-            self._remember(self._keys, email, keys, now)
+            self._remember(self._keys, email, keys, now, forgotten)
         return keys
 
     def _remember(
-        self, memory: dict[str, tuple[float, _Value]], name: str, value: _Value, now: float
+        self,
+        memory: dict[str, tuple[float, _Value]],
+        name: str,
+        value: _Value,
+        now: float,
+        forgotten: int,
     ) -> None:
+        """Remember what was looked up, unless something was taken back meanwhile."""
         with self._lock:
+            if forgotten != self._forgotten:
+                return
             if len(memory) >= REMEMBERED_MAX:
                 memory.clear()
             memory[name] = (now + REMEMBERED_S, value)

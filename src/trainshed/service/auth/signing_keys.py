@@ -5,12 +5,16 @@ Like ``tokens``: JSON in, JSON out, for administrators of the whole installation
 
 import hashlib
 import re
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
+    NoEncryption,
+    PrivateFormat,
     PublicFormat,
     load_pem_private_key,
 )
@@ -88,6 +92,38 @@ def from_key_file(content: Any) -> Json:
     found = {"email": email, "publicKey": pem.decode()}
     key_id = content.get("private_key_id")
     return {**found, "keyId": key_id} if key_id else found
+
+
+#: What to know of a key that Google knows as well.
+REPLAY: Final = (
+    "warning: a token that {email} signs for this server is good at Google too: whoever reads one, "
+    "here or on its way, can act as that account at Google for up to an hour; "
+    "`trainshed keys create` makes a key that Google does not know"
+)
+#: No address that Google gives out, nor one that anybody can own (RFC 6761).
+_DOMAIN: Final = "trainshed.invalid"
+_ACCOUNT = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def new_key_file(url: str, name: str, project: str | None) -> Json:
+    """A key file in Google's form for an account of ours, with a private key that is made now.
+
+    Google does not know the key, so what it signs opens nothing there.  Its ``token_uri`` is the
+    server at ``url``.  Raises Refusal for a name that cannot be part of an address.
+    """
+    if not _ACCOUNT.fullmatch(name):
+        raise invalid(f"name: {name!r} is no name; it has 1 to 63 of a-z, 0-9 and -")
+    place = project_of(project) if project else "all"
+    key = generate_private_key(public_exponent=65_537, key_size=BITS_MIN)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return {
+        "type": "service_account",
+        "project_id": project or "local",
+        "private_key_id": secrets.token_hex(20),
+        "private_key": pem,
+        "client_email": f"{name}@{place.replace(':', '.').replace('*', 'all')}.{_DOMAIN}",
+        "token_uri": f"{url}/token",
+    }
 
 
 def _checked(pem: Any) -> tuple[str, str]:

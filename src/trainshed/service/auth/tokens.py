@@ -7,12 +7,13 @@ answers.  Who may call them: ``caller.may(AccessRole.ADMIN, None)``.
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole
+from trainshed.model.durations import FORM, duration_of, seconds_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth.access import digest_of
 from trainshed.service.server_files import ADMIN_FILE, alone_in, read_token, write_file
@@ -44,23 +45,25 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     """``POST /trainshed/v1/tokens``: make a token; only this answer ever holds its text.
 
     ``document``: ``name``, ``project`` (``*``, the default, is every project), ``role`` (viewer,
-    submitter, admin; default submitter).  Raises Refusal.
+    submitter, admin; default submitter), ``expires`` (a duration; default: never).  Raises Refusal.
     """
-    known = {"name", "project", "role"}
+    known = {"name", "project", "role", "expires"}
     refuse_unknown(document, known)
     role = role_of(document.get("role", "submitter"))
     project = project_of(document.get("project", ALL_PROJECTS))
     name = document.get("name") or role.name.lower()
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise invalid("name: a name has 1 to 100 printable characters")
-    text, token = _new(name, project, role)
+    life = life_of(document.get("expires"), EXPIRES_MAX)
+    text, token = new_token(name, project, role)
+    token = replace(token, expire_time=token.create_time + life if life else None)
     store.add_token(token)
     return {**_shown(token), "token": text}
 
 
 def listing(store: Store) -> Json:
     """``GET /trainshed/v1/tokens``: all tokens, oldest first, without their texts."""
-    return {"tokens": [{**_shown(token), "revoked": token.revoked} for token in store.tokens()]}
+    return {"tokens": [_listed(token) for token in store.tokens()]}
 
 
 def revoke(store: Store, token_id: str) -> Json:
@@ -87,10 +90,28 @@ def first_token(store: Store, data_dir: Path) -> FirstToken:
             return FirstToken(path=path, made=None)
         if any(_is_administrator(token) for token in store.tokens()):
             return FirstToken(path=path, made=None)
-        text, token = _new(FIRST_NAME, ALL_PROJECTS, AccessRole.ADMIN)
+        text, token = new_token(FIRST_NAME, ALL_PROJECTS, AccessRole.ADMIN)
         write_file(path, f"{text}\n".encode())
         store.add_token(token)
         return FirstToken(path=path, made=text)
+
+
+#: Ten years: whoever wants more wants a token that does not end.
+EXPIRES_MAX = timedelta(days=3650)
+
+
+def life_of(word: Any, most: timedelta) -> timedelta | None:
+    """How long a token is good for; None where nothing is said.  Raises Refusal."""
+    if word is None:
+        return None
+    try:
+        life = timedelta(seconds=seconds_of(word))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        raise invalid(f"expires: {word!r} is not {FORM}") from None
+    if not timedelta(0) < life <= most:
+        longest = duration_of(most.total_seconds())
+        raise invalid(f"expires: {word} is not a life of a token; accepted: 1s to {longest}")
+    return life
 
 
 def role_of(word: Any) -> AccessRole:
@@ -120,7 +141,8 @@ def invalid(message: str) -> Refusal:
     return Refusal(Code.INVALID_ARGUMENT, message)
 
 
-def _new(name: str, project: str, role: AccessRole) -> tuple[str, Token]:
+def new_token(name: str, project: str, role: AccessRole) -> tuple[str, Token]:
+    """A token that nobody knows yet, and what the store keeps of it."""
     text = PREFIX + secrets.token_urlsafe(BYTES)
     return text, _token(text, name, project, role)
 
@@ -138,14 +160,23 @@ def _token(text: str, name: str, project: str, role: AccessRole) -> Token:
 
 def _is_administrator(token: Token) -> bool:
     is_admin = token.role is AccessRole.ADMIN and token.project == ALL_PROJECTS
-    return is_admin and not token.revoked
+    has_ended = token.expire_time is not None and token.expire_time <= datetime.now(UTC)
+    return is_admin and not token.revoked and not has_ended
+
+
+def _listed(token: Token) -> Json:
+    used = token.last_use_time
+    last = {"lastUseTime": used.isoformat()} if used else {}
+    return {**_shown(token), **last, "revoked": token.revoked}
 
 
 def _shown(token: Token) -> Json:
+    ends = {"expireTime": token.expire_time.isoformat()} if token.expire_time else {}
     return {
         "id": token.token_id,
         "name": token.name,
         "project": token.project,
         "role": token.role.name.lower(),
         "createTime": token.create_time.isoformat(),
+        **ends,
     }

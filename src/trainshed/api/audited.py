@@ -1,0 +1,101 @@
+"""What of a call goes into the audit log: every change, and every call that somebody may not make.
+
+A call that reads and is answered leaves nothing, nor does one that only asks for what is not there.
+No query and no body is written down: both may hold what nobody else should read.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from trainshed.api.call import Method
+from trainshed.api.chain import Passage, Surroundings
+from trainshed.model.access import ALL_PROJECTS, AccessRole
+from trainshed.model.refusals import Code, Refusal
+
+#: How a call is refused that its caller may not make.
+DENIED: Final = frozenset({Code.PERMISSION_DENIED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED})
+#: HTTP's words for the outcome of routes that answer by themselves.
+_WORDS: Final[Mapping[int, str]] = {
+    **{code.http: code.name for code in Code},
+    400: Code.INVALID_ARGUMENT.name,
+    404: Code.NOT_FOUND.name,
+    409: Code.ALREADY_EXISTS.name,
+    412: Code.FAILED_PRECONDITION.name,
+    501: Code.UNIMPLEMENTED.name,
+}
+_DENIED_WORDS: Final = frozenset(code.name for code in DENIED)
+_OK: Final = "OK"
+_FIRST_ERROR: Final = 400
+_BRACES: Final = re.compile(r"\{(\w+)(?::path)?\}")
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: A piece of an upload has come; the last one has the outcome.
+_INCOMPLETE: Final = 308
+
+
+def note_call(around: Surroundings, passage: Passage, code: Code | None) -> None:
+    """Note a call of Google's routes; ``code`` None: it was done."""
+    if code not in DENIED and not _changes(passage.method):
+        return
+    method, params = passage.method, passage.params
+    if method is None:
+        method, params = _row_of(around, passage)
+    path = method.path if method else ""
+    name, resource = f"{passage.verb} {path}", passage.path
+    if passage.verb == "gRPC":
+        name, resource = passage.path, _filled(path, params)
+    project, status = params.get("project", ""), code.name if code else _OK
+    note(around, passage, method=name, resource=resource, project=project, status=status)
+
+
+def note_response(
+    around: Surroundings, passage: Passage, path: str, status: int, request: Request
+) -> None:
+    """Note a call of a route that answers by itself; ``path`` is the route's template."""
+    word = _OK if status < _FIRST_ERROR else _WORDS.get(status, Code.INTERNAL.name)
+    is_denied = word in _DENIED_WORDS or getattr(request.state, "is_denied", False)
+    if not is_denied and (passage.verb in _READING or status == _INCOMPLETE):
+        return
+    name = parse_qs(passage.query_string).get("name", [""])[0] if "upload" in path else ""
+    caller = passage.caller
+    own = caller.project if caller and caller.project != ALL_PROJECTS else ""
+    note(
+        around,
+        passage,
+        method=f"{passage.verb} {path}",
+        resource=f"{passage.path}/{name}" if name else passage.path,
+        project=request.path_params.get("project", own),
+        status=word,
+    )
+
+
+def note(around: Surroundings, passage: Passage, **fields: str) -> None:
+    """Note a call with what is known of its caller."""
+    caller = passage.caller
+    around.audit(
+        caller=caller.name if caller else "",
+        credential=caller.credential if caller else "",
+        address=passage.address,
+        **fields,
+    )
+
+
+def _filled(path: str, params: Mapping[str, str]) -> str:
+    """A template with what is known of its names."""
+    return _BRACES.sub(lambda brace: params.get(brace[1], brace[0]), path)
+
+
+def _changes(method: Method | None) -> bool:
+    """Rows that change something want a submitter; a test holds the table to it."""
+    return method is not None and method.role >= AccessRole.SUBMITTER
+
+
+def _row_of(around: Surroundings, passage: Passage) -> tuple[Method | None, dict[str, str]]:
+    """The row of a call that was refused before it was looked for."""
+    try:
+        return around.routes.find(passage.verb, passage.path)
+    except Refusal:
+        return None, {}

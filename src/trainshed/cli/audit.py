@@ -1,0 +1,71 @@
+"""``trainshed audit list``: who changed what, and what was refused to whom."""
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import place_of
+from trainshed.cli.resource_texts import date_of
+from trainshed.cli.terminal import answer, note, table
+from trainshed.client.faults import Json
+from trainshed.model.durations import seconds_of
+
+LIMIT = 100
+LIMIT_MAX = 1000
+EXAMPLE = """\
+  trainshed audit list
+  trainshed audit list --project demo --since 24h
+  trainshed audit list --since 2026-11-21T15:00:00Z --limit 1000 --format json"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog,
+        summary="Lists the newest entries of the audit log, the oldest of them first: every change "
+        "and every call that its caller may not make. For administrators of all projects.",
+        example=EXAMPLE,
+        usage=f"{prog} [flags]",
+    )
+    parser.add_argument("--since", metavar="TIME", help="A time, or a duration such as 24h ago")
+    parser.add_argument(
+        "--limit", metavar="N", type=_limit, default=LIMIT, help=f"1 to {LIMIT_MAX} ({LIMIT})"
+    )
+    flags.add_client_flags(parser)
+    return parser
+
+
+_HEADERS = ("TIME", "STATUS", "CALLER", "CREDENTIAL", "FROM", "METHOD", "RESOURCE")
+
+
+def run(request: flags.Request) -> int:
+    """List the entries."""
+    args = request.args
+    query = {"limit": args.limit, "since": _since(args.since), "project": args.project}
+    found = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
+    if not found:
+        note("the audit log has no such entry")
+    answer(args, found, table(_HEADERS, map(_row, found)))
+    return 0
+
+
+def _row(entry: Json) -> tuple[Any, ...]:
+    return (
+        date_of(entry["time"]), entry["status"], entry["caller"] or "-", entry["credential"] or "-",
+        entry["address"], entry["method"], entry["resource"],
+    )  # fmt: skip
+
+
+def _since(text: str | None) -> str | None:
+    """A duration is one until now; whatever else is for the server to judge."""
+    try:
+        return (datetime.now(UTC) - timedelta(seconds=seconds_of(text or ""))).isoformat()
+    except (ValueError, OverflowError):
+        return text
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= LIMIT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 to {LIMIT_MAX}")
+    return int(text)

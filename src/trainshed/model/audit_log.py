@@ -1,0 +1,29 @@
+"""What is remembered of a call that changed something, or that was refused."""
+
+from typing import NamedTuple
+
+
+class AuditEntry(NamedTuple):
+    """Who did what, from where, to what, and what came of it.  No field holds a secret."""
+
+    stamp_ns: int
+    """When it was answered, in nanoseconds since 1970."""
+    caller: str
+    """The name of a token or account; empty where nobody was recognised."""
+    credential: str
+    """The id of the token or key; empty where there is none."""
+    address: str
+    """Where the call came from; ``local`` is a command on the server's machine."""
+    method: str
+    """The route: ``POST /v1/projects/{project}/jobs``, or the name of a gRPC method."""
+    resource: str
+    """The path that was asked for, without its query."""
+    project: str
+    """An id or number, as the caller wrote it; empty where the call names none."""
+    status: str
+    """``OK``, or the canonical code of the refusal (``PERMISSION_DENIED``)."""
+
+    @property
+    def is_of_stranger(self) -> bool:
+        """Whether nobody was recognised."""
+        return not self.credential

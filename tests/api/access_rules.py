@@ -1,0 +1,160 @@
+"""Who may call what: one line a route, written down apart from the tables that serve them.
+
+A line is a verb, a path, and the rule by which callers are let in.  ``{aiplatform}`` stands for
+both versions of that API.  The words of the rules:
+
+- open: nobody is asked who he is;
+- known: everybody who is recognised, whatever his project;
+- administrator: an administrator of all projects;
+- viewer, submitter: that role in the project of the path;
+- asking: that role somewhere, then viewer in the project that the document names;
+- bucket viewer, bucket submitter: that role in the project of the bucket in the path, and for
+  whoever has less than viewer there the bucket does not exist;
+- listing viewer, listing submitter: that role in the project of the query.
+"""
+
+import re
+
+GOOGLE = """
+POST   /v1/projects/{project}/jobs                            submitter
+GET    /v1/projects/{project}/jobs                            viewer
+GET    /v1/projects/{project}/jobs/{job}                      viewer
+POST   /v1/projects/{project}/jobs/{job}:cancel               submitter
+PATCH  /v1/projects/{project}/jobs/{job}                      submitter
+GET    /v1/projects/{project}/jobs/{job}:getIamPolicy         viewer
+POST   /v1/projects/{project}/jobs/{job}:setIamPolicy         viewer
+POST   /v1/projects/{project}/jobs/{job}:testIamPermissions   viewer
+POST   /v2/entries:list                                       asking
+GET    /{aiplatform}/{location}/models/{model}                viewer
+POST   /{aiplatform}/{location}/tensorboards                  viewer
+GET    /{aiplatform}/{location}/tensorboards                  viewer
+GET    /{aiplatform}/{location}/tensorboards/{tensorboard}    viewer
+DELETE /{aiplatform}/{location}/tensorboards/{tensorboard}    viewer
+PATCH  /{aiplatform}/{location}/tensorboards/{tensorboard}    viewer
+"""
+OPERATIONS = """
+GET    /{version}/{location}/operations                       viewer
+GET    /{version}/{location}/operations/{operation}           viewer
+POST   /{version}/{location}/operations/{operation}:wait      viewer
+POST   /{version}/{location}/operations/{operation}:cancel    submitter
+DELETE /{version}/{location}/operations/{operation}           submitter
+"""
+COLLECTION = """
+POST   /{aiplatform}/{location}/{collection}                  submitter
+GET    /{aiplatform}/{location}/{collection}                  viewer
+GET    /{aiplatform}/{location}/{collection}/{id}             viewer
+DELETE /{aiplatform}/{location}/{collection}/{id}             submitter
+POST   /{aiplatform}/{location}/{collection}/{id}:cancel      submitter
+GET    /{aiplatform}/{location}/{collection}/{id}/operations  viewer
+GET    /{aiplatform}/{location}/{collection}/{id}/operations/{operation}          viewer
+DELETE /{aiplatform}/{location}/{collection}/{id}/operations/{operation}          viewer
+POST   /{aiplatform}/{location}/{collection}/{id}/operations/{operation}:cancel   viewer
+POST   /{aiplatform}/{location}/{collection}/{id}/operations/{operation}:wait     viewer
+"""
+STORAGE = """
+GET    /storage/v1/b                                          listing viewer
+POST   /storage/v1/b                                          listing submitter
+GET    /storage/v1/b/{bucket}                                 bucket viewer
+DELETE /storage/v1/b/{bucket}                                 bucket submitter
+PATCH  /storage/v1/b/{bucket}                                 bucket submitter
+PUT    /storage/v1/b/{bucket}                                 bucket submitter
+GET    /storage/v1/b/{bucket}/o                               bucket viewer
+GET    /storage/v1/b/{bucket}/o/{name:path}                   bucket viewer
+PATCH  /storage/v1/b/{bucket}/o/{name:path}                   bucket submitter
+PUT    /storage/v1/b/{bucket}/o/{name:path}                   bucket submitter
+DELETE /storage/v1/b/{bucket}/o/{name:path}                   bucket submitter
+POST   /storage/v1/b/{bucket}/o/{name:path}                   bucket submitter
+GET    /download/storage/v1/b/{bucket}/o/{name:path}          bucket viewer
+POST   /upload/storage/v1/b/{bucket}/o                        bucket submitter
+PUT    /upload/storage/v1/b/{bucket}/o                        bucket submitter
+DELETE /upload/storage/v1/b/{bucket}/o                        bucket submitter
+POST   /resumable/upload/storage/v1/b/{bucket}/o              bucket submitter
+PUT    /resumable/upload/storage/v1/b/{bucket}/o              bucket submitter
+DELETE /resumable/upload/storage/v1/b/{bucket}/o              bucket submitter
+"""
+NATIVE = """
+GET    /openapi.json                                          known
+GET    /nodes                                                 known
+POST   /nodes/{node}:drain                                    administrator
+POST   /nodes/{node}:maintain                                 administrator
+POST   /nodes/{node}:resume                                   administrator
+GET    /metrics                                               administrator
+GET    /tokens                                                administrator
+POST   /tokens                                                administrator
+DELETE /tokens/{token}                                        administrator
+GET    /keys                                                  administrator
+POST   /keys                                                  administrator
+DELETE /keys/{key}                                            administrator
+GET    /projects/{project}/jobs/{job}                         viewer
+GET    /projects/{project}/jobs/{job}/explain                 viewer
+GET    /projects/{project}/jobs/{job}/events                  viewer
+GET    /projects/{project}/jobs/{job}/trials                  viewer
+GET    /projects/{project}/jobs/{job}/logs                    viewer
+POST   /projects/{project}/bucketTokens                       viewer
+POST   /projects/{project}/bucketTokens/{token}:renew         viewer
+GET    /audit                                                 administrator
+"""
+OPEN = """
+GET    /healthz                                               open
+POST   /token                                                 open
+"""
+COLLECTIONS = {
+    "customJobs": "job",
+    "hyperparameterTuningJobs": "job",
+    "trainingPipelines": "pipeline",
+}
+LOCATION = "projects/{project}/locations/{location}"
+
+
+def lines(text, **words):
+    """((verb, path), rule) of each line, with some of its braces filled in."""
+    for line in text.strip().splitlines():
+        verb, path, *rule = line.split()
+        for name, word in words.items():
+            path = path.replace(f"{{{name}}}", word)
+        yield (verb, path), " ".join(rule)
+
+
+def aiplatform(text, **words):
+    for version in ("v1", "v1beta1"):
+        yield from lines(text, aiplatform=version, location=LOCATION, **words)
+
+
+def rules():
+    """The rule of every (verb, path)."""
+    found = dict(lines(OPEN)) | dict(lines(STORAGE)) | dict(aiplatform(GOOGLE))
+    for version in ("v1", "v1beta1", "ui"):
+        found |= dict(lines(OPERATIONS, version=version, location=LOCATION))
+    for collection, item in COLLECTIONS.items():
+        found |= dict(aiplatform(COLLECTION, collection=collection, id=f"{{{item}}}"))
+    in_path = {(verb, f"/as/{{token}}{path}"): rule for (verb, path), rule in lines(STORAGE)}
+    native = {(verb, f"/trainshed/v1{path}"): rule for (verb, path), rule in lines(NATIVE)}
+    return found | in_path | native
+
+
+def served(http, table, native):
+    """Every (verb, path) that an application answers, taken from the application itself."""
+    yield from ((row.verb, row.path) for row in table)
+    below = {"/trainshed/v1": native.routes}
+    for route in http.routes:
+        if route.path == "/as/{token}":
+            below[route.path] = route.app.app.routes
+        if route.path not in GOOGLES_MOUNTS:
+            yield from listed(below.get(route.path, [route]), route.path)
+
+
+def listed(routes, prefix):
+    for route in routes:
+        if hasattr(route, "original_router"):  # as FastAPI keeps what an application includes
+            yield from listed(route.original_router.routes, prefix)
+            continue
+        for verb in (route.methods or {"GET"}) - {"HEAD"}:
+            yield verb, route.path if route.path == prefix else f"{prefix}{route.path}"
+
+
+#: Where the rows of the table are mounted.
+GOOGLES_MOUNTS = {"/v1", "/v1beta1", "/v2", "/ui"}
+
+
+def filled(path, names):
+    return re.sub(r"\{(\w+)(?::path)?\}", lambda found: names[found[1]], path)

@@ -1,0 +1,178 @@
+"""Tokens that end, and tokens for one bucket, which end with the one that made them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from trainshed.model.access import ALL_PROJECTS, AccessRole
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth import bucket_tokens, signing_keys, tokens
+from trainshed.service.auth.access import REMEMBERED_S, Access
+
+
+class Clock:
+    def __init__(self):
+        self.now = datetime.now(UTC).timestamp()
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def access(store, clock):
+    return Access(store, anonymous=False, clock=clock)
+
+
+def caller(access, made):
+    return access.caller(f"Bearer {made['token']}", loopback=True)
+
+
+def refused(access, made):
+    with pytest.raises(Refusal) as found:
+        caller(access, made)
+    return found.value
+
+
+@pytest.fixture
+def holder(store, access):
+    made = tokens.create(store, {"name": "dora", "project": "demo", "role": "admin"})
+    return made, caller(access, made)
+
+
+def test_a_token_opens_nothing_from_its_end_on(store, access, clock):
+    made = tokens.create(store, {"expires": "30d"})
+    assert caller(access, made).role is AccessRole.SUBMITTER
+    clock.now += 30 * 86_400 + 1
+    assert refused(access, made).code is Code.UNAUTHENTICATED
+    assert "expired" in refused(access, made).message
+    [listed] = tokens.listing(store)["tokens"]
+    assert listed["expireTime"] == made["expireTime"]
+
+
+@pytest.mark.parametrize("life", ["0s", "soon", "-1h", 7, "99999d"])
+def test_a_life_that_cannot_be_is_named(store, life):
+    with pytest.raises(Refusal, match="expires"):
+        tokens.create(store, {"expires": life})
+    assert list(store.tokens()) == []
+
+
+def test_the_last_use_is_written_down_when_it_is_asked_for_and_not_before(store, access, clock):
+    made = tokens.create(store, {})
+    caller(access, made)
+    assert store.tokens()[0].last_use_time is None
+    access.note_use()
+    used = tokens.listing(store)["tokens"][0]["lastUseTime"]
+    assert abs(datetime.fromisoformat(used).timestamp() - clock.now) < 0.001
+
+
+def test_a_revoked_token_is_worthless_at_once_where_it_was_revoked(store, access, clock):
+    other = Access(store, anonymous=False, clock=clock)
+    made = tokens.create(store, {})
+    caller(access, made)
+    caller(other, made)
+    tokens.revoke(store, made["id"])
+    access.forget()
+    assert refused(access, made).code is Code.UNAUTHENTICATED
+    clock.now += REMEMBERED_S
+    assert refused(other, made).code is Code.UNAUTHENTICATED
+
+
+def test_a_token_for_a_bucket_is_its_makers_for_one_bucket_and_for_some_hours(
+    store, access, clock, holder
+):
+    made = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data", "expires": "12h"})
+    found = caller(access, made)
+    assert (found.name, found.project, found.bucket) == ("dora", "demo", "data")
+    assert found.role is AccessRole.SUBMITTER
+    assert found.may_use("data")
+    assert not found.may_use("other")
+    assert [each["name"] for each in tokens.listing(store)["tokens"]] == ["dora"]
+    clock.now += 12 * 3600 + 1
+    assert "buckets token" in refused(access, made).message
+
+
+def test_it_may_read_only(store, access, holder):
+    made = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data", "readOnly": True})
+    assert caller(access, made).role is AccessRole.VIEWER
+    viewer = caller(access, tokens.create(store, {"role": "viewer"}))
+    made = bucket_tokens.create(store, viewer, "demo", {"bucket": "data"})
+    assert caller(access, made).role is AccessRole.VIEWER
+
+
+def test_what_is_renewed_lives_on_under_the_same_text(store, access, clock, holder):
+    made = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data", "expires": "1s"})
+    again = bucket_tokens.renew(store, holder[1], made["id"], {"expires": "2h"})
+    assert again["expireTime"] > made["expireTime"]
+    clock.now += 3600
+    assert caller(access, made).bucket == "data"
+    stranger = caller(access, tokens.create(store, {}))
+    with pytest.raises(Refusal) as found:
+        bucket_tokens.renew(store, stranger, made["id"], {})
+    assert found.value.code is Code.NOT_FOUND
+
+
+def test_it_ends_with_the_token_that_made_it(store, access, holder):
+    made = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data"})
+    caller(access, made)
+    tokens.revoke(store, holder[0]["id"])
+    access.forget()
+    assert refused(access, made).code is Code.UNAUTHENTICATED
+    with pytest.raises(Refusal):
+        bucket_tokens.renew(store, holder[1], made["id"], {})
+
+
+def test_it_outlives_neither_its_makers_token_nor_its_makers_key(store, access):
+    short = tokens.create(store, {"expires": "10m"})
+    made = bucket_tokens.create(
+        store, caller(access, short), "demo", {"bucket": "data", "expires": "12h"}
+    )
+    assert made["expireTime"][:23] == short["expireTime"][:23]
+    key = signing_keys.new_key_file("http://127.0.0.1:8080", "ci", "demo")
+    signing_keys.add(store, signing_keys.from_key_file(key))
+    account = caller(access, tokens.create(store, {}))
+    of_key = account.__class__(
+        name="ci", project="demo", role=account.role, credential=key["private_key_id"]
+    )
+    made = bucket_tokens.create(store, of_key, "demo", {"bucket": "data"})
+    caller(access, made)
+    signing_keys.remove(store, key["private_key_id"])
+    access.forget()
+    assert refused(access, made).code is Code.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("wish", "word"),
+    [
+        ({}, "bucket"),
+        ({"bucket": "A b"}, "bucket"),
+        ({"bucket": "data", "expires": "13h"}, "43200s"),
+        ({"bucket": "data", "expires": "never"}, "expires"),
+        ({"bucket": "data", "role": "admin"}, "unknown field"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_is_named(store, holder, wish, word):
+    with pytest.raises(Refusal, match=word):
+        bucket_tokens.create(store, holder[1], "demo", wish)
+
+
+def test_nobody_has_more_of_them_than_are_of_use(store, holder, monkeypatch):
+    monkeypatch.setattr(bucket_tokens, "LIVE_MAX", 2)
+    for _ in range(2):
+        bucket_tokens.create(store, holder[1], "demo", {"bucket": "data"})
+    with pytest.raises(Refusal) as found:
+        bucket_tokens.create(store, holder[1], "demo", {"bucket": "data"})
+    assert found.value.code is Code.RESOURCE_EXHAUSTED
+
+
+def test_what_ended_long_ago_is_forgotten(store, holder):
+    made = bucket_tokens.create(store, holder[1], "demo", {"bucket": "data"})
+    assert bucket_tokens.forget_ended(store) == 0
+    assert store.forget_ended_tokens(datetime.now(UTC) + timedelta(days=2)) == 1
+    with pytest.raises(Refusal):
+        bucket_tokens.renew(store, holder[1], made["id"], {})
+    assert ALL_PROJECTS not in made.values()
