@@ -59,7 +59,11 @@ def found(document):
         assert each.message
         assert each.accepted
     places = [(place_of(parsed, each), each.rule) for each in violations]
-    return [(place, rule) for place, rule in places if rule.startswith(("study-", "exactly-", "hidden-"))]
+    return [
+        (place, rule)
+        for place, rule in places
+        if rule.startswith(("study-", "exactly-", "hidden-"))
+    ]
 
 
 def place_of(parsed, violation):

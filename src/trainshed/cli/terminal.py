@@ -56,10 +56,11 @@ def write(text: str, stream: TextIO) -> None:
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table in plain text: numbers to the right, everything else to the left."""
     body = [[_cell(value) for value in row] for row in rows]
-    columns = list(zip(headers, *body, strict=True))
+    names = [_cell(name) for name in headers]
+    columns = list(zip(names, *body, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [bool(body) and all(map(_is_number, column[1:])) for column in columns]
-    lines = [list(headers), ["─" * width for width in widths], *body]
+    lines = [names, ["─" * width for width in widths], *body]
     return "\n".join(_line(cells, widths, right) for cells in lines)
 
 
