@@ -1,4 +1,4 @@
-"""Writes ``locks/``: what ``make`` installs, each file by its hash.
+"""Writes ``locks/``: what ``make`` and administrators install, each file by its hash.
 
 A mirror, a proxy or a maintainer's stolen account cannot put another file in its place: pip refuses
 it.  ``constraints.txt`` has the versions; what it leaves open stays as the lock has it, until
@@ -31,13 +31,14 @@ TEST: Final = ("tensorflow-cpu", "tensorboard", "tf_keras", "lightning", *DEMO)
 
 SETS: Final[dict[str, Sequence[str]]] = {
     "build": BUILD,
+    "server": (OWN[0], OWN[1].format(extras="server,postgres,report")),
     "demo": (OWN[0], OWN[1].format(extras="server,torch,report"), *DEMO),
     "test": (OWN[0], OWN[1].format(extras="server,postgres,torch,jax,dev,report"), *TEST),
     "google-clients": ("-r scripts/google-clients.txt",),
     "google-clients-old": ("-r scripts/google-clients-old.txt",),
 }
 #: Whose versions constraints.txt has; Google's clients pin what they need themselves.
-CONSTRAINED: Final = frozenset({"build", "demo", "test"})
+CONSTRAINED: Final = frozenset({"build", "server", "demo", "test"})
 
 #: Ours; PyTorch and its CUDA; the tensorflow wheel that tensorflow-cpu stands in for.
 LEFT_OUT: Final = re.compile(
