@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from trainshed.cli.terminal import write
 from trainshed.model.faults import UsageFault
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         """Refuse a command line."""
         raise UsageFault(f"{message}; see {self.prog} --help")
 
-    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+    def _print_message(self, message: str, file: Any = None) -> None:
         """Print help the way that everything is printed."""
         if message:
             write(message, file or sys.stderr)
