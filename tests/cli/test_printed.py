@@ -47,7 +47,7 @@ def prints(call):
         case ast.Attribute(attr="print_exception" | "print_exc" | "pprint"):
             return True
         case ast.Attribute(attr="write" | "writev" | "writelines"):
-            return True
+            return bool(call.args)
     return False
 
 
