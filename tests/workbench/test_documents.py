@@ -47,7 +47,13 @@ def test_json_that_is_nested_without_end_is_refused(tmp_path):
         read(written(tmp_path, '{"a":' + "[" * 200_000, "job.json"))
 
 
-@pytest.mark.parametrize("levels", [101, 500, 5000, 200_000])
+def test_what_is_as_deep_as_may_be_is_read(tmp_path):
+    text = '{"a":' + "[" * 99 + "]" * 99 + "}"
+    [content] = load_all(text, "x")
+    assert read_one(written(tmp_path, text, "job.json")).content == content
+
+
+@pytest.mark.parametrize("levels", [100, 101, 500, 5000, 200_000])
 def test_whatever_its_format_a_deep_file_is_refused_in_a_sentence(tmp_path, levels):
     path = Path(written(tmp_path, '{"a":' + "[" * levels + "]" * levels + "}", "result.json"))
     with pytest.raises(UsageFault, match="nested too deeply, over 100 levels"):

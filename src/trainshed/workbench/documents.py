@@ -16,12 +16,12 @@ from typing import Any
 
 from trainshed.model.faults import UsageFault
 from trainshed.storage.folders import reason
-from trainshed.wire.jsonmap import DEPTH_MAX, is_shallow
 
 STDIN = "-"
 
-#: As large as a request may be (api/documents.py).
+#: As large and as deep as a request may be.
 BYTES_MAX = 8 << 20
+DEPTH_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _contents(text: str, path: str) -> Iterator[Any]:
             content = json.loads(text, object_pairs_hook=_unique)
         except (ValueError, RecursionError):
             content = None  # a flow mapping of YAML, several documents, or worded better by YAML
-        if content is not None and is_shallow(content):
+        if content is not None and _is_shallow(content):
             yield content
             return
     from trainshed.workbench import yaml_documents  # noqa: PLC0415  # PyYAML costs a third of --help
@@ -104,9 +104,19 @@ def _json(text: str, path: str) -> Any:
         raise UsageFault(f"cannot read {path}: {error}") from error
     except RecursionError as error:
         raise _too_deep(path) from error
-    if not is_shallow(content):
+    if not _is_shallow(content):
         raise _too_deep(path)
     return content
+
+
+def _is_shallow(content: Any) -> bool:
+    level = [content]
+    for _ in range(DEPTH_MAX):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [
+            item for each in nested for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return not level
 
 
 def _too_deep(path: str) -> UsageFault:

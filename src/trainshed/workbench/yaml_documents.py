@@ -6,9 +6,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from trainshed.model.faults import UsageFault
-
-#: Deeper documents are refused; libyaml's reader would follow them until the stack is full.
-DEPTH_MAX = 100
+from trainshed.workbench.documents import DEPTH_MAX
 
 #: What aliases may expand a document to, in values: a job has hundreds.
 EXPANDED_MAX = 100_000
