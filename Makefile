@@ -2,9 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
+# every file by its hash; PyTorch alone is held by its version (scripts/lock.py)
+LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 
-.PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker check bench bench-tuning clean golden dist
+.PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -64,6 +67,10 @@ bench-tuning: $(VENV)/.test
 	$(BIN)/python benchmarks/early_stopping.py
 	$(BIN)/python benchmarks/tuning.py --keep build/tuning-searches.jsonl
 
+# new versions and their hashes, after a change of constraints.txt, pyproject.toml or a list of Google's clients
+lock: $(VENV)/.demo
+	$(BIN)/python scripts/lock.py
+
 golden: $(VENV)/.test
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -m "not slow"
 
@@ -81,26 +88,29 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__.py trainer/pyproject.toml constraints.txt
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__.py trainer/pyproject.toml constraints.txt locks/build.txt locks/demo.txt
 	@echo "installing trainshed, its server, PyTorch and scikit-learn into $(VENV) (once; a minute or more)"
-	$(PIP) -e trainer -e '.[server,torch,report]' cloudml-hypertune
+	$(BIN)/python $(LOCKED) -r locks/build.txt
+	$(BIN)/python $(LOCKED) -r locks/demo.txt
+	$(PIP) torch
+	$(PIP) --no-deps --no-build-isolation -e trainer -e .
 	@$(BIN)/python -m compileall -q src trainer/src # as pip does for all that is not editable
 	@touch $@
 
 # Google's own clients, against which the generated wire files are checked; they pin what others need
-.venv-google/.done: scripts/google-clients.txt
+.venv-google/.done: locks/build.txt locks/google-clients.txt
 	$(PYTHON) -m venv .venv-google
-	.venv-google/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-google/bin/python $(LOCKED) -r locks/build.txt
+	.venv-google/bin/python $(LOCKED) -r locks/google-clients.txt
 	@touch $@
 
 # an older SDK that many scripts are pinned to
-.venv-google-old/.done: scripts/google-clients-old.txt
+.venv-google-old/.done: locks/build.txt locks/google-clients-old.txt
 	$(PYTHON) -m venv .venv-google-old
-	.venv-google-old/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-google-old/bin/python $(LOCKED) -r locks/build.txt
+	.venv-google-old/bin/python $(LOCKED) -r locks/google-clients-old.txt
 	@touch $@
 
-# tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here
-$(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done
-	$(PIP) -e '.[server,postgres,torch,jax,dev]' tensorflow-cpu tensorboard lightning
-	$(PIP) --no-deps tf_keras
+$(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done locks/test.txt
+	$(BIN)/python $(LOCKED) -r locks/test.txt
 	@touch $@

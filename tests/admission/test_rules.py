@@ -332,6 +332,10 @@ def test_a_legacy_gpu_machine_is_equipped_with_what_it_brings():
     [
         ({"display_name": "x" * 128, "labels": {"a": "x" * 64}}, []),
         ({"display_name": "x" * 129}, ["display-name"]),
+        ({"display_name": "größer, 東京, \U0001f468\u200d\U0001f469"}, []),
+        ({"display_name": "a\x1b[31m"}, ["hidden-characters"]),
+        ({"display_name": "two\nlines"}, ["hidden-characters"]),
+        ({"display_name": "a\u202eb"}, ["hidden-characters"]),
         ({"labels": {"a": "x" * 65}}, ["labels"]),
     ],
 )

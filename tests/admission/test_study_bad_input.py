@@ -59,7 +59,11 @@ def found(document):
         assert each.message
         assert each.accepted
     places = [(place_of(parsed, each), each.rule) for each in violations]
-    return [(place, rule) for place, rule in places if rule.startswith(("study-", "exactly-"))]
+    return [
+        (place, rule)
+        for place, rule in places
+        if rule.startswith(("study-", "exactly-", "hidden-"))
+    ]
 
 
 def place_of(parsed, violation):
@@ -132,6 +136,14 @@ BAD = {
     "ml a metric that reports lose": (
         ml(hyperparameterMetricTag="trial"),
         ("trainingInput.hyperparameters.hyperparameterMetricTag", "study-metrics"),
+    ),
+    "a metric that clears a screen": (
+        vertex(metrics=[{"metricId": "\x1b[2J"}]),
+        ("studySpec.metrics[0].metricId", "hidden-characters"),
+    ),
+    "ml a parameter that is read backwards": (
+        ml({"parameterName": "x\u202ey", "type": "CATEGORICAL", "categoricalValues": ["a"]}),
+        (f"{ML_P}.parameterName", "hidden-characters"),
     ),
     "more parallel than total trials": (
         vertex(counts={"maxTrialCount": 2, "parallelTrialCount": 3}),

@@ -15,6 +15,7 @@ from cli.standin import StandIn
 from cli.terminal_process import Terminal
 from server_process import TRAINSHED
 from trainshed.cli import tuning_watch
+from trainshed.cli.terminal import own
 from trainshed.cli.tuning_watch import TuningView, best_table, changes, groups
 from trainshed.workbench.study_view import ranked, view_of
 from workbench.study_documents import ACCURACY, NAME, SECONDS, many, ml, ml_trial, trial, vertex
@@ -267,7 +268,7 @@ def test_a_thousand_trials_are_one_screen():
 
 def test_the_best_trial_is_painted():
     shown = screen(vertex(many(3)), colour=True)
-    assert [line for line in shown if line.startswith("\x1b[1;32m*")]
+    assert [line for line in shown if line.startswith(own("\x1b[1;32m*"))]
 
 
 def test_what_others_named_is_harmless_on_a_terminal():

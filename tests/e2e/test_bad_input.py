@@ -43,6 +43,15 @@ WRONG = {
         "larger than 8388608 bytes",
     ),
     "an id with a slash": ("GET", f"{JOBS}/a%2Fb", None, "", 400, INVALID, "a slash"),
+    "a display name that clears the screen": (
+        "POST",
+        CUSTOM_JOBS,
+        json.dumps({**custom_job("a"), "displayName": "a\x1b[2J"}).encode(),
+        "",
+        400,
+        INVALID,
+        "displayName: the name",
+    ),
     "an unknown filter": (
         "GET",
         f"{CUSTOM_JOBS}?filter={quote('colour=red')}",

@@ -131,6 +131,7 @@ def test_revoking_is_final_and_needs_a_token_that_exists(store):
         ({"project": "Demo"}, "project"),
         ({"project": ["demo"]}, "project"),
         ({"name": "a\nb"}, "name"),
+        ({"name": "a\u202eb"}, "name"),
         ({"name": 7}, "name"),
         ({"digest": "x"}, "unknown field 'digest'"),
         (["demo"], "JSON object"),

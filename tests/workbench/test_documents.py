@@ -7,8 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.faults import UsageFault
-from trainshed.workbench.documents import read, read_one
+from trainshed.service.judging import read_overlay
+from trainshed.workbench.documents import BYTES_MAX, read, read_one
+from trainshed.workbench.results import metrics_of
 from trainshed.workbench.yaml_documents import load_all
+
+ALIASES_BELOW_EACH_OTHER = "a0: &a0 [x]\n" + "".join(
+    f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 5000)
+)
+#: Merging copies: the last of these would be a billion keys while it is built.
+MERGES_OF_MERGES = "a0: &a0 {k: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 30)
+)
 
 
 def written(tmp_path, text, name="job.yaml"):
@@ -35,6 +45,23 @@ def test_broken_yaml_is_told_with_line_and_column(tmp_path, text, place):
 def test_json_that_is_nested_without_end_is_refused(tmp_path):
     with pytest.raises(UsageFault, match="nested too deeply"):
         read(written(tmp_path, '{"a":' + "[" * 200_000, "job.json"))
+
+
+def test_what_is_as_deep_as_may_be_is_read(tmp_path):
+    text = '{"a":' + "[" * 99 + "]" * 99 + "}"
+    [content] = load_all(text, "x")
+    assert read_one(written(tmp_path, text, "job.json")).content == content
+
+
+@pytest.mark.parametrize("levels", [100, 101, 500, 5000, 200_000])
+def test_whatever_its_format_a_deep_file_is_refused_in_a_sentence(tmp_path, levels):
+    path = Path(written(tmp_path, '{"a":' + "[" * levels + "]" * levels + "}", "result.json"))
+    with pytest.raises(UsageFault, match="nested too deeply, over 100 levels"):
+        read(str(path))
+    assert metrics_of(tmp_path, since=0) == {}
+    path.write_text("a = " + "[" * levels + "]" * levels)
+    with suppress(UsageFault):
+        assert read_overlay(path)
 
 
 def test_broken_json_is_told_with_line_and_column(tmp_path):
@@ -70,6 +97,14 @@ def test_one_file_may_hold_several_documents_and_empty_ones_do_not_count(tmp_pat
         ("a: " + "[" * 200_000, "line 1, column 103: broken YAML: nested deeper than 100"),
         ("- " * 200_000, "nested deeper than 100"),
         ("a: 0b_\n", "broken YAML"),
+        ("a: " + "[" * 5000 + "]" * 5000, "nested deeper than 100"),
+        ("a: " + "{b: " * 5000 + "1" + "}" * 5000, "nested deeper than 100"),
+        ('{"a": ' * 5000 + "1" + "}" * 5000, "nested deeper than 100"),
+        ("\n".join(" " * level + "a:" for level in range(500)), "nested deeper than 100"),
+        (ALIASES_BELOW_EACH_OTHER, "nested deeper than 100"),
+        (MERGES_OF_MERGES, "aliases expand to over"),
+        ("a: &a {<<: *a, b: 1}\n", "an anchor holds itself"),
+        (" " * (BYTES_MAX + 1), "larger than 8388608 bytes"),
     ],
 )
 def test_what_is_no_job_is_refused_in_one_line(tmp_path, text, message):
@@ -86,10 +121,10 @@ def test_a_missing_file_a_folder_and_a_broken_link_are_told_apart(tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
-    def forbidden(_):
+    def forbidden(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr(Path, "open", forbidden)
     with pytest.raises(UsageFault, match=r"cannot read .*job\.yaml: no permission"):
         read(str(tmp_path / "job.yaml"))
 

@@ -14,6 +14,7 @@ from trainshed.admission.rules import (
     directories,
     job,
     machines,
+    names,
     parameter_values,
     parameters,
     reduction,
@@ -29,6 +30,7 @@ from trainshed.model.job import JobSpec
 RULES: tuple[Rule, ...] = (
     job.job_id_is_well_formed,
     job.display_name_is_short,
+    names.names_hide_nothing,
     job.labels_are_well_formed,
     cluster.only_custom_takes_machines,
     cluster.has_a_primary,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from trainshed.cli.flags import Request
-from trainshed.cli.terminal import DIM, answer, harmless, painted, wants_colour
+from trainshed.cli.terminal import DIM, answer, painted, wants_colour
 from trainshed.config import load_settings
 from trainshed.config.engine import engine_of
 from trainshed.engines.container_runtime import NO_RUNTIME
@@ -50,10 +50,10 @@ def _lines(report: DoctorReport, *, colour: bool) -> Iterator[str]:
         name = painted(f"[{result.check.name}]", DIM, on=colour)
         yield f"{word}  {result.check.promise} {name}"
         for found in result.findings:
-            yield harmless(f"{'':<{_WIDTH}}    {found.text}")
-            yield harmless(f"{'':<{_WIDTH}}      -> {found.advice}")
+            yield f"{'':<{_WIDTH}}    {found.text}"
+            yield f"{'':<{_WIDTH}}      -> {found.advice}"
     yield ""
-    yield from dict.fromkeys(harmless(r.unseen) for r in report.results if r.unseen)
+    yield from dict.fromkeys(r.unseen for r in report.results if r.unseen)
     yield f"looked at {report.looked_at}"
     yield _sum(report)
 

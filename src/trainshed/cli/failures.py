@@ -2,11 +2,10 @@
 
 import difflib
 import os
-import sys
 import traceback
 from collections.abc import Iterable
 
-from trainshed.cli.terminal import harmless
+from trainshed.cli.terminal import err
 from trainshed.cli.verbs import VERBS
 from trainshed.client.faults import ServerRefusal, Unreachable
 from trainshed.model.faults import EngineFault, Fault, UsageFault, Violation
@@ -64,7 +63,7 @@ def report(error: Exception) -> int:
     else:
         print_error(f"unexpected {type(error).__name__}: {_one_line(error)}{_how_to_trace()}")
     if os.environ.get(DEBUG):
-        traceback.print_exception(error)
+        err("".join(traceback.format_exception(error)).rstrip())
     return EXIT_FAILED
 
 
@@ -87,24 +86,24 @@ def print_refusal(refusal: ServerRefusal) -> None:
         message = "the request is refused; nothing was started"
     print_error(f"{refusal.status}: {message}")
     for field, description in found:
-        print(f"  {harmless(field)}: {harmless(description)}", file=sys.stderr)  # noqa: T201  # the command line prints
+        err(f"  {field}: {description}")
 
 
 def print_error(message: str) -> None:
     """Write one error message on stderr."""
-    print(f"error: {harmless(message)}", file=sys.stderr)  # noqa: T201  # the command line prints
+    err(f"error: {message}")
 
 
 def print_violations(found: Iterable[Violation]) -> None:
     """Write each violation on stderr: the field, what is wrong, what is accepted."""
     for violation in found:
-        print(f"  {in_a_line(violation)}", file=sys.stderr)  # noqa: T201  # the command line prints
+        err(f"  {in_a_line(violation)}")
 
 
 def in_a_line(violation: Violation) -> str:
     """``field: message [accepted: ...]``."""
     accepted = f" (accepted: {violation.accepted})" if violation.accepted else ""
-    return harmless(f"{violation.field}: {violation.message}{accepted}")
+    return f"{violation.field}: {violation.message}{accepted}"
 
 
 def unknown_verb(words: list[str]) -> int:

@@ -2,11 +2,13 @@
 
 import argparse
 import difflib
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+from trainshed.cli.terminal import write
 from trainshed.model.faults import UsageFault
 from trainshed.storage.buckets import GsPaths
 
@@ -69,6 +71,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse a command line."""
         raise UsageFault(f"{message}; see {self.prog} --help")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help the way that everything is printed."""
+        if message:
+            write(message, file or sys.stderr)
 
     def request(self, argv: Sequence[str]) -> Request:
         """Read a command line.  Raises UsageFault; an unknown flag names the nearest one."""

@@ -1,12 +1,19 @@
 """Lines of a job's log on a terminal: how grave, when, which replica, what."""
 
-import json
 import sys
 from typing import Final, TextIO
 
 from trainshed.cli.resource_texts import clock_of
-from trainshed.cli.terminal import DIM, ROLE_COLOURS, harmless, painted, wants_colour
+from trainshed.cli.terminal import (
+    DIM,
+    ROLE_COLOURS,
+    json_text,
+    painted,
+    wants_colour,
+    write,
+)
 from trainshed.client.faults import Json
+from trainshed.model.visible import visible
 
 _SEVERITY_COLOURS: Final = {
     "DEBUG": DIM,
@@ -30,6 +37,7 @@ _SEVERITY_WIDTH: Final = 8
 _TASK_WIDTH: Final = len("master-replica-0")
 #: The columns of severity and clock, the bar, and the blanks between all columns.
 _AROUND: Final = 8 + 8 + 1 + 4
+_BEFORE_TASK: Final = 8 + 1 + 8 + 1
 
 
 class LinePrinter:
@@ -41,11 +49,10 @@ class LinePrinter:
         self._as_json = as_json
         self._shape = LineShape(colour=wants_colour("auto", self._stream))
 
-    def write(self, line: Json) -> None:
+    def show(self, line: Json) -> None:
         """Write one line at once."""
-        text = json.dumps(line, ensure_ascii=False) if self._as_json else self._shape.text(line)
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        text = json_text(line) if self._as_json else self._shape.text(line)
+        write(f"{text}\n", self._stream)
 
 
 class LineShape:
@@ -61,8 +68,11 @@ class LineShape:
         severity, task = str(line["severity"]), task_of(line)
         self._width = max(self._width, len(task))
         on, grave = self._colour, _SEVERITY_COLOURS.get(severity, "")
-        message = harmless(str(line["message"]))
-        if width is not None:
+        message = str(line["message"])
+        if width is None:
+            # a line of a message never looks like one of the log
+            message = message.replace("\n", f"\n{' ' * (self._width + _BEFORE_TASK)} │ ")
+        else:
             message = cut(in_one_line(message), max(width - self._width - _AROUND, 1))
         return " ".join(
             (
@@ -90,7 +100,7 @@ def role_colour(task: str) -> str:
 
 def in_one_line(text: str) -> str:
     """A text of somebody else's as one line of a screen."""
-    return " ".join(harmless(text).expandtabs(4).split("\n"))
+    return " ".join(visible(text).expandtabs(4).split("\n"))
 
 
 def cut(text: str, width: int) -> str:

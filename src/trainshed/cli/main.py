@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from trainshed.cli.terminal import err, out
 from trainshed.cli.verbs import VERBS, Verb
 
 EXIT_USAGE = 2
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         return int(leaving.code or 0)  # argparse has printed its help
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201  # the command line prints
+        err("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # whoever read our output has gone: nothing is wrong, and nobody is left to read
@@ -51,7 +52,7 @@ def run(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         from trainshed import __version__  # noqa: PLC0415  # rarely asked for
 
-        print(f"trainshed {__version__}")  # noqa: T201  # the command line prints
+        out(f"trainshed {__version__}")
         return 0
     for verb in VERBS:
         if tuple(words[: len(verb.words)]) == verb.words:
@@ -67,7 +68,7 @@ def overview(words: list[str]) -> int:
         from trainshed.cli.failures import unknown_verb  # noqa: PLC0415  # only failures pay for it
 
         return unknown_verb(asked)
-    print(listing(found))  # noqa: T201  # the command line prints
+    out(listing(found))
     return 0 if asked != words or not words else EXIT_USAGE
 
 

@@ -5,14 +5,20 @@ from datetime import datetime
 from typing import Any
 
 from trainshed.client.faults import Json
+from trainshed.model.visible import visible
 
 
 def printed(resource: Json) -> str:
     """A resource as gcloud's describe prints it."""
     import yaml  # noqa: PLC0415  # JSON does without
 
-    text: str = yaml.safe_dump(resource, allow_unicode=True, width=100)
-    return text.rstrip("\n")
+    def dumped(*, allow_unicode: bool) -> str:
+        text: str = yaml.safe_dump(resource, allow_unicode=allow_unicode, width=100)
+        return text.rstrip("\n")
+
+    text = dumped(allow_unicode=True)
+    # YAML's own escapes keep the meaning, which those of the cleaner would not
+    return text if visible(text) == text else dumped(allow_unicode=False)
 
 
 def date_of(stamp: Any) -> str:

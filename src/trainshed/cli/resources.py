@@ -20,6 +20,7 @@ from trainshed.client.collections import (
     state_of,
 )
 from trainshed.client.faults import Json
+from trainshed.model.visible import visible_line
 
 _SUMMARIES = {
     "list": "Lists the {noun}s of a project, newest first.",
@@ -159,7 +160,7 @@ def summary(job: Json) -> str:
     """The tables, one below the other."""
     rows = list(_overview(job))
     width = max(len(name) for name, _ in rows)
-    parts = ["\n".join(f"{name:<{width}}  {value}" for name, value in rows)]
+    parts = ["\n".join(f"{name:<{width}}  {visible_line(str(value))}" for name, value in rows)]
     replicas = list(_replicas(job))
     if replicas:
         parts.append(table(("ROLE", "COUNT", "MACHINE TYPE", "ACCELERATORS"), replicas))

@@ -194,4 +194,3 @@ def _print_address(
     folder = "" if "TRAINSHED_DATA_DIR" in os.environ else f" --data-dir {settings.data_dir}"
     lines.append(f'clients         eval "$(trainshed env --shell{folder})"')
     out("\n".join(lines))
-    sys.stdout.flush()

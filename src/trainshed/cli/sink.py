@@ -1,10 +1,13 @@
-"""Replicas' lines on a terminal: each with its replica's name in front, flushed one by one."""
+"""Replicas' lines on a terminal: each with its replica's name in front, flushed one by one.
+
+A local run is of the user's own program on the user's own terminal: its bytes pass as they are.
+"""
 
 import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from trainshed.cli.terminal import DIM, ROLE_COLOURS, painted, wants_colour
+from trainshed.cli.terminal import ROLE_COLOURS, note, painted, wants_colour, write_as_it_is
 from trainshed.engines.base import Stream
 from trainshed.model.launch_plan import ReplicaPlan
 
@@ -36,15 +39,13 @@ class TerminalSink:
             }
             for name, stream in self._streams.items()
         }
-        self._dims = wants_colour(colour, sys.stderr)
+        self._colour = colour
 
     def line(self, replica: ReplicaPlan, text: str, stream: Stream) -> None:
         """Write one line of a replica at once."""
-        target = self._streams[stream]
-        target.write(f"{self._prefixes[stream][replica.task_name]}{text}\n")
-        target.flush()
+        prefix = self._prefixes[stream][replica.task_name]
+        write_as_it_is(f"{prefix}{text}\n", self._streams[stream])
 
     def note(self, text: str) -> None:
         """Write one line of Trainshed's own on stderr."""
-        sys.stderr.write(painted(f"trainshed: {text}", DIM, on=self._dims) + "\n")
-        sys.stderr.flush()
+        note(text, colour=self._colour)

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from trainshed.cli.connecting import ServerPlace, continued
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.resource_texts import why_it_waits
-from trainshed.cli.terminal import note, out, out_json
+from trainshed.cli.terminal import err, note, out, out_json
 from trainshed.client.collections import commands_of, native_path, state_of
 from trainshed.client.faults import Json
 from trainshed.client.following import Followed, exit_code_of
@@ -54,12 +54,12 @@ def stream(
         for text in why_it_waits(waiting):
             note(text)
     for line in interruptible(followed.lines(task=task, trial=trial)):
-        printer.write(line)
+        printer.show(line)
 
 
 def left_running(args: argparse.Namespace, group: str, name: str) -> int:
     """Say after Ctrl-C that the job goes on, and how to come back or to stop it."""
-    sys.stderr.write("\n")
+    err("")
     note(f"the job goes on; stop it with: {continued(args, f'{group} cancel {name}')}")
     note(f"come back with: {continued(args, f'jobs watch {name}')}")
     return EXIT_INTERRUPTED

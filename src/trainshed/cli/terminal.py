@@ -1,11 +1,21 @@
-"""What is printed: tables, colours and JSON, with nothing but the standard library."""
+"""What is printed: tables, colours and JSON, with nothing but the standard library.
 
-import json
+All that the command line writes goes through ``write``, which shows what strangers' text would
+hide or have a terminal do.  Our own colours carry a mark that no stranger can know, and stay.
+"""
+
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from trainshed.model.visible import visible, visible_json, visible_line
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+#: Stands for ESC in sequences of our own; a new one in every process.
+_ESC: Final = f"\x1b{os.urandom(16).hex()}"
 
 RESET = "\x1b[0m"
 DIM = "\x1b[2m"
@@ -29,16 +39,28 @@ def wants_colour(asked: str, stream: TextIO) -> bool:
 
 def painted(text: str, colour: str, *, on: bool) -> str:
     """The text in a colour."""
-    return f"{colour}{text}{RESET}" if on and text else text
+    return f"{own(colour)}{text}{own(RESET)}" if on and text else text
+
+
+def own(sequence: str) -> str:
+    """An escape sequence of ours, as ``write`` lets it pass."""
+    return sequence.replace("\x1b", _ESC)
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Write a text at once, so that a pipe sees every line when it is written."""
+    stream.write("\x1b".join(map(visible, text.split(_ESC))))
+    stream.flush()
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table in plain text: numbers to the right, everything else to the left."""
     body = [[_cell(value) for value in row] for row in rows]
-    columns = list(zip(headers, *body, strict=True))
+    names = [_cell(name) for name in headers]
+    columns = list(zip(names, *body, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [bool(body) and all(map(_is_number, column[1:])) for column in columns]
-    lines = [list(headers), ["─" * width for width in widths], *body]
+    lines = [names, ["─" * width for width in widths], *body]
     return "\n".join(_line(cells, widths, right) for cells in lines)
 
 
@@ -55,7 +77,7 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.10g}"
-    return str(value)
+    return visible_line(str(value))
 
 
 def _is_number(text: str) -> bool:
@@ -66,18 +88,35 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def write_as_it_is(text: str, stream: TextIO) -> None:
+    """Write what the user's own program wrote: its colours and its bars are for this terminal."""
+    stream.write(text.replace(_ESC, "\x1b"))
+    stream.flush()
+
+
 def out(text: str) -> None:
-    """Print on stdout at once, so that a pipe sees every line when it is written."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    """Print on stdout."""
+    write(f"{text}\n", sys.stdout)
 
 
-def out_json(value: Any) -> None:
-    """Print a value as JSON on stdout."""
-    out(json.dumps(value, indent=2, ensure_ascii=False))
+def err(text: str) -> None:
+    """Print on stderr."""
+    write(f"{text}\n", sys.stderr)
 
 
-def answer(args: Namespace, value: Any, text: str) -> None:
+def out_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a value as JSON on stdout; without an indent in one line."""
+    out(json_text(value, indent=indent))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON that a terminal may show, and that means what it meant."""
+    import json  # noqa: PLC0415  # --help does without
+
+    return visible_json(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def answer(args: "Namespace", value: Any, text: str) -> None:
     """Print an answer in the ``--format`` that was asked for."""
     if args.format == "json":
         out_json(value)
@@ -85,13 +124,6 @@ def answer(args: Namespace, value: Any, text: str) -> None:
         out(text)
 
 
-def note(text: str) -> None:
+def note(text: str, *, colour: str = "auto") -> None:
     """Write one line of Trainshed's own on stderr, so that stdout stays the answer alone."""
-    line = painted(f"trainshed: {harmless(text)}", DIM, on=wants_colour("auto", sys.stderr))
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
-
-
-def harmless(text: str) -> str:
-    """A text of somebody else's without the control characters that a terminal would obey."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    err(painted(f"trainshed: {text}", DIM, on=wants_colour(colour, sys.stderr)))

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import json
 import os
 import shlex
 import shutil
@@ -18,7 +17,7 @@ from typing import Any, Final
 from trainshed.cli.connecting import ServerPlace
 from trainshed.cli.log_lines import cut, in_one_line
 from trainshed.cli.submitted import report_leaving
-from trainshed.cli.terminal import DIM, note, out, painted, table, wants_colour
+from trainshed.cli.terminal import DIM, note, out, out_json, painted, table, wants_colour
 from trainshed.cli.watch_view import STATE_COLOURS, Screen, span
 from trainshed.client.collections import FINAL_STATES, state_of
 from trainshed.client.faults import Json
@@ -108,7 +107,7 @@ def _json(followed: Followed) -> str:
         for key, value in _parts(document):
             if shown.get(key) != value:
                 shown[key] = value
-                out(json.dumps({key.partition(" ")[0]: value}, ensure_ascii=False))
+                out_json({key.partition(" ")[0]: value}, indent=None)
         state = state_of(document)
     return state
 

@@ -1,7 +1,6 @@
 """``watch``: a job until its end, in the form that the reader can take."""
 
 import argparse
-import json
 import shutil
 import sys
 import threading
@@ -13,7 +12,7 @@ from trainshed.cli import flags
 from trainshed.cli.connecting import ServerPlace, place_of
 from trainshed.cli.log_lines import LinePrinter
 from trainshed.cli.submitted import print_end, report_leaving, stream
-from trainshed.cli.terminal import note, out, wants_colour
+from trainshed.cli.terminal import note, out, out_json, wants_colour
 from trainshed.cli.watch_view import Screen, View, replica_table
 from trainshed.client.collections import FINAL_STATES, collection_of, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
@@ -99,7 +98,7 @@ def _changes(followed: Followed) -> Json:
     for job in followed.states():
         if job != last:
             last = job
-            out(json.dumps(job, ensure_ascii=False))
+            out_json(job, indent=None)
     return last
 
 

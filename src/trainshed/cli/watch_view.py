@@ -10,7 +10,7 @@ from typing import Final, Self, TextIO
 
 from trainshed.cli.log_lines import LineShape, cut, in_one_line, role_colour
 from trainshed.cli.resource_texts import time_of, why_it_waits
-from trainshed.cli.terminal import DIM, painted, table
+from trainshed.cli.terminal import DIM, own, painted, table, write
 from trainshed.client.faults import Json
 
 #: How the states of jobs are painted.
@@ -27,9 +27,9 @@ STATE_COLOURS: Final = {
 #: Of the lines of the screen, what the log has at least.
 _LOG_MIN: Final = 3
 
-_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
-_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
-_UP, _CLEAR_BELOW, _CLEAR_LINE = "\x1b[{}F", "\x1b[J", "\x1b[K"
+_HIDE, _SHOW = own("\x1b[?25l"), own("\x1b[?25h")
+_NO_WRAP, _WRAP = own("\x1b[?7l"), own("\x1b[?7h")
+_UP, _CLEAR_BELOW, _CLEAR_LINE = own("\x1b[{}F"), own("\x1b[J"), own("\x1b[K")
 
 
 class Screen:
@@ -42,7 +42,7 @@ class Screen:
 
     def __enter__(self) -> Self:
         """Hide the cursor; long lines are cut, so that the count of lines is ours."""
-        self._stream.write(_HIDE + _NO_WRAP)
+        write(_HIDE + _NO_WRAP, self._stream)
         return self
 
     def __exit__(
@@ -52,8 +52,7 @@ class Screen:
         trace: TracebackType | None,
     ) -> None:
         """Leave the terminal as it was, with the last view on it."""
-        self._stream.write(_WRAP + _SHOW)
-        self._stream.flush()
+        write(_WRAP + _SHOW, self._stream)
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show the lines in the place of those that were shown before."""
@@ -61,8 +60,7 @@ class Screen:
             return
         back = _UP.format(len(self._drawn)) if self._drawn else ""
         body = "".join(f"{line}{_CLEAR_LINE}\n" for line in lines)
-        self._stream.write(f"{back}{body}{_CLEAR_BELOW}")
-        self._stream.flush()
+        write(f"{back}{body}{_CLEAR_BELOW}", self._stream)
         self._drawn = list(lines)
 
 

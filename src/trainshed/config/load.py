@@ -290,7 +290,7 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
         return {}
     try:
         document = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageFault(f"cannot read the settings {path}: {error}") from error
     found: dict[str, Any] = {}
     for name, value in document.items():

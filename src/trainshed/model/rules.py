@@ -23,6 +23,7 @@ READING: Final[Mapping[str, str]] = {
 JOB: Final[Mapping[str, str]] = {
     "job-id": "The job id is missing or malformed.",
     "display-name": "The display name is missing or too long.",
+    "hidden-characters": "A name holds a control character, or one that its readers do not see.",
     "labels": "There are too many labels, or one is malformed.",
     "priority": "The priority is outside 0 to 1000.",
     "running-time": "The limit on the running time is impossible.",

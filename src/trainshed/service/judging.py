@@ -60,7 +60,7 @@ def read_overlay(path: Path) -> dict[str, Any]:
     """A user's own rows.  Raises UsageFault for a file that is no TOML."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageFault(f"cannot read the catalog overlay {path}: {error}") from error
 
 

@@ -133,6 +133,6 @@ def is_project(folder: Path) -> bool:
 
     try:
         found = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return "project" in found or "build-system" in found

@@ -7,7 +7,9 @@ and a key that is there twice is an error, where a plain reader would drop the f
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,10 @@ from trainshed.model.faults import UsageFault
 from trainshed.storage.folders import reason
 
 STDIN = "-"
+
+#: As large and as deep as a request may be.
+BYTES_MAX = 8 << 20
+DEPTH_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,10 @@ def read_one(path: str) -> Document:
 
 def _text(path: str) -> str:
     try:
-        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        with nullcontext(sys.stdin.buffer) if path == STDIN else Path(path).open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
+        if len(raw) > BYTES_MAX:
+            raise UsageFault(f"cannot read {path}: it is larger than {BYTES_MAX} bytes")
         return raw.decode("utf-8-sig")
     except OSError as error:
         raise UsageFault(f"cannot read {path}: {reason(error)}") from error
@@ -72,10 +81,11 @@ def _contents(text: str, path: str) -> Iterator[Any]:
         return
     if text.lstrip()[:1] == "{":
         try:
-            yield json.loads(text, object_pairs_hook=_unique)
+            content = json.loads(text, object_pairs_hook=_unique)
         except (ValueError, RecursionError):
-            pass  # a flow mapping of YAML, several documents, or an error that YAML words better
-        else:
+            content = None  # a flow mapping of YAML, several documents, or worded better by YAML
+        if content is not None and _is_shallow(content):
+            yield content
             return
     from trainshed.workbench import yaml_documents  # noqa: PLC0415  # PyYAML costs a third of --help
 
@@ -86,20 +96,37 @@ def _json(text: str, path: str) -> Any:
     if not text.strip():
         return None
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        content = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise UsageFault(f"cannot read {path}: {where}: broken JSON: {error.msg}") from error
     except ValueError as error:
         raise UsageFault(f"cannot read {path}: {error}") from error
     except RecursionError as error:
-        raise UsageFault(f"cannot read {path}: it is nested too deeply") from error
+        raise _too_deep(path) from error
+    if not _is_shallow(content):
+        raise _too_deep(path)
+    return content
+
+
+def _is_shallow(content: Any) -> bool:
+    level = [content]
+    for _ in range(DEPTH_MAX):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [
+            item for each in nested for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return not level
+
+
+def _too_deep(path: str) -> UsageFault:
+    return UsageFault(f"cannot read {path}: it is nested too deeply, over {DEPTH_MAX} levels")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"the key {twice!r} is there twice")
     return found

@@ -35,7 +35,7 @@ def _numbers(path: Path, since: float) -> Mapping[str, float]:
         if path.stat().st_mtime < since - CLOCK_S:
             return {}
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}

@@ -1,14 +1,12 @@
 """YAML as JSON would have it: text keys, no dates, no key twice, a place in every error."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from trainshed.model.faults import UsageFault
-
-#: Deeper documents are refused; libyaml's reader would follow them until the stack is full.
-DEPTH_MAX = 100
+from trainshed.workbench.documents import DEPTH_MAX
 
 #: What aliases may expand a document to, in values: a job has hundreds.
 EXPANDED_MAX = 100_000
@@ -46,16 +44,18 @@ class Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
                 seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
+    def construct_document(self, node: Any) -> Any:
+        """Build a document that is known to be small: merging copies, and building recurses."""
+        _Weights().of(node)
+        return super().construct_document(node)
+
 
 def load_all(text: str, path: str) -> Iterator[Any]:
     """All documents of a text; None for an empty one.  Raises UsageFault with line and column."""
     try:
         if sum(map(text.count, _OPENERS)) > _OPENERS_HARMLESS:
             _check_depth(text)
-        for content in yaml.load_all(text, Loader):
-            if "*" in text:
-                _check_aliases(content, path)
-            yield content
+        yield from yaml.load_all(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
@@ -66,7 +66,7 @@ def load_all(text: str, path: str) -> Iterator[Any]:
 
 
 def _check_depth(text: str) -> None:
-    """Walk through the events, which needs no stack, before anything is built of them."""
+    """Walk through the events, which needs no stack, before nodes are made of them."""
     depth = 0
     for event in yaml.parse(text, Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -74,30 +74,57 @@ def _check_depth(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEPTH_MAX:
-            raise _at(event, f"nested deeper than {DEPTH_MAX}")
+            raise _too_deep(event)
 
 
 def _at(place: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
 
 
-def _check_aliases(content: Any, path: str) -> None:
-    """Refuse anchors that hold themselves, or that expand to more than any job has."""
-    if _expanded(content, {}, frozenset(), path) > EXPANDED_MAX:
-        raise UsageFault(f"cannot read {path}: its aliases expand to over {EXPANDED_MAX} values")
+def _too_deep(place: Any) -> yaml.MarkedYAMLError:
+    return _at(place, f"nested deeper than {DEPTH_MAX}")
 
 
-def _expanded(value: Any, known: dict[int, int], above: frozenset[int], path: str) -> int:
-    """How many values a value is once its aliases are written out; shared ones are counted once."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) in above:
-        raise UsageFault(f"cannot read {path}: an anchor holds itself")
-    if id(value) not in known:
-        items = value.values() if isinstance(value, dict) else value
-        inner = above | {id(value)}
-        known[id(value)] = 1 + sum(_expanded(item, known, inner, path) for item in items)
-    return known[id(value)]
+class _Weight(NamedTuple):
+    values: int
+    levels: int
+
+
+class _Weights:
+    """What nodes come to with their aliases and merges written out; shared ones are asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Weight] = {}
+        self._above: set[int] = set()
+        self._has_aliases = False
+
+    def of(self, node: Any) -> _Weight:
+        """The weight of a node.  Refuses what is too deep, too large, or holds itself."""
+        if isinstance(node, yaml.ScalarNode):
+            return _Weight(1, 0)
+        if found := self._known.get(id(node)):
+            self._has_aliases = True
+            return found
+        if id(node) in self._above:
+            raise _at(node, "an anchor holds itself")
+        if len(self._above) >= DEPTH_MAX:
+            raise _too_deep(node)
+        self._above.add(id(node))
+        found = self._known[id(node)] = self._sum(node)
+        self._above.discard(id(node))
+        return found
+
+    def _sum(self, node: Any) -> _Weight:
+        is_map = isinstance(node, yaml.MappingNode)
+        parts = [part for pair in node.value for part in pair] if is_map else node.value
+        weights = [self.of(part) for part in parts]
+        values = 1 + sum(weight.values for weight in weights)
+        levels = 1 + max((weight.levels for weight in weights), default=0)
+        if levels > DEPTH_MAX:
+            raise _too_deep(node)
+        if self._has_aliases and values > EXPANDED_MAX:
+            raise _at(node, f"its aliases expand to over {EXPANDED_MAX} values")
+        return _Weight(values, levels)
 
 
 def _one_line(error: Exception) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from trainshed.model.access import ALL_PROJECTS, AccessRole
 from trainshed.model.durations import FORM, duration_of, seconds_of
 from trainshed.model.refusals import Code, Refusal
+from trainshed.model.visible import hidden
 from trainshed.service.auth.access import digest_of
 from trainshed.service.server_files import ADMIN_FILE, alone_in, read_token, write_file
 from trainshed.store.opening import Store
@@ -30,7 +31,7 @@ ROLES: Mapping[str, AccessRole] = {role.name.lower(): role for role in AccessRol
 
 #: A project id, with the old domain prefix; never a number, which only stands for an id.
 _PROJECT = re.compile(r"(?:[a-z0-9.-]{1,63}:)?[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+NAME_LENGTH_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,17 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     role = role_of(document.get("role", "submitter"))
     project = project_of(document.get("project", ALL_PROJECTS))
     name = document.get("name") or role.name.lower()
+<<<<<<< HEAD
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise invalid("name: a name has 1 to 100 printable characters")
     life = life_of(document.get("expires"), EXPIRES_MAX)
     text, token = new_token(name, project, role)
     token = replace(token, expire_time=token.create_time + life if life else None)
+=======
+    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or hidden(name):
+        raise invalid(f"name: a name has 1 to {NAME_LENGTH_MAX} printable characters")
+    text, token = _new(name, project, role)
+>>>>>>> e46325cec621d43c34d1524db70a6feb5c297418
     store.add_token(token)
     return {**_shown(token), "token": text}
 

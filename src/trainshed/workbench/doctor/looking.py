@@ -276,7 +276,7 @@ def look_at_records(data: bytes) -> tuple[tuple[Mapping[str, Any], ...], tuple[s
         try:
             record = json.loads(line)
             found.append({**record, "is": str(record["is"])})
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             if not line.startswith(_RECORD_HEAD) and not _RECORD_HEAD.startswith(line):
                 wrong.append(f"line {number} cannot be read")
     return tuple(found), tuple(_some(wrong))

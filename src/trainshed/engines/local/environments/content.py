@@ -115,7 +115,7 @@ def builds_with_setuptools(tree: Path) -> bool:
         return True
     try:
         system = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("build-system", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
         return True  # the builder says what is wrong with it
     return str(system.get("build-backend", "setuptools")).startswith("setuptools")
 

@@ -1,0 +1,37 @@
+"""Rules about names that others read: whoever lists them sees all that is in them.
+
+Ids, labels, images, regions and buckets have narrower rules of their own.
+"""
+
+from collections.abc import Iterator
+
+from trainshed.admission.context import RuleContext
+from trainshed.admission.rules.study import judged_study
+from trainshed.model.faults import Field, FieldPath, Violation
+from trainshed.model.study_places import StudyField, StudyPlace, placed
+from trainshed.model.visible import hidden
+
+ACCEPTED = "letters, digits, signs and blanks of any language"
+
+
+def names_hide_nothing(context: RuleContext) -> Iterator[Violation]:
+    """No controls, no format characters: a terminal would obey them, or a page turn around."""
+    for where, name in _names(context):
+        if escape := hidden(name):
+            message = f"the name {name!r} holds the hidden character {escape}"
+            yield Violation(
+                field=where, rule="hidden-characters", message=message, accepted=ACCEPTED
+            )
+
+
+def _names(context: RuleContext) -> Iterator[tuple[FieldPath, str]]:
+    yield FieldPath(Field.DISPLAY_NAME), context.asked.display_name
+    study = judged_study(context)
+    if study is None:
+        return
+    for index, metric in enumerate(study.metrics):
+        at = StudyPlace(StudyField.METRIC_ID, (index,))
+        yield FieldPath(Field.STUDY, place=at), metric.metric_id
+    for position, parameter in placed(study.parameters):
+        at = StudyPlace(StudyField.PARAMETER_ID, position)
+        yield FieldPath(Field.STUDY, place=at), parameter.parameter_id

@@ -1,0 +1,173 @@
+"""Nothing that is printed is obeyed by a terminal, but what is the command line's own."""
+
+import ast
+import io
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trainshed
+from cli.standin import StandIn
+from trainshed.cli import failures
+from trainshed.cli.log_lines import LinePrinter
+from trainshed.cli.sink import TerminalSink
+from trainshed.cli.terminal import painted, table, write
+from trainshed.client.faults import ServerRefusal
+from trainshed.model.launch_plan import ReplicaPlan
+from trainshed.model.roles import Role
+from trainshed.observability import VisibleFormatter
+
+SOURCE = Path(trainshed.__file__).parent
+ROOMS = [*(SOURCE / "cli").rglob("*.py"), *(SOURCE / "workbench").rglob("*.py")]
+#: The one place that writes on a terminal.
+WRITER = SOURCE / "cli/terminal.py"
+
+EVIL = "\x1b[2J\x1b[31m\x9b1m\u202egnp.exe\u2066\x07\ud800\r"
+OBEYED = "\x1b\x9b\u202e\u2066\x07\ud800\r\x7f"
+
+
+def is_calm(text):
+    return not set(OBEYED) & set(text)
+
+
+def calls_of(path):
+    tree = ast.parse(path.read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def prints(call):
+    """Whether a call writes beside the writer."""
+    match call.func:
+        case ast.Name(id="print" | "pprint"):
+            return True
+        case ast.Attribute(attr="print_exception" | "print_exc" | "pprint"):
+            return True
+        case ast.Attribute(attr="write" | "writev" | "writelines"):
+            return bool(call.args)
+    return False
+
+
+@pytest.mark.parametrize("path", sorted(ROOMS), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_module_prints_beside_the_writer(path):
+    if path == WRITER:
+        return
+    found = [call.lineno for call in calls_of(path) if prints(call)]
+    assert not found, f"{path}: use trainshed.cli.terminal"
+
+
+@given(st.text(st.characters(codec=None)), st.booleans())
+def test_a_line_has_the_colours_that_we_gave_it_and_nothing_else(text, coloured):
+    stream = io.StringIO()
+    write(painted(text, "\x1b[1m", on=coloured) + EVIL, stream)
+    shown = stream.getvalue()
+    if coloured and text:
+        assert shown.startswith("\x1b[1m")
+        shown = shown.removeprefix("\x1b[1m").replace("\x1b[0m", "", 1)
+    assert is_calm(shown)
+    shown.encode()
+
+
+def test_a_table_has_the_rows_that_it_was_given():
+    shown = table(("NAME", "STATE"), [(f"a\nb  DONE{EVIL}", "RUNNING")])
+    assert len(shown.splitlines()) == 3
+    assert is_calm(shown)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_foreign_job_s_log_is_shown_and_not_obeyed(as_json):
+    stream = io.StringIO()
+    line = {
+        "time": "2026-11-20T20:10:10Z",
+        "severity": "INFO",
+        "task": f"worker{EVIL}",
+        "message": f"{EVIL}\nERROR    20:10:11 service          │ you have mail",
+    }
+    LinePrinter(stream, as_json=as_json).show(line)
+    shown = stream.getvalue()
+    assert is_calm(shown)
+    assert not any(each.startswith("ERROR") for each in shown.splitlines())
+    if as_json:
+        assert json.loads(shown) == line
+
+
+def test_a_local_run_passes_what_the_user_s_own_program_writes(capsys):
+    replica = ReplicaPlan(role=Role.PRIMARY, index=0, task_name="r", argv=("python",))
+    sink = TerminalSink([replica], colour="never")
+    sink.line(replica, "\x1b[32mgreen\x1b[0m", "stdout")
+    sink.note(f"a note {EVIL}")
+    shown = capsys.readouterr()
+    assert shown.out == "r │ \x1b[32mgreen\x1b[0m\n"
+    assert is_calm(shown.err)
+
+
+def test_a_server_s_refusal_is_shown_and_not_obeyed(capsys):
+    found = {"fieldViolations": [{"field": EVIL, "description": EVIL}]}
+    failures.report(ServerRefusal(400, EVIL, f"no {EVIL}", [found]))
+    failures.report(ValueError(EVIL))
+    failures.report(FileNotFoundError(2, EVIL, EVIL))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "\\u202egnp.exe" in shown.err
+    assert is_calm(shown.err)
+
+
+def test_an_unexpected_error_s_trace_is_calm_too(capsys, monkeypatch):
+    monkeypatch.setenv(failures.DEBUG, "1")
+    failures.report(ValueError(EVIL))
+    assert is_calm(capsys.readouterr().err)
+
+
+JOB = {
+    "name": "projects/p/jobs/j",
+    "jobId": f"j{EVIL}",
+    "displayName": EVIL,
+    "state": f"SUCCEEDED{EVIL}",
+    "createTime": "2026-11-20T20:10:10Z",
+    "labels": {EVIL: EVIL},
+    "errorMessage": f"bad\nlabels: {EVIL}",
+}
+ANSWERS = {
+    "/v1/projects/p/jobs": {"jobs": [JOB]},
+    "/v1/projects/p/jobs/j": JOB,
+    "/trainshed/v1/nodes": {"nodes": [{"name": EVIL, "state": EVIL, "replicas": [EVIL]}]},
+    "/trainshed/v1/projects/p/jobs/j/explain": {
+        "name": EVIL, "state": EVIL, "message": EVIL,
+        "waiting": {"reason": EVIL, "message": EVIL, "blockers": [EVIL]},
+    },
+}  # fmt: skip
+VERBS = [
+    ("ai-platform", "jobs", "list"),
+    ("ai-platform", "jobs", "describe", "j"),
+    ("ai-platform", "jobs", "describe", "j", "--summarize"),
+    ("ai-platform", "jobs", "cancel", "j"),
+    ("jobs", "explain", "j"),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_whatever_a_server_answers_is_shown_and_not_obeyed(trainshed, home, verb, form):
+    def answer(_verb, path, _document):
+        return 200, ANSWERS.get(path, {})
+
+    with StandIn(answer) as server:
+        server.note(home / "data")
+        found = trainshed(*verb, "--project", "p", "--format", form)
+    assert found.code == 0, found.err
+    assert is_calm(found.out)
+    assert is_calm(found.err)
+    if form == "json" and "describe" in verb:
+        assert found.json == JOB
+
+
+def test_the_server_s_log_has_a_line_a_record():
+    record = logging.LogRecord(
+        "trainshed", logging.INFO, "", 1, "job %s", (f"a\n2026 ERROR forged {EVIL}",), None
+    )
+    shown = VisibleFormatter("%(levelname)s %(message)s").format(record)
+    assert len(shown.splitlines()) == 1
+    assert is_calm(shown)

@@ -1,0 +1,79 @@
+"""What ``make`` installs is known by its hash, and is all that is needed."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+LOCKS = sorted((ROOT / "locks").glob("*.txt"))
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+#: Held by its version alone: many machines have a build of their own.
+UNLOCKED = {"torch"}
+#: Extras whose packages ``make test`` does without: tensorflow-cpu stands in for tensorflow.
+UNUSED = {"tensorflow"}
+BYTES_MAX = 1_000_000
+
+
+def pins_of(path):
+    """The versions that a lock, or the constraints, have of each package."""
+    found = {}
+    for line in path.read_text().splitlines():
+        if match := re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", line):
+            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return found
+
+
+def needed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].items()
+    texts = [text for extra, found in extras if extra not in UNUSED for text in found]
+    own = (ROOT / "setup.py").read_text()
+    return [Requirement(text) for text in (*texts, *re.findall(r'(?m)^        "([^"]+)",', own))]
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_a_lock_is_versions_and_hashes_and_names_no_place(path):
+    assert path.stat().st_size < BYTES_MAX
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if not HASH.fullmatch(line):
+            assert re.fullmatch(r"[a-z0-9._-]+==[^/@]+ \\", line), line
+            assert HASH.fullmatch(below), f"{line} has no hash"
+
+
+def test_what_a_lock_is_installed_without_asking_for_is_in_it():
+    pins = pins_of(ROOT / "locks/test.txt")
+    asked = [each for each in needed() if canonicalize_name(each.name) not in UNLOCKED]
+    assert len(asked) > 30
+    for each in asked:
+        versions = pins[canonicalize_name(each.name)]
+        assert all(each.specifier.contains(version) for version in versions), each
+
+
+@pytest.mark.parametrize("name", ["test", "demo", "server"])
+def test_a_lock_has_the_versions_that_the_suite_was_run_with(name):
+    constraints = pins_of(ROOT / "constraints.txt")
+    for package, versions in pins_of(ROOT / f"locks/{name}.txt").items():
+        assert versions == constraints.get(package, versions), package
+
+
+@pytest.mark.parametrize("name", ["google-clients", "google-clients-old"])
+def test_google_s_clients_are_those_of_their_lists(name):
+    pins = pins_of(ROOT / f"locks/{name}.txt")
+    for package, versions in pins_of(ROOT / f"scripts/{name}.txt").items():
+        assert pins[package] == versions
+
+
+def test_make_installs_nothing_else():
+    """PyTorch and what only measures are held by constraints.txt."""
+    lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if line[:1] == "\t"]
+    installs = [line.strip() for line in lines if "$(PIP)" in line or "pip install" in line]
+    assert set(installs) == {
+        "$(PIP) torch",
+        "$(PIP) --no-deps --no-build-isolation -e trainer -e .",
+        "$(PIP) cmaes",
+    }
