@@ -78,10 +78,14 @@ class ServerProcess:
     def _is_ready(self):
         try:
             self.address = json.loads((self.data_dir / "server.json").read_text())
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
-                return answer.status == 200
+            return self.is_healthy(timeout_s=5)
         except (OSError, ValueError, KeyError):
             return False
+
+    def is_healthy(self, timeout_s=60):
+        """Whether it says so; raises OSError where it says nothing."""
+        with urllib.request.urlopen(f"{self.url}/healthz", timeout=timeout_s) as answer:
+            return answer.status == 200
 
     @property
     def url(self):

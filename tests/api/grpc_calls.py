@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from trainshed.api.connections import limits_of
 from trainshed.api.grpc_server import start_grpc
 from trainshed.service.auth.certificates import ensure_tls
 from trainshed.wire.descriptors import message_class, pool
@@ -39,7 +40,7 @@ class GrpcClient:
 
 
 @contextmanager
-def grpc_client(rows, around, folder):
+def grpc_client(rows, around, folder, **options):
     """A server on a port of its own, and a channel that trusts its authority only."""
     files = ensure_tls(folder, ())
     server = start_grpc(
@@ -49,6 +50,7 @@ def grpc_client(rows, around, folder):
         key=files.key.read_bytes(),
         host="127.0.0.1",
         port=0,
+        **{"limits": limits_of(1024)} | options,
     )
     credentials = grpc.ssl_channel_credentials(files.ca.read_bytes())
     try:

@@ -7,7 +7,7 @@ says which is which.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +20,8 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from trainshed.api.call import Json, Method
-from trainshed.api.chain import Passage, Surroundings, grpc_chain, perform
+from trainshed.api.chain import GRPC_ADMISSION, Passage, Surroundings, grpc_chain, perform
+from trainshed.api.connections import Limits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.guards import is_loopback
 from trainshed.model.refusals import Code, Refusal
@@ -149,6 +150,9 @@ def _unknown_places(message: Message, path: str) -> Iterator[str]:
 
 
 THREADS: Final = 16
+#: Calls at once on one connection; a client's next ones wait.
+STREAMS_MAX: Final = 100
+TIMES: Final = Times()
 
 #: Peers refuse metadata over 8 KiB.  The message travels percent-encoded, in up to three times its
 #: bytes, and a second time in the details, which travel in base64.
@@ -178,8 +182,12 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
     key: bytes,
     host: str,
     port: int,
+    limits: Limits,
+    times: Times = TIMES,
 ) -> GrpcServer:
     """Serve the rows that have an rpc name.  ``certificate`` and ``key`` are PEM; port 0 picks one.
+
+    grpcio knows no callers before their calls: of ``limits`` its connections have a quarter.
 
     Raises OSError where the port cannot be had.
     """
@@ -188,6 +196,7 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         options=[
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", around.body_bytes_max),
+            *_bounds(limits, times),
         ],
     )
     server.add_generic_rpc_handlers((_Rows(methods, around),))
@@ -199,6 +208,18 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         raise OSError(f"gRPC cannot listen at {authority}: {error}") from None
     server.start()
     return GrpcServer(server, bound)
+
+
+def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
+    """How many connections there may be, and for how long one is kept that says nothing."""
+    return (
+        ("grpc.max_allowed_incoming_connections", limits.connections // 4),
+        ("grpc.max_concurrent_streams", STREAMS_MAX),
+        ("grpc.server_handshake_timeout_ms", int(times.head_s * 1000)),
+        ("grpc.max_connection_idle_ms", int(times.keep_alive_s * 1000)),
+        ("grpc.keepalive_time_ms", int(times.body_s * 1000)),
+        ("grpc.keepalive_timeout_ms", int(times.head_s * 1000)),
+    )
 
 
 class _Rows(grpc.GenericRpcHandler):
@@ -215,18 +236,21 @@ def _handler(method: Method, around: Surroundings) -> Any:
     row = transcoder(method)
     steps = grpc_chain(row.read, row.write)
 
-    def respond(data: bytes, context: grpc.ServicerContext) -> bytes:
-        passage = Passage(verb="gRPC", path=method.rpc, body=data)
+    def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        passage = Passage(verb="gRPC", path=method.rpc)
         passage.authorization = _authorization(context)
         passage.loopback = _is_loopback(context.peer())
         try:
+            perform(GRPC_ADMISSION, around, passage)
+            passage.body = next(messages, b"")
             perform(steps, around, passage)
         except Refusal as refusal:
             _refuse(context, refusal)
             return b""
         return passage.reply
 
-    return grpc.unary_unary_rpc_method_handler(respond)
+    # a stream on the wire is the same; grpcio would hold a thread until a stranger's message came
+    return grpc.stream_unary_rpc_method_handler(respond)
 
 
 def _authorization(context: grpc.ServicerContext) -> str | None:

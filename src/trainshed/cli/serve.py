@@ -11,9 +11,10 @@ from types import FrameType
 import uvicorn
 
 from trainshed import __version__
-from trainshed.api.bounded_heads import BoundedHeads
+from trainshed.api.connections import Connections, Limits, limits_of
 from trainshed.api.grpc_server import GrpcServer, start_grpc
 from trainshed.api.guards import check_anonymous_binding
+from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app import Application, build
 from trainshed.cli.flags import Request
 from trainshed.cli.serve_options import GC_THRESHOLDS
@@ -27,12 +28,9 @@ from trainshed.service.server_files import RunningServer, forget_running, write_
 from trainshed.store.base import StoreFault
 
 #: Waiting connections; a client of a restarted server finds its place in the queue.
-BACKLOG = 256
+BACKLOG = 1024
 #: How long calls under way are waited for at the end; log streams never end by themselves.
 END_S = 2
-#: How long a connection is kept for its next call.  The Vertex SDK asks every 5 s and gcloud every
-#: 60: were it closed just then, the call would be lost on its way, and the SDK tries none again.
-KEEP_ALIVE_S = 95
 #: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
 #: costs, and at 1 ms they were a tenth of the server's time.
 SWITCH_S = 0.003
@@ -44,11 +42,12 @@ def run(request: Request) -> int:
     settings = load_settings(Path(args.config) if args.config else None, os.environ, vars(args))
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)
     log_to_stderr(verbose=args.verbose)
+    limits = limits_of(raise_descriptors())
     listener = _listen(settings)
     try:
         application = _built(settings)
         try:
-            _serve(application, listener, as_json=args.format == "json")
+            _serve(application, listener, limits, as_json=args.format == "json")
         finally:
             application.stop()
     except StoreFault as fault:
@@ -65,11 +64,13 @@ def _built(settings: Settings) -> Application:
         raise UsageFault(f"{place} ({reason}); --data-dir names another") from error
 
 
-def _serve(application: Application, listener: socket.socket, *, as_json: bool) -> None:
+def _serve(
+    application: Application, listener: socket.socket, limits: Limits, *, as_json: bool
+) -> None:
     settings = application.settings
     tune_interpreter()
     token = first_token(application.store, settings.data_dir)
-    grpc, bundle = _start_grpc(application)
+    grpc, bundle = _start_grpc(application, limits)
     host, port = listener.getsockname()[:2]
     running = RunningServer(
         url=f"http://{_authority(_reachable(host), port)}",
@@ -82,7 +83,7 @@ def _serve(application: Application, listener: socket.socket, *, as_json: bool) 
         application.start()
         write_running(settings.data_dir, running)
         _print_address(application, running, token, as_json=as_json)
-        _run_http(application, listener)
+        _run_http(application, listener, limits)
         if not as_json:
             _say_goodbye(application)
     finally:
@@ -111,22 +112,20 @@ def tune_interpreter() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _run_http(application: Application, listener: socket.socket) -> None:
+def _run_http(application: Application, listener: socket.socket, limits: Limits) -> None:
     config = uvicorn.Config(
         application.http,
-        http=BoundedHeads,
         ws="none",
         log_config=None,
         access_log=False,  # paths may carry tokens
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=END_S,
         lifespan="off",
     )
     # uvicorn repeats the signal that ended it; by then it has been obeyed
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _obeyed)
-    uvicorn.Server(config).run(sockets=[listener])
+    HttpServer(config, Connections(limits)).run(sockets=[listener])
 
 
 def _obeyed(_signum: int, _frame: FrameType | None) -> None:
@@ -146,7 +145,7 @@ def _listen(settings: Settings) -> socket.socket:
         raise UsageFault(f"cannot listen on {place}: {reason}") from error
 
 
-def _start_grpc(application: Application) -> tuple[GrpcServer | None, str | None]:
+def _start_grpc(application: Application, limits: Limits) -> tuple[GrpcServer | None, str | None]:
     settings = application.settings
     if settings.grpc_port is None:
         return None, None
@@ -159,6 +158,7 @@ def _start_grpc(application: Application) -> tuple[GrpcServer | None, str | None
             key=files.key.read_bytes(),
             host=settings.host,
             port=settings.grpc_port,
+            limits=limits,
         )
     except OSError as error:
         raise UsageFault(f"--grpc-port {settings.grpc_port}: {error}") from error
