@@ -15,19 +15,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from e2e.support import CONFIG, good, ml_job
-from server_process import TRAINSHED, ServerProcess
+from service_jobs import ML, Json
+from service_servers import Server, local
 
 ROUNDS = 20
 ANSWER_S_MAX = 1.0
 HALF = b"GET /healthz HTTP/1.1\r\nHost: 127."
+CONFIG = f"""\
+[[environment]]
+name = "here"
+python = "{sys.executable}"
+
+[[image]]
+image = "here"
+environment = "here"
+"""
 
 
 def main() -> int:
@@ -39,8 +46,10 @@ def main() -> int:
     args = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory() as folder, started(Path(folder), args.descriptors) as server:
-        found = measured(server, args.half_heads)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "config.toml").write_text(CONFIG)
+        with local(Path(folder), descriptors=args.descriptors) as server:
+            found = measured(server, args.half_heads)
     slowest = max(max(times) for phase in found.values() for times in phase.values())
     if args.format == "json":
         print(json.dumps({"seconds": found, "slowest_s": slowest}))
@@ -54,21 +63,7 @@ def main() -> int:
     return 0 if slowest < ANSWER_S_MAX else 1
 
 
-@contextmanager
-def started(folder: Path, descriptors: int) -> Iterator[Any]:
-    """A server that may open so few files."""
-    (folder / "config.toml").write_text(CONFIG)
-    server = ServerProcess(folder, "--fleet-policy", "emulate")
-    limit = f'ulimit -n {descriptors}; exec "$0" "$@"'
-    server.program = ("/bin/sh", "-c", limit, TRAINSHED)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-def measured(server: Any, half_heads: int) -> dict[str, dict[str, list[float]]]:
+def measured(server: Server, half_heads: int) -> dict[str, dict[str, list[float]]]:
     """The times of both calls in each phase."""
     place = urlsplit(server.url)
     address = (str(place.hostname), int(place.port or 0))
@@ -105,19 +100,32 @@ def keep_coming(address: tuple[str, int], stop: threading.Event) -> None:
         each.close()
 
 
-def times(server: Any, mark: str) -> dict[str, list[float]]:
+def times(server: Server, mark: str) -> dict[str, list[float]]:
     """Seconds of each call, each on a connection of its own."""
-    jobs = iter(range(ROUNDS))
+    numbers = iter(range(ROUNDS))
+
+    def look() -> None:
+        with server.client() as client:
+            client.answer("GET", "/healthz")
 
     def submit() -> None:
-        document = ml_job(f"{mark}_{next(jobs)}", "pass")
-        good(server.call("POST", "/v1/projects/demo-proj/jobs", document))
+        with server.client() as client:
+            client.call("POST", ML, job(f"{mark}_{next(numbers)}"))
 
-    calls: dict[str, Callable[[], Any]] = {"healthz": server.is_healthy, "submit": submit}
+    calls = {"healthz": look, "submit": submit}
     return {name: [seconds(call) for _ in range(ROUNDS)] for name, call in calls.items()}
 
 
-def seconds(call: Callable[[], Any]) -> float:
+def job(name: str) -> Json:
+    """A job that ends at once."""
+    master = {"imageUri": "here", "containerCommand": ["python", "-c", "pass"]}
+    return {
+        "jobId": name,
+        "trainingInput": {"region": "us-central1", "scaleTier": "BASIC", "masterConfig": master},
+    }
+
+
+def seconds(call: Callable[[], None]) -> float:
     """How long a call takes."""
     began = time.monotonic()
     call()
