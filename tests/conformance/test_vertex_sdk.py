@@ -28,7 +28,6 @@ def results(request, server):
     python = SDKS[sdk] / "bin" / "python"
     if not python.exists():
         pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
-    ca = server.data_dir / "tls" / "ca.pem"
     endpoint = server.url if transport == "rest" else server.grpc
     done = subprocess.run(
         [python, "-W", "ignore", HERE / "vertex_calls.py", "--endpoint", endpoint,
@@ -36,7 +35,7 @@ def results(request, server):
         env={
             **os.environ,
             "STORAGE_EMULATOR_HOST": f"{server.url}/as/{server.token}",
-            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(ca),
+            **server.certificates,
         },
         text=True,
         capture_output=True,

@@ -7,7 +7,7 @@ says which is which.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -178,14 +178,15 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
     methods: Iterable[Method],
     around: Surroundings,
     *,
-    certificate: bytes,
-    key: bytes,
+    pair: Callable[[], tuple[bytes, bytes]],
     host: str,
     port: int,
     limits: Limits,
     times: Times = TIMES,
 ) -> GrpcServer:
-    """Serve the rows that have an rpc name.  ``certificate`` and ``key`` are PEM; port 0 picks one.
+    """Serve the rows that have an rpc name; port 0 picks one.
+
+    ``pair`` gives the key and the certificate that handshakes begin with, as PEM.
 
     grpcio knows no callers before their calls: of ``limits`` its connections have a quarter.
 
@@ -200,7 +201,7 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         ],
     )
     server.add_generic_rpc_handlers((_Rows(methods, around),))
-    credentials = grpc.ssl_server_credentials([(key, certificate)])
+    credentials = _credentials(pair)
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         bound = server.add_secure_port(authority, credentials)
@@ -208,6 +209,19 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         raise OSError(f"gRPC cannot listen at {authority}: {error}") from None
     server.start()
     return GrpcServer(server, bound)
+
+
+def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredentials:
+    used = [pair()]
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        if pair() == used[0]:
+            return None
+        used[0] = pair()
+        return grpc.ssl_server_certificate_configuration(used)
+
+    first = grpc.ssl_server_certificate_configuration(used)
+    return grpc.dynamic_ssl_server_credentials(first, changed)  # type: ignore[arg-type]  # stubs
 
 
 def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:

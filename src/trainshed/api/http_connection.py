@@ -26,7 +26,7 @@ class HttpConnection(BoundedHeads):
         self._times = everyone.times
         self._clock = everyone.clock
 
-    def connection_made(self, transport: BaseTransport) -> None:  # type: ignore[override]  # theirs
+    def connection_made(self, transport: BaseTransport) -> None:
         """It is open; with TLS its handshake is over."""
         super().connection_made(cast("Any", transport))
         self._held.cut, self._held.late = self.transport.abort, self._refuse_late
@@ -64,7 +64,8 @@ class HttpConnection(BoundedHeads):
     def on_response_complete(self) -> None:
         """The next request may come; one whose body is still on its way may end it."""
         known = self._held.authenticated
-        self.timeout_keep_alive = self._times.keep_alive_s if known else self._times.head_s
+        seconds = self._times.keep_alive_s if known else self._times.head_s
+        self.timeout_keep_alive = seconds  # type: ignore[assignment]  # it goes to call_later
         if self._held.waits is Waits.ANSWER and not self.pipeline:
             self._wait(Waits.HEAD if self._unended else Waits.NEXT, self._times.head_s)
         super().on_response_complete()

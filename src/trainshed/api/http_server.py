@@ -47,9 +47,9 @@ class HttpServer(uvicorn.Server):
         self,
         config: uvicorn.Config,
         connections: Connections,
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """Without ``tls`` it speaks plain HTTP."""
+        """``tls`` gives what a handshake begins with; without it plain HTTP is spoken."""
         super().__init__(config)
         self._connections = connections
         self._tls = tls
@@ -89,16 +89,14 @@ class Accepting:
         listener: socket.socket,
         make: Callable[[Connection], asyncio.BaseProtocol],
         connections: Connections,
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         """Connections are accepted from now on."""
         self._loop = loop
         self._listener = listener
         self._make = make
         self._connections = connections
-        self._options: dict[str, Any] = {}
-        if tls is not None:
-            self._options = {"ssl": tls, "ssl_handshake_timeout": connections.times.head_s}
+        self._tls = tls
         self._opening: set[asyncio.Task[None]] = set()
         self._is_closed = False
         listener.setblocking(False)
@@ -149,7 +147,7 @@ class Accepting:
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             make = partial(self._make, held)
-            await self._loop.connect_accepted_socket(make, accepted, **self._options)
+            await self._loop.connect_accepted_socket(make, accepted, **self._secured())
         except OSError as error:  # of TLS, too
             self._connections.forget(held)
             accepted.close()
@@ -158,6 +156,11 @@ class Accepting:
             self._connections.forget(held)
             accepted.close()
             raise
+
+    def _secured(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        return {"ssl": self._tls(), "ssl_handshake_timeout": self._connections.times.head_s}
 
 
 def _shut(accepted: socket.socket) -> None:

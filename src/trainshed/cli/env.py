@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
+from trainshed.cli.connecting import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE
@@ -86,7 +86,7 @@ def _target(found: FoundServer, project: str, region: str) -> ClientTarget:
     return ClientTarget(
         url=found.url,
         grpc=running.grpc if running else None,
-        bundle=running.ca if running else None,
+        bundle=found.ca,
         project=project,
         region=region,
         token_file=None if anonymous else found.token_file,
@@ -119,6 +119,7 @@ def _own_variables(target: ClientTarget, found: FoundServer) -> dict[str, str | 
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(found.folder.absolute()),
         URL_VARIABLE: None if found.running else target.url,
+        CA_VARIABLE: None if found.running else found.ca,
     }
     if target.token_file and target.token_file != (found.folder / ADMIN_FILE):
         own[TOKEN_VARIABLE] = TOKEN
