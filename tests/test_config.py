@@ -161,8 +161,8 @@ def test_plain_http_for_other_machines_is_a_flag_only(load):
 
 @pytest.mark.parametrize(("written", "found"), [("true", True), ("false", False), ("'auto'", None)])
 def test_https_is_wished_or_left_to_the_address(load, written, found):
-    assert load(f"[server]\nhttps = {written}").https is found
     assert load().https is None
+    assert load(f"[server]\nhttps = {written}").https is found
     assert "true or false" in refused(load, "[server]\nhttps = 'maybe'")
 
 

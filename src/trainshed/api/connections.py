@@ -147,7 +147,7 @@ class Connections:
             self._unknown_count += 1
 
     def forget(self, connection: Connection) -> None:
-        """It has ended; told twice is no harm."""
+        """It has ended; to say so twice is no harm."""
         if self._all.pop(connection, self) is None and not connection.authenticated:
             self._no_longer_unknown(connection)
 
