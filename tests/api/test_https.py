@@ -72,13 +72,14 @@ def test_a_handshake_has_its_time(connect):
     assert connect(times=Times(head_s=0.2))().recv(1) == b""
 
 
-def test_who_speaks_plain_http_is_hung_up_on_and_nobody_else_minds(tls, connect):
+def test_who_speaks_plain_http_is_hung_up_on_and_nobody_else_minds(tls, connect, caplog):
     connecting = connect()
     plain = connecting()
     plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     while plain.recv(1 << 16):
         pass
     assert get(tls, connecting())[:2] == (200, b"ok")
+    assert "no TLS handshake came about" in caplog.text
 
 
 def test_a_renewed_certificate_is_shown_without_a_restart(tls, connect):

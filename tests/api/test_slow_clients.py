@@ -130,3 +130,14 @@ def test_new_callers_get_their_turn_among_half_heads(server):
         each.sendall(LINE)
     assert [ask(connect(), TOKEN) for _ in range(5)] == [200] * 5
     assert ask(known, TOKEN) == 200
+
+
+def test_what_is_no_http_is_refused_and_a_flood_of_it_is_few_lines(server, caplog):
+    connect = server.start().connect
+    for _ in range(20):
+        connection = connect()
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert rest_of(connection).startswith(b"HTTP/1.1 400 ")
+    assert [line for line in caplog.messages if "HTTP" in line] == [
+        "closed 1 connection(s), the last from 127.0.0.1: what came is no request of HTTP/1.1"
+    ]

@@ -42,7 +42,8 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="session")
 def server(request, tmp_path_factory):
     data = tmp_path_factory.mktemp("service")
-    https = f"[server]\nhttps = {str(request.param == 'https').lower()}\n"
+    is_https = getattr(request, "param", "http") == "https"  # others' tests have the plain one
+    https = f"[server]\nhttps = {str(is_https).lower()}\n"
     (data / "config.toml").write_text(https + CONFIG)
     server = ServerProcess(data, environ={"TRAINSHED_CACHE_DIR": str(data / "cache")})
     server.start()

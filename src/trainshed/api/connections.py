@@ -158,10 +158,14 @@ class Connections:
             if each.is_paused():
                 each.due = now + self.times.body_s
                 continue
-            self._say(each, self._lateness(each.waits))
+            self.report_closed(each, self._lateness(each.waits))
             each.due = math.inf
             each.late()
         self._log.flush()
+
+    def report_closed(self, connection: Connection, why: str) -> None:
+        """Say, now or in a while, that one is ended; ``why`` is one of a few texts of ours."""
+        self._log.warning("closed", why, connection.address)
 
     def make_room(self, why: str) -> bool:
         """End one that may go, whoever it is; whether there was one."""
@@ -189,7 +193,7 @@ class Connections:
             self._log.warning("refused", why)
             return False
         self.forget(found)
-        self._say(found, why)
+        self.report_closed(found, why)
         found.cut()
         return True
 
@@ -197,9 +201,6 @@ class Connections:
         if waits is Waits.BODY:
             return f"a body came more slowly than {self.times.body_bytes_per_s:g} bytes a second"
         return f"no whole head came within {self.times.head_s:g} s"
-
-    def _say(self, connection: Connection, why: str) -> None:
-        self._log.warning("closed", why, connection.address)
 
     def _no_longer_unknown(self, connection: Connection) -> None:
         ours = self._unknown[connection.address]

@@ -1,5 +1,6 @@
 """One HTTP connection that tells what it waits for, so that no client may take for ever."""
 
+import logging
 import math
 from asyncio import BaseTransport
 from typing import Any, Final, cast
@@ -14,6 +15,10 @@ from trainshed.model.refusals import Code
 _KEY: Final = "connection"
 _REQUEST_TIMEOUT: Final = 408
 
+#: Failures of the application; of each bad request uvicorn would write a line of its own.
+_failures: Final = logging.getLogger("uvicorn.error.requests")
+_failures.setLevel(logging.ERROR)
+
 
 class HttpConnection(BoundedHeads):
     """Keeps its entry among all connections true."""
@@ -21,6 +26,7 @@ class HttpConnection(BoundedHeads):
     def __init__(self, held: Connection, everyone: Connections, **given: Any) -> None:
         """``given`` is what uvicorn gives to a protocol."""
         super().__init__(**given | {"app_state": {_KEY: self}})
+        self.logger = _failures
         self._held = held
         self._everyone = everyone
         self._times = everyone.times
@@ -69,6 +75,11 @@ class HttpConnection(BoundedHeads):
         if self._held.waits is Waits.ANSWER and not self.pipeline:
             self._wait(Waits.HEAD if self._unended else Waits.NEXT, self._times.head_s)
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """It is no HTTP that came."""
+        self._everyone.report_closed(self._held, "what came is no request of HTTP/1.1")
+        super().send_400_response(msg)
 
     def recognised(self, *, authenticated: bool) -> None:
         """Whether the last request had a valid token."""

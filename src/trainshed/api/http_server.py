@@ -6,7 +6,6 @@ been held for as long as its client liked.
 
 import asyncio
 import errno
-import logging
 import resource
 import socket
 import ssl
@@ -27,8 +26,6 @@ PAUSE_S: Final = 0.1
 #: More than this is of no use to us, and what is started here begins with it.
 DESCRIPTORS_MAX: Final = 65_536
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-_log = logging.getLogger(__name__)
 
 
 def raise_descriptors() -> int:
@@ -149,9 +146,10 @@ class Accepting:
             make = partial(self._make, held)
             await self._loop.connect_accepted_socket(make, accepted, **self._secured())
         except OSError as error:  # of TLS, too
+            if isinstance(error, ssl.SSLError):
+                self._connections.report_closed(held, "no TLS handshake came about")
             self._connections.forget(held)
             accepted.close()
-            _log.debug("a connection from %s came to nothing: %s", held.address, error)
         except asyncio.CancelledError:
             self._connections.forget(held)
             accepted.close()
