@@ -11,6 +11,8 @@ import pytest
 from api.grpc_calls import grpc_client
 from api.support import WAIT_S_MAX, Seen, application, method, serving, surroundings
 from trainshed.api.connections import Connections, Limits, Times, limits_of
+from trainshed.client.faults import Unreachable
+from trainshed.client.http import Server
 from trainshed.service.auth.certificates import ServerTls
 
 FEW = Limits(connections=16, unauthenticated=8, per_address=4)
@@ -58,6 +60,19 @@ def get(tls, connection, path="/healthz"):
 def test_calls_are_answered_over_tls(tls, connect):
     status, body, _ = get(tls, connect()(), "/v1/projects/demo/jobs")
     assert (status, json.loads(body)) == (200, {"ok": True})
+
+
+def test_our_own_client_shows_no_token_to_a_server_of_another_authority(
+    tls, connect, tmp_path_factory
+):
+    own = str(tls.files.bundle)
+    another = str(ServerTls(tmp_path_factory.mktemp("another"), []).files.bundle)
+    url = f"https://localhost:{connect()().getpeername()[1]}"
+    path = "/v1/projects/demo/jobs"
+    assert Server(url=url, token="demo", ca=own).call("GET", path) == {"ok": True}
+    for ca in (another, None):
+        with pytest.raises(Unreachable, match="is not trusted"):
+            Server(url=url, token="demo", ca=ca).call("GET", path)
 
 
 def test_half_handshakes_make_room(tls, connect):

@@ -25,6 +25,15 @@ ACCEPTED_AT_ONCE: Final = 16
 PAUSE_S: Final = 0.1
 #: More than this is of no use to us, and what is started here begins with it.
 DESCRIPTORS_MAX: Final = 65_536
+#: Of connections that are accepted.  A client that is gone without a word is noticed in two
+#: minutes, also where a stream has nothing to say to it; one that only reads slowly is not.
+_INHERITED: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -97,6 +106,8 @@ class Accepting:
         self._opening: set[asyncio.Task[None]] = set()
         self._is_closed = False
         listener.setblocking(False)
+        for level, option, value in _INHERITED:
+            listener.setsockopt(level, option, value)
         self._resume()
 
     def close(self) -> None:
@@ -142,7 +153,6 @@ class Accepting:
     async def _open(self, accepted: socket.socket, held: Connection) -> None:
         """Hand it over to the protocol, with TLS after its handshake."""
         try:
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             make = partial(self._make, held)
             await self._loop.connect_accepted_socket(make, accepted, **self._secured())
         except OSError as error:  # of TLS, too
