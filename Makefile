@@ -57,6 +57,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/connections.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 

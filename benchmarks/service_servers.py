@@ -80,9 +80,12 @@ def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def local(folder: Path) -> Iterator[Server]:
-    """The real thing, on this machine."""
-    with _running([TRAINSHED, "serve", "--port", "0", "--grpc-port", "0"], folder) as server:
+def local(folder: Path, *, descriptors: int | None = None) -> Iterator[Server]:
+    """The real thing, on this machine; it may open no more than so many files."""
+    command = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0"]
+    if descriptors:
+        command = ["/bin/sh", "-c", f'ulimit -n {descriptors}; exec "$0" "$@"', *command]
+    with _running(command, folder) as server:
         yield server
 
 

@@ -24,6 +24,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from trainshed.api.connections import Connections, limits_of
+from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app import Application, build
 from trainshed.cli.serve import BACKLOG, END_S, tune_interpreter
 from trainshed.config import Settings
@@ -153,7 +155,7 @@ def main() -> None:
         lifespan="off",
     )
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        HttpServer(config, Connections(limits_of(raise_descriptors()))).run(sockets=[listener])
     finally:
         application.stop()
 

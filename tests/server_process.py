@@ -1,16 +1,20 @@
 """A real ``trainshed serve`` for tests: its own process, data directory and free ports."""
 
+import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from forked import ForkServer
+from trainshed.workbench.client_settings import ClientTarget, certificate_variables
 
 TRAINSHED = Path(sys.executable).parent / "trainshed"
 #: Deadlines cost time only where something is broken: a busy machine may need long.
@@ -78,10 +82,40 @@ class ServerProcess:
     def _is_ready(self):
         try:
             self.address = json.loads((self.data_dir / "server.json").read_text())
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
-                return answer.status == 200
+            return self.is_healthy(timeout_s=5)
         except (OSError, ValueError, KeyError):
             return False
+
+    def is_healthy(self, timeout_s=60):
+        """Whether it says so; raises OSError where it says nothing."""
+        with self.opened(f"{self.url}/healthz", timeout_s) as answer:
+            return answer.status == 200
+
+    def opened(self, request, timeout_s=60):
+        """What urllib opens."""
+        return urllib.request.urlopen(request, timeout=timeout_s, context=self._trusting)
+
+    def connection(self):
+        """A connection that many requests may go over."""
+        place = urlsplit(self.url).netloc
+        if self._trusting is None:
+            return http.client.HTTPConnection(place, timeout=60)
+        return http.client.HTTPSConnection(place, timeout=60, context=self._trusting)
+
+    @property
+    def _trusting(self):
+        """Over TLS the server's own authority is trusted, and no other."""
+        if self.url.startswith("http:"):
+            return None
+        return ssl.create_default_context(cafile=self.data_dir / "tls" / "ca.pem")
+
+    @property
+    def certificates(self):
+        """What ``trainshed env`` tells clients about whom to trust."""
+        target = ClientTarget(
+            url=self.url, grpc=self.grpc, bundle=self.address["ca"], project="p", region="r"
+        )
+        return certificate_variables(target)
 
     @property
     def url(self):
@@ -119,7 +153,7 @@ class ServerProcess:
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with self.opened(request) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:
@@ -132,7 +166,7 @@ class ServerProcess:
             f"{self.url}/trainshed/v1/projects/{project}/jobs/{job}/logs",
             headers={"Authorization": f"Bearer {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with self.opened(request) as answer:
             return "\n".join(json.loads(line)["message"] for line in answer)
 
     def wait_for(self, path, states, *, timeout_s=180):

@@ -99,7 +99,8 @@ def test_the_page_has_every_key_and_the_file_every_setting():
         assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
     settable = {name for keys in _TABLES.values() for name, _ in keys.values()}
     settable |= {row[0] for row in _ROWS.values()}
-    assert {f.name for f in fields(Settings)} - settable == {"data_dir", "anonymous"}
+    by_flag_only = {"data_dir", "anonymous", "insecure_http"}
+    assert {f.name for f in fields(Settings)} - settable == by_flag_only
 
 
 def test_a_flag_beats_the_environment_and_that_beats_the_file(load):
@@ -157,6 +158,18 @@ def test_a_server_is_anonymous_by_flag_only(load):
     assert load(anonymous=True).anonymous
     assert not load(anonymous=False).anonymous
     assert "--anonymous" in refused(load, "[server]\nanonymous = true")
+
+
+def test_plain_http_for_other_machines_is_a_flag_only(load):
+    assert load(insecure_http=True).insecure_http
+    assert "--insecure-http" in refused(load, "[server]\ninsecure_http = true")
+
+
+@pytest.mark.parametrize(("written", "found"), [("true", True), ("false", False), ("'auto'", None)])
+def test_https_is_wished_or_left_to_the_address(load, written, found):
+    assert load().https is None
+    assert load(f"[server]\nhttps = {written}").https is found
+    assert "true or false" in refused(load, "[server]\nhttps = 'maybe'")
 
 
 def test_the_flag_for_fake_gpus_beats_the_file(load):

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from trainshed.api.connections import limits_of
 from trainshed.api.grpc_server import start_grpc
-from trainshed.service.auth.certificates import ensure_tls
+from trainshed.service.auth.certificates import ServerTls
 from trainshed.wire.descriptors import message_class, pool
 
 JOBS = "google.cloud.aiplatform.v1.JobService"
@@ -16,9 +17,10 @@ DETAILS = "grpc-status-details-bin"
 class GrpcClient:
     """Calls by name: ``call(rpc, request as JSON) -> answer as JSON``."""
 
-    def __init__(self, channel, rows, port):
+    def __init__(self, channel, rows, port, tls):
         self.channel = channel
         self.port = port
+        self.tls = tls
         self._rows = {row.rpc: row for row in rows if row.rpc}
 
     def call(self, rpc, request, token="demo"):  # noqa: S107  # it opens nothing
@@ -39,21 +41,21 @@ class GrpcClient:
 
 
 @contextmanager
-def grpc_client(rows, around, folder):
+def grpc_client(rows, around, folder, **options):
     """A server on a port of its own, and a channel that trusts its authority only."""
-    files = ensure_tls(folder, ())
+    tls = ServerTls(folder, ())
     server = start_grpc(
         rows,
         around,
-        certificate=files.certificate.read_bytes(),
-        key=files.key.read_bytes(),
+        pair=lambda: tls.pair,
         host="127.0.0.1",
         port=0,
+        **{"limits": limits_of(1024)} | options,
     )
-    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes())
+    credentials = grpc.ssl_channel_credentials(tls.files.ca.read_bytes())
     try:
         with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials) as channel:
-            yield GrpcClient(channel, rows, server.port)
+            yield GrpcClient(channel, rows, server.port, tls)
     finally:
         server.stop(0)
 

@@ -9,6 +9,8 @@ import uvicorn
 
 from trainshed.api.call import Method, Routes
 from trainshed.api.chain import Surroundings
+from trainshed.api.connections import Connections, Times, limits_of
+from trainshed.api.http_server import HttpServer
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
@@ -87,16 +89,15 @@ def application(methods, *, raw=(), native=None, exchange=None, is_healthy=lambd
 
 
 @contextmanager
-def serving(app, **options):
+def serving(app, *, connections=None, tls=None, **options):
     """The application on a real server; gives the port.
 
     The server keeps idle connections longer than clients do, who would else meet its end of them.
     """
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        app, lifespan="off", log_config=None, timeout_keep_alive=WAIT_S_MAX, **options
-    )
-    server = uvicorn.Server(config)
+    config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none", **options)
+    patient = Times(head_s=WAIT_S_MAX, keep_alive_s=WAIT_S_MAX)
+    server = HttpServer(config, connections or Connections(limits_of(1024), patient), tls)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:

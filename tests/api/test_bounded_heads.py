@@ -7,7 +7,7 @@ import pytest
 
 from api.support import Seen, application, method, serving
 from trainshed.api import bounded_heads
-from trainshed.api.bounded_heads import HEAD_BYTES_MAX, BoundedHeads
+from trainshed.api.bounded_heads import HEAD_BYTES_MAX
 from trainshed.model.access import AccessRole
 
 JOBS = "/v1/projects/{project}/jobs"
@@ -21,7 +21,7 @@ CHUNKED = BEGIN + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 def port():
     rows = [method("POST", JOBS, Seen(), role=AccessRole.SUBMITTER, body="*")]
     app = application(rows, body_bytes_max=1 << 20)
-    with serving(app, http=BoundedHeads, ws="none") as found:
+    with serving(app) as found:
         yield found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from api.support import BODY_BYTES_MAX, Seen, method, surroundings
 from trainshed.api import chain
-from trainshed.api.chain import CHAIN, Passage, grpc_chain, perform
+from trainshed.api.chain import CHAIN, GRPC_ADMISSION, Passage, grpc_chain, perform
 from trainshed.model.access import AccessRole
 from trainshed.model.refusals import Code, Refusal
 from trainshed.store.base import StoreFault
@@ -205,7 +205,7 @@ def test_grpc_goes_the_same_way_between_its_messages():
         found.reply = json.dumps([found.answer, found.params]).encode()
 
     found = Passage(authorization="Bearer demo")
-    perform(grpc_chain(read, write), surroundings([]), found)
+    perform((*GRPC_ADMISSION, *grpc_chain(read, write)), surroundings([]), found)
     assert json.loads(found.reply) == [{"n": 1}, {"project": "demo"}]
 
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.api.guards import check_anonymous_binding, check_host, check_origin, is_loopback
+from trainshed.api.guards import (
+    check_anonymous_binding,
+    check_host,
+    check_origin,
+    is_loopback,
+    wants_tls,
+)
 from trainshed.model.faults import UsageFault
 from trainshed.model.refusals import Code, Refusal
 
@@ -139,3 +145,30 @@ def test_anonymous_on_other_addresses_is_refused_at_the_start(host):
     check_anonymous_binding(host, anonymous=False)
     with pytest.raises(UsageFault, match="--anonymous"):
         check_anonymous_binding(host, anonymous=True)
+
+
+@pytest.mark.parametrize(
+    ("host", "https", "insecure", "tls"),
+    [
+        ("127.0.0.1", None, False, False),
+        ("localhost", False, False, False),
+        ("::1", True, False, True),
+        ("0.0.0.0", None, False, True),  # noqa: S104  # nothing is bound
+        ("trainer.lan", None, False, True),
+        ("10.0.0.7", True, False, True),
+        ("10.0.0.7", None, True, False),
+        ("10.0.0.7", False, True, False),
+    ],
+)
+def test_tokens_travel_in_the_clear_to_other_machines_only_where_that_was_said(
+    host, https, insecure, tls
+):
+    assert wants_tls(host, https=https, insecure=insecure) is tls
+
+
+@pytest.mark.parametrize(
+    ("host", "https", "insecure"), [("10.0.0.7", False, False), ("127.0.0.1", True, True)]
+)
+def test_plain_http_for_other_machines_needs_its_flag_and_no_other_word(host, https, insecure):
+    with pytest.raises(UsageFault, match="--insecure-http"):
+        wants_tls(host, https=https, insecure=insecure)

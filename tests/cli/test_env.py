@@ -145,7 +145,10 @@ def test_without_tokens_no_credentials_are_asked_for(trainshed, server, data):
 
 
 def test_certificates_are_named_where_tls_is_spoken(trainshed, server, data):
-    tls = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "REQUESTS_CA_BUNDLE", "HTTPLIB2_CA_CERTS"}
+    tls = {
+        *("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "REQUESTS_CA_BUNDLE", "HTTPLIB2_CA_CERTS"),
+        *("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "SSL_CERT_FILE"),
+    }
 
     def named():
         return tls & trainshed("env", "--format", "json").json["variables"].keys()

@@ -30,10 +30,21 @@ PROJECT = "demo-proj"
 BUCKETS = ("stage-bkt", "out-bkt")
 
 
+def pytest_generate_tests(metafunc):
+    """Whatever asks the server asks it over both; `make test` over HTTPS only what is marked."""
+    if "server" in metafunc.fixturenames:
+        is_marked = metafunc.definition.get_closest_marker("over_https") is not None
+        https = pytest.param("https", marks=() if is_marked else pytest.mark.full)
+        ways = [https] if is_marked else ["http", https]
+        metafunc.parametrize("server", ways, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server(request, tmp_path_factory):
     data = tmp_path_factory.mktemp("service")
-    (data / "config.toml").write_text(CONFIG)
+    is_https = getattr(request, "param", "http") == "https"  # others' tests have the plain one
+    https = f"[server]\nhttps = {str(is_https).lower()}\n"
+    (data / "config.toml").write_text(https + CONFIG)
     server = ServerProcess(data, environ={"TRAINSHED_CACHE_DIR": str(data / "cache")})
     server.start()
     for bucket in BUCKETS:
@@ -69,7 +80,7 @@ def gcloud_at(tmp_path_factory):
 @pytest.fixture(scope="session")
 def gcloud_env(server, gcloud_at):
     """gcloud, pointed at the server."""
-    return gcloud_at(server.url, server.token)
+    return gcloud_at(server.url, server.token) | server.certificates
 
 
 @pytest.fixture(scope="session")

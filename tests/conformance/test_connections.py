@@ -1,9 +1,7 @@
 """Clients keep a connection between two polls, and the server does not close it under them."""
 
 import contextlib
-import http.client
 import time
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,8 +12,7 @@ POLL_S = 5
 
 
 def test_a_connection_outlives_the_time_between_two_polls_of_the_sdk(server):
-    place = urlsplit(server.url)
-    with contextlib.closing(http.client.HTTPConnection(place.netloc, timeout=60)) as connection:
+    with contextlib.closing(server.connection()) as connection:
         connection.request("GET", "/healthz")
         assert connection.getresponse().read() == b"ok"
         first = connection.sock

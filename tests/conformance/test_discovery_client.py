@@ -1,6 +1,7 @@
 """The unmodified google-api-python-client: build('ml', 'v1') and build('aiplatform', 'v1')."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,7 @@ PYTHON = HERE.parent.parent / ".venv-google" / "bin" / "python"
 def found(server):
     done = subprocess.run(
         [PYTHON, "-W", "ignore", HERE / "discovery_calls.py", server.url, server.token],
+        env={**os.environ, **server.certificates},
         text=True,
         capture_output=True,
         timeout=200,

@@ -1,6 +1,7 @@
 """Tuning with the unmodified google-api-python-client: for ml v1 and aiplatform v1."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,7 @@ P = "trainingInput.hyperparameters"
 def found(server):
     done = subprocess.run(
         [PYTHON, "-W", "ignore", HERE / "tuning_discovery_calls.py", server.url, server.token],
+        env={**os.environ, **server.certificates},
         text=True,
         capture_output=True,
         timeout=200,

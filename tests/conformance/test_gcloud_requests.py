@@ -5,12 +5,10 @@ is there, it is asked whether it still sends the same.  UPDATE_GOLDEN=1 records 
 """
 
 import base64
-import http.client
 import json
 import os
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -89,8 +87,7 @@ def asked_about(server):
 
 def sent(server, request):
     """The request as gcloud sent it, with a token of ours and a run of its own."""
-    parts = urlsplit(server.url)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+    connection = server.connection()
     body = base64.b64decode(request.get("base64", "")) or (
         json.dumps(request["json"]).encode() if "json" in request else None
     )

@@ -28,7 +28,6 @@ def results(request, server):
     python = SDKS[sdk] / "bin" / "python"
     if not python.exists():
         pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
-    ca = server.data_dir / "tls" / "ca.pem"
     endpoint = server.url if transport == "rest" else server.grpc
     path = "/trainshed/v1/projects/demo-proj/bucketTokens"
     status, of_bucket = server.call("POST", path, {"bucket": "stage-bkt"})
@@ -39,7 +38,7 @@ def results(request, server):
         env={
             **os.environ,
             "STORAGE_EMULATOR_HOST": f"{server.url}/as/{of_bucket['token']}",
-            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(ca),
+            **server.certificates,
         },
         text=True,
         capture_output=True,

@@ -28,7 +28,7 @@ def results(request, server):
          "--token", server.token, *(["--transport", "rest"] if transport == "rest" else [])],
         env={
             **os.environ,
-            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(server.data_dir / "tls" / "ca.pem"),
+            **server.certificates,
         },
         text=True,
         capture_output=True,

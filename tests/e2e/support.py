@@ -1,12 +1,10 @@
 """What the end-to-end tests share: servers that leave nothing behind, jobs, and patient waiting."""
 
 import contextlib
-import http.client
 import json
 import sys
 import time
 import urllib.request
-from urllib.parse import urlsplit
 
 import psutil
 
@@ -156,7 +154,7 @@ def log_lines(server, name, **query):
         f"{server.url}/trainshed/v1/projects/{project}/jobs/{job}/logs?{words}",
         headers={"Authorization": f"Bearer {server.token}"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with server.opened(request) as answer:
         return [json.loads(line) for line in answer]
 
 
@@ -181,9 +179,7 @@ class KeepAlive:
     def call(self, verb, path, document=None, headers=None):
         """One request.  Raises OSError or HTTPException where the server is not there."""
         if self._connection is None:
-            self._connection = http.client.HTTPConnection(
-                urlsplit(self._server.url).netloc, timeout=60
-            )
+            self._connection = self._server.connection()
         try:
             self._connection.request(
                 verb,

@@ -12,7 +12,8 @@ import grpc
 import pytest
 from cryptography import x509
 
-from trainshed.service.auth.certificates import CA_LIFE, SERVER_LIFE, ensure_tls
+from trainshed.service.auth import certificates
+from trainshed.service.auth.certificates import CA_LIFE, SERVER_LIFE, ServerTls, ensure_tls
 
 NOW = datetime.now(UTC)
 ANY = "0.0.0.0"  # noqa: S104  # nothing is bound to it here
@@ -35,14 +36,15 @@ def test_keys_are_their_owners_alone_and_the_rest_is_for_everybody(tmp_path):
     }
 
 
-def test_the_names_are_loopbacks_and_the_configured_ones(tmp_path):
+def test_the_names_are_loopbacks_and_the_configured_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(certificates, "address_of_machine", lambda: "192.0.2.9")
     names = [ANY, "Trainer.LAN:8443", "10.0.0.7", "[fd00::1]:8080", "", "bücher"]
     files = ensure_tls(tmp_path, names)
     found = read(files.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
     dns = set(found.value.get_values_for_type(x509.DNSName))
     addresses = set(map(str, found.value.get_values_for_type(x509.IPAddress)))
     assert dns == {"localhost", "trainer.lan", socket.gethostname().lower()}
-    assert addresses == {"127.0.0.1", "::1", "10.0.0.7", "fd00::1"}
+    assert addresses == {"127.0.0.1", "::1", "10.0.0.7", "fd00::1", "192.0.2.9"}
 
 
 def test_a_later_start_changes_nothing(tmp_path):
@@ -73,6 +75,16 @@ def test_certificates_are_renewed_before_they_end(tmp_path):
     ensure_tls(tmp_path, [], now=NOW + CA_LIFE)
     assert files.ca.read_bytes() != ca
     read(files.certificate).verify_directly_issued_by(read(files.ca))
+
+
+def test_a_server_that_runs_for_years_renews_its_own(tmp_path):
+    tls = ServerTls(tmp_path, [])
+    first, context = tls.pair, tls.context
+    assert not tls.renew()
+    assert tls.context is context
+    assert tls.renew(now=NOW + SERVER_LIFE - timedelta(days=59))
+    assert tls.pair[1] == tls.files.certificate.read_bytes() != first[1]
+    assert tls.context is not context  # handshakes go on with the one that they began with
 
 
 def test_a_certificate_never_outlives_its_authority(tmp_path):

@@ -6,7 +6,7 @@ value being put together piece by piece, copy again and again) as much as he car
 
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from trainshed.api.documents import TransportRefusal, refusal_response
 from trainshed.model.refusals import Code
@@ -17,8 +17,6 @@ HEAD_BYTES_MAX: Final = 64 << 10
 #: What a refused sender may have had under way; with more of it, or later, he is cut off unheard.
 LINGER_BYTES_MAX: Final = 1 << 20
 LINGER_SECONDS: Final = 2.0
-
-_STATUS_LINE: Final = b"HTTP/1.1 431 Request Header Fields Too Large"
 
 
 class BoundedHeads(HttpToolsProtocol):
@@ -40,7 +38,8 @@ class BoundedHeads(HttpToolsProtocol):
             return
         super().data_received(data)
         if self._unended > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self._refuse()
+            message = f"the request's head is larger than {HEAD_BYTES_MAX} bytes"
+            self.refuse(TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
 
     def on_headers_complete(self) -> None:
         """A head has ended."""
@@ -57,14 +56,21 @@ class BoundedHeads(HttpToolsProtocol):
         self._unended = 0
         super().on_message_complete()
 
-    def _refuse(self) -> None:
+    def refuse(self, refusal: TransportRefusal) -> None:
+        """Answer what is no whole request, unless another answer has begun, and close."""
         if self.cycle is None or self.cycle.response_complete:
-            message = f"the request's head is larger than {HEAD_BYTES_MAX} bytes"
-            answer = refusal_response(TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
-            headers = (b"%s: %s" % pair for pair in answer.raw_headers)
-            lines = (_STATUS_LINE, *headers, b"connection: close", b"", bytes(answer.body))
-            self.transport.write(b"\r\n".join(lines))
+            self._write(refusal)
+        elif not self.cycle.response_started:
+            self.cycle.disconnected = True  # what the application answers later goes nowhere
+            self.cycle.message_event.set()
+            self._write(refusal)
         self._linger()
+
+    def _write(self, refusal: TransportRefusal) -> None:
+        answer = refusal_response(refusal)
+        headers = (b"%s: %s" % pair for pair in answer.raw_headers)
+        lines = (*headers, b"connection: close", b"", bytes(answer.body))
+        self.transport.write(STATUS_LINE[refusal.http] + b"\r\n".join(lines))
 
     def _linger(self) -> None:
         """Close once the sender has heard: unread bytes would reset the connection, answer too."""

@@ -212,9 +212,13 @@ CHAIN: Final[Sequence[Step]] = (
 )
 
 
+GRPC_ADMISSION: Final[Sequence[Step]] = (recognise,)
+"""What stands before a message of gRPC is waited for."""
+
+
 def grpc_chain(read_message: Step, write_message: Step) -> Sequence[Step]:
-    """The chain of one gRPC method, whose message has the name, the query and the document."""
-    return (recognise, read_message, authorise, name_project, handle, write_message)
+    """The rest of one gRPC method, whose message has the name, the query and the document."""
+    return (read_message, authorise, name_project, handle, write_message)
 
 
 def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> None:

@@ -7,7 +7,7 @@ says which is which.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +21,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from trainshed.api.audited import note_call
 from trainshed.api.call import Json, Method
-from trainshed.api.chain import Passage, Surroundings, grpc_chain, perform
+from trainshed.api.chain import GRPC_ADMISSION, Passage, Surroundings, grpc_chain, perform
+from trainshed.api.connections import Limits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.guards import is_loopback
 from trainshed.model.refusals import Code, Refusal
@@ -150,6 +151,9 @@ def _unknown_places(message: Message, path: str) -> Iterator[str]:
 
 
 THREADS: Final = 16
+#: Calls at once on one connection; a client's next ones wait.
+STREAMS_MAX: Final = 100
+TIMES: Final = Times()
 
 #: Peers refuse metadata over 8 KiB.  The message travels percent-encoded, in up to three times its
 #: bytes, and a second time in the details, which travel in base64.
@@ -175,12 +179,17 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
     methods: Iterable[Method],
     around: Surroundings,
     *,
-    certificate: bytes,
-    key: bytes,
+    pair: Callable[[], tuple[bytes, bytes]],
     host: str,
     port: int,
+    limits: Limits,
+    times: Times = TIMES,
 ) -> GrpcServer:
-    """Serve the rows that have an rpc name.  ``certificate`` and ``key`` are PEM; port 0 picks one.
+    """Serve the rows that have an rpc name; port 0 picks one.
+
+    ``pair`` gives the key and the certificate that handshakes begin with, as PEM.
+
+    grpcio knows no callers before their calls: of ``limits`` its connections have a quarter.
 
     Raises OSError where the port cannot be had.
     """
@@ -189,10 +198,11 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         options=[
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", around.body_bytes_max),
+            *_bounds(limits, times),
         ],
     )
     server.add_generic_rpc_handlers((_Rows(methods, around),))
-    credentials = grpc.ssl_server_credentials([(key, certificate)])
+    credentials = _credentials(pair)
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         bound = server.add_secure_port(authority, credentials)
@@ -200,6 +210,31 @@ def start_grpc(  # noqa: PLR0913  # what a server consists of
         raise OSError(f"gRPC cannot listen at {authority}: {error}") from None
     server.start()
     return GrpcServer(server, bound)
+
+
+def _credentials(pair: Callable[[], tuple[bytes, bytes]]) -> grpc.ServerCredentials:
+    used = [pair()]
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        if pair() == used[0]:
+            return None
+        used[0] = pair()
+        return grpc.ssl_server_certificate_configuration(used)
+
+    first = grpc.ssl_server_certificate_configuration(used)
+    return grpc.dynamic_ssl_server_credentials(first, changed)  # type: ignore[arg-type]  # stubs
+
+
+def _bounds(limits: Limits, times: Times) -> Sequence[tuple[str, int]]:
+    """How many connections there may be, and for how long one is kept that says nothing."""
+    return (
+        ("grpc.max_allowed_incoming_connections", limits.connections // 4),
+        ("grpc.max_concurrent_streams", STREAMS_MAX),
+        ("grpc.server_handshake_timeout_ms", int(times.head_s * 1000)),
+        ("grpc.max_connection_idle_ms", int(times.keep_alive_s * 1000)),
+        ("grpc.keepalive_time_ms", int(times.body_s * 1000)),
+        ("grpc.keepalive_timeout_ms", int(times.head_s * 1000)),
+    )
 
 
 class _Rows(grpc.GenericRpcHandler):
@@ -216,12 +251,14 @@ def _handler(method: Method, around: Surroundings) -> Any:
     row = transcoder(method)
     steps = grpc_chain(row.read, row.write)
 
-    def respond(data: bytes, context: grpc.ServicerContext) -> bytes:
-        passage = Passage(verb="gRPC", path=method.rpc, body=data)
+    def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        passage = Passage(verb="gRPC", path=method.rpc)
         passage.authorization = _authorization(context)
         passage.address = _address(context.peer())
         passage.loopback = is_loopback(passage.address)
         try:
+            perform(GRPC_ADMISSION, around, passage)
+            passage.body = next(messages, b"")
             perform(steps, around, passage)
         except Refusal as refusal:
             passage.method = method
@@ -231,7 +268,8 @@ def _handler(method: Method, around: Surroundings) -> Any:
         note_call(around, passage, None)
         return passage.reply
 
-    return grpc.unary_unary_rpc_method_handler(respond)
+    # a stream on the wire is the same; grpcio would hold a thread until a stranger's message came
+    return grpc.stream_unary_rpc_method_handler(respond)
 
 
 def _authorization(context: grpc.ServicerContext) -> str | None:

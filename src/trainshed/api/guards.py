@@ -84,6 +84,25 @@ def check_anonymous_binding(host: str, *, anonymous: bool) -> None:
         )
 
 
+def wants_tls(host: str, *, https: bool | None, insecure: bool) -> bool:
+    """Whether HTTP is to be over TLS at this address.
+
+    ``https`` None leaves it to the address; ``insecure`` is the flag ``--insecure-http``.  Raises
+    UsageFault where tokens would travel in the clear and nobody has said that they may.
+    """
+    if https and insecure:
+        raise UsageFault("--insecure-http contradicts https = true in [server]; leave one of them")
+    if https is None:
+        return not insecure and not is_loopback(host)
+    if not https and not insecure and not is_loopback(host):
+        raise UsageFault(
+            f"https is false in [server], and --host {host} is reached from other machines: tokens "
+            "would travel in the clear; set https = true, or give --insecure-http if a proxy in "
+            "front of the server speaks TLS"
+        )
+    return https
+
+
 def is_loopback(host: str) -> bool:
     """Whether a name or address can only mean this machine: nothing is looked up.
 

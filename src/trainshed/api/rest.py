@@ -33,6 +33,7 @@ from trainshed.api.call import RawMethod
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
 from trainshed.api.documents import TransportRefusal, json_bytes_response, refusal_response
 from trainshed.api.grants import grant_route
+from trainshed.api.http_connection import note_caller
 from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
@@ -80,12 +81,20 @@ class TokenInPath:
         await self.app(scope, receive, send)
 
 
-async def admit(passage: Passage, around: Surroundings) -> Caller:
+async def admit(scope: Scope, passage: Passage, around: Surroundings) -> Caller:
     """The caller of a request whose Host and Origin are right.  Raises a Refusal."""
-    await anyio.to_thread.run_sync(perform, ADMISSION, around, passage)
+    await _admit(scope, around, passage)
     if passage.caller is None:
         raise AssertionError("the admission ends with a caller or a refusal")
     return passage.caller
+
+
+async def _admit(scope: Scope, around: Surroundings, passage: Passage) -> None:
+    """A connection is known by its last request: what comes slowly counts as its caller's."""
+    try:
+        await anyio.to_thread.run_sync(perform, ADMISSION, around, passage)
+    finally:
+        note_caller(scope, passage)
 
 
 def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Awaitable[Response]]:
@@ -98,7 +107,7 @@ def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Await
 
     async def answered(request: Request, passage: Passage) -> Response:
         try:
-            return await row.handle(request, await admit(passage, around))
+            return await row.handle(request, await admit(request.scope, passage, around))
         except Refusal as refusal:
             return refusal_response(refusal)
         except ClientDisconnect:
@@ -147,6 +156,7 @@ class GoogleRoutes:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             response = await THREADS.run(answer, self.around, passage)
+            note_caller(scope, passage)
             await response(scope, receive, send)
 
     async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
@@ -156,7 +166,7 @@ class GoogleRoutes:
         if first["type"] == "http.disconnect":
             raise Refusal(Code.CANCELLED, "the client went away")
         if incoming.more:
-            await anyio.to_thread.run_sync(perform, ADMISSION, self.around, passage)
+            await _admit(scope, self.around, passage)
             most = self.around.body_bytes_max
             passage.body = await read_whole(scope, incoming, most, begun=passage.body)
 
@@ -254,8 +264,8 @@ class Recognised:
             raise HTTPException(404)
         incoming, passage, request = Incoming(receive), passage_of(scope), Request(scope)
         try:
-            request.state.caller = await admit(passage, self.around)
-            request.state.admit_again = partial(admit, passage, self.around)
+            request.state.caller = await admit(scope, passage, self.around)
+            request.state.admit_again = partial(admit, scope, passage, self.around)
             body = await read_whole(scope, incoming, self.around.body_bytes_max)
         except Refusal as refusal:
             response = refusal_response(refusal)

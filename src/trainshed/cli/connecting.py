@@ -16,6 +16,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.service.server_files import ADMIN_FILE, RunningServer, read_running, read_token
 from trainshed.storage.buckets import data_dir
 
+CA_VARIABLE = "TRAINSHED_CA_FILE"
 TOKEN_VARIABLE = "TRAINSHED_TOKEN"  # noqa: S105  # a name
 
 
@@ -34,6 +35,8 @@ class FoundServer:
     token: str | None
     token_file: Path | None
     token_variable: str | None
+    ca: str | None
+    """A file of authorities; None: those that the machine trusts."""
 
 
 def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
@@ -54,6 +57,7 @@ def reach(args: argparse.Namespace, environ: Mapping[str, str]) -> FoundServer:
         token=token,
         token_file=file if token else None,
         token_variable=variable,
+        ca=_authorities(args.ca_file, environ, running),
     )
 
 
@@ -69,6 +73,17 @@ def _where(
     return (folder / ADMIN_FILE, None) if is_here else (None, None)
 
 
+def _authorities(
+    asked: Path | None, environ: Mapping[str, str], running: RunningServer | None
+) -> str | None:
+    """Raises UsageFault for a file that is not there."""
+    if asked and not asked.is_file():
+        raise UsageFault(f"--ca-file {asked}: there is no such file")
+    if asked:
+        return str(asked.absolute())
+    return running.ca if running else environ.get(CA_VARIABLE) or None
+
+
 URL_VARIABLE: Final = "TRAINSHED_URL"
 PROJECT_VARIABLES: Final = ("CLOUDSDK_CORE_PROJECT", "TRAINSHED_PROJECT")
 REGION_VARIABLES: Final = ("CLOUDSDK_AI_REGION", "CLOUDSDK_COMPUTE_REGION")
@@ -76,7 +91,7 @@ PROJECT: Final = "local"
 REGION: Final = "us-central1"
 
 #: Flags that a command which continues this one must have, too.
-_KEPT: Final = ("url", "data_dir", "token_file", "project", "region")
+_KEPT: Final = ("url", "data_dir", "token_file", "ca_file", "project", "region")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +119,8 @@ def place_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
     if found.running and not found.running.is_alive:
         # its token is not shown to whoever may have its port by now
         raise Unreachable(f"the server of {found.folder} has ended; start it with: trainshed serve")
-    ca = found.running.ca if found.running else None
     return ServerPlace(
-        server=Server(url=found.url, token=found.token, ca=ca),
+        server=Server(url=found.url, token=found.token, ca=found.ca),
         project=args.project or _first(PROJECT_VARIABLES, environ) or PROJECT,
         region=getattr(args, "region", None) or region_of(environ),
     )

@@ -84,8 +84,7 @@ def _asked(args: Any) -> Iterator[Ask]:
 
 
 def _server(found: FoundServer, token: str | None) -> Server:
-    ca = found.running.ca if found.running else None
-    return Server(url=found.url or "", token=token, ca=ca, timeout_s=ANSWER_S_MAX)
+    return Server(url=found.url or "", token=token, ca=found.ca, timeout_s=ANSWER_S_MAX)
 
 
 def _answers(found: FoundServer) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trainshed.cli import flags
-from trainshed.cli.connecting import TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
+from trainshed.cli.connecting import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
 from trainshed.cli.terminal import note, out, out_json
 from trainshed.client.collections import path_of
 from trainshed.client.faults import ServerRefusal, Unreachable
@@ -99,7 +99,7 @@ def _target(found: FoundServer, args: argparse.Namespace) -> ClientTarget:
     return ClientTarget(
         url=found.url,
         grpc=running.grpc if running else None,
-        bundle=running.ca if running else None,
+        bundle=found.ca,
         project=args.project,
         region=args.region,
         bucket=args.bucket and args.bucket.removeprefix(SCHEME).rstrip("/"),
@@ -130,8 +130,7 @@ def _storage(found: FoundServer, target: ClientTarget) -> str | None:
     """The address for storage clients; None, with a remark, where the server gives no token."""
     if found.token is None or (found.running and not found.running.is_alive):
         return None  # a token is not shown to whoever may have the port by now
-    ca = found.running.ca if found.running else None
-    server = Server(url=target.url, token=found.token, ca=ca, timeout_s=ANSWER_S_MAX)
+    server = Server(url=target.url, token=found.token, ca=found.ca, timeout_s=ANSWER_S_MAX)
     bucket = staging_bucket(target)
     wish = {"bucket": bucket, "expires": LIFE}
     try:
@@ -159,6 +158,7 @@ def _own_variables(target: ClientTarget, found: FoundServer) -> dict[str, str | 
     own: dict[str, str | None] = {
         "TRAINSHED_DATA_DIR": str(found.folder.absolute()),
         URL_VARIABLE: None if found.running else target.url,
+        CA_VARIABLE: None if found.running else found.ca,
     }
     if target.token_file and target.token_file != (found.folder / ADMIN_FILE):
         own[TOKEN_VARIABLE] = TOKEN

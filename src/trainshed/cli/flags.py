@@ -168,7 +168,7 @@ def idle_flags(args: argparse.Namespace) -> list[str]:
 
 
 def add_server_flags(parser: argparse.ArgumentParser) -> None:
-    """``--url``, ``--data-dir`` and ``--token-file``."""
+    """``--url``, ``--data-dir``, ``--token-file`` and ``--ca-file``."""
     group = parser.add_argument_group("which server")
     group.add_argument(
         "--url", help="Address of the server; default: the one of the data directory"
@@ -182,6 +182,13 @@ def add_server_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         help="File with a token; default: TRAINSHED_TOKEN, then admin-token in DIR",
+    )
+    group.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="Authorities that an https server may have its certificate from; default: those of "
+        "DIR for its own server, for others TRAINSHED_CA_FILE, then the machine's",
     )
 
 

@@ -11,9 +11,10 @@ from types import FrameType
 import uvicorn
 
 from trainshed import __version__
-from trainshed.api.bounded_heads import BoundedHeads
+from trainshed.api.connections import Connections, Limits, limits_of
 from trainshed.api.grpc_server import GrpcServer, start_grpc
-from trainshed.api.guards import check_anonymous_binding
+from trainshed.api.guards import check_anonymous_binding, is_loopback, wants_tls
+from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app import Application, build
 from trainshed.cli.flags import Request
 from trainshed.cli.serve_options import GC_THRESHOLDS
@@ -21,18 +22,15 @@ from trainshed.cli.terminal import out, out_json
 from trainshed.config import Settings, load_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
-from trainshed.service.auth.certificates import ensure_tls
+from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
 from trainshed.service.server_files import RunningServer, forget_running, write_running
 from trainshed.store.base import StoreFault
 
 #: Waiting connections; a client of a restarted server finds its place in the queue.
-BACKLOG = 256
+BACKLOG = 1024
 #: How long calls under way are waited for at the end; log streams never end by themselves.
 END_S = 2
-#: How long a connection is kept for its next call.  The Vertex SDK asks every 5 s and gcloud every
-#: 60: were it closed just then, the call would be lost on its way, and the SDK tries none again.
-KEEP_ALIVE_S = 95
 #: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
 #: costs, and at 1 ms they were a tenth of the server's time.
 SWITCH_S = 0.003
@@ -43,12 +41,14 @@ def run(request: Request) -> int:
     args = request.args
     settings = load_settings(Path(args.config) if args.config else None, os.environ, vars(args))
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)
+    _is_https(settings)  # refused before anything is made
     log_to_stderr(verbose=args.verbose)
+    limits = limits_of(raise_descriptors())
     listener = _listen(settings)
     try:
         application = _built(settings)
         try:
-            _serve(application, listener, as_json=args.format == "json")
+            _serve(application, listener, limits, as_json=args.format == "json")
         finally:
             application.stop()
     except StoreFault as fault:
@@ -65,30 +65,48 @@ def _built(settings: Settings) -> Application:
         raise UsageFault(f"{place} ({reason}); --data-dir names another") from error
 
 
-def _serve(application: Application, listener: socket.socket, *, as_json: bool) -> None:
+def _serve(
+    application: Application, listener: socket.socket, limits: Limits, *, as_json: bool
+) -> None:
     settings = application.settings
     tune_interpreter()
     token = first_token(application.store, settings.data_dir)
-    grpc, bundle = _start_grpc(application)
+    tls = _tls(application)
+    grpc = _start_grpc(application, limits, tls)
     host, port = listener.getsockname()[:2]
+    scheme = "https" if _is_https(settings) else "http"
     running = RunningServer(
-        url=f"http://{_authority(_reachable(host), port)}",
+        url=f"{scheme}://{_authority(_reachable(host), port)}",
         grpc=_authority(_reachable(host), grpc.port) if grpc else None,
         pid=os.getpid(),
         anonymous=settings.anonymous,
-        ca=bundle,
+        ca=str(tls.files.bundle) if tls else None,
     )
     try:
         application.start()
         write_running(settings.data_dir, running)
         _print_address(application, running, token, as_json=as_json)
-        _run_http(application, listener)
+        _run_http(application, listener, limits, tls)
         if not as_json:
             _say_goodbye(application)
     finally:
         forget_running(settings.data_dir, os.getpid())
         if grpc:
             grpc.stop(END_S)
+
+
+def _is_https(settings: Settings) -> bool:
+    return wants_tls(settings.host, https=settings.https, insecure=settings.insecure_http)
+
+
+def _tls(application: Application) -> ServerTls | None:
+    """The certificate of both edges, where one of them has any; it is renewed in time."""
+    settings = application.settings
+    if settings.grpc_port is None and not _is_https(settings):
+        return None
+    tls = ServerTls(settings.data_dir, [settings.host, *settings.allowed_hosts])
+    application.housekeeping.add("certificates", tls.renew)
+    return tls
 
 
 def _say_goodbye(application: Application) -> None:
@@ -111,22 +129,24 @@ def tune_interpreter() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _run_http(application: Application, listener: socket.socket) -> None:
+def _run_http(
+    application: Application, listener: socket.socket, limits: Limits, tls: ServerTls | None
+) -> None:
     config = uvicorn.Config(
         application.http,
-        http=BoundedHeads,
         ws="none",
         log_config=None,
         access_log=False,  # paths may carry tokens
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=END_S,
         lifespan="off",
     )
     # uvicorn repeats the signal that ended it; by then it has been obeyed
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _obeyed)
-    uvicorn.Server(config).run(sockets=[listener])
+    secured = tls if _is_https(application.settings) else None
+    context = (lambda: secured.context) if secured else None
+    HttpServer(config, Connections(limits), context).run(sockets=[listener])
 
 
 def _obeyed(_signum: int, _frame: FrameType | None) -> None:
@@ -146,23 +166,23 @@ def _listen(settings: Settings) -> socket.socket:
         raise UsageFault(f"cannot listen on {place}: {reason}") from error
 
 
-def _start_grpc(application: Application) -> tuple[GrpcServer | None, str | None]:
+def _start_grpc(
+    application: Application, limits: Limits, tls: ServerTls | None
+) -> GrpcServer | None:
     settings = application.settings
-    if settings.grpc_port is None:
-        return None, None
-    files = ensure_tls(settings.data_dir, [settings.host, *settings.allowed_hosts])
+    if settings.grpc_port is None or tls is None:
+        return None
     try:
-        server = start_grpc(
+        return start_grpc(
             application.table,
             application.around,
-            certificate=files.certificate.read_bytes(),
-            key=files.key.read_bytes(),
+            pair=lambda: tls.pair,
             host=settings.host,
             port=settings.grpc_port,
+            limits=limits,
         )
     except OSError as error:
         raise UsageFault(f"--grpc-port {settings.grpc_port}: {error}") from error
-    return server, str(files.bundle)
 
 
 def _reachable(host: str) -> str:
@@ -184,6 +204,10 @@ def _print_address(
     lines = [f"Trainshed {__version__} serves on {running.url}"]
     if running.grpc:
         lines.append(f"gRPC with TLS   {running.grpc}")
+    if running.url.startswith("https:"):
+        lines.append(f"certificates    {running.ca} is what clients trust")
+    elif not is_loopback(settings.host):
+        lines.append("plain HTTP      tokens travel in the clear; a proxy in front must speak TLS")
     lines.append(f"data            {settings.data_dir}")
     lines.append(f"containers      {application.engine.traits.containers.description}")
     if settings.anonymous:

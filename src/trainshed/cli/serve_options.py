@@ -38,6 +38,11 @@ def serve(prog: str) -> flags.Parser:
         "--anonymous", action="store_true", help="Ask nobody for a token; on loopback only"
     )
     parser.add_argument(
+        "--insecure-http",
+        action="store_true",
+        help="Plain HTTP where other machines reach it: behind a proxy that speaks TLS",
+    )
+    parser.add_argument(
         "--fleet-policy",
         choices=["exact", "best-effort", "emulate"],
         help="What a replica reserves on this machine (best-effort with GPUs, else emulate)",

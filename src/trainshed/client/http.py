@@ -32,8 +32,8 @@ _STATUS: Final = {
 class Server:
     """Where the server is and as whom to call it.
 
-    ``token`` None sends no header; ``ca`` is a file of authorities to trust instead of the public
-    ones.
+    ``token`` None sends no header; ``ca`` is a file of authorities to trust instead of the
+    machine's.
     """
 
     url: str
@@ -96,10 +96,16 @@ class Server:
         host, port = parts.hostname or "", parts.port
         connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
         if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=self.ca)
+            context = _context(self.ca)
             connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
         try:
             yield connection
+        except ssl.SSLCertVerificationError as error:
+            raise Unreachable(
+                f"the certificate of {self.url} is not trusted ({error.verify_message}); a server "
+                "of Trainshed keeps what to trust in tls/ca-bundle.pem of its data directory: copy "
+                "that file here and name it with --ca-file or TRAINSHED_CA_FILE"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
                 f"no server answers at {self.url} ({error}); start one: trainshed serve"
@@ -126,6 +132,14 @@ class Server:
         if self.token:
             found["Authorization"] = f"Bearer {self.token}"
         return found
+
+
+def _context(ca: str | None) -> ssl.SSLContext:
+    """What checks a server's certificate.  Raises Unreachable where the file has none."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # of TLS, too
+        raise Unreachable(f"{ca} has no certificates of authorities to trust: {error}") from error
 
 
 def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainshed.config.settings import Settings
-from trainshed.engines.container_runtime import CHOICES, USER_OF_IMAGE
+from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
@@ -133,6 +133,16 @@ def switch(value: Any) -> bool:
     return value
 
 
+def https(value: Any) -> bool | None:
+    """Yes, no, or by the address."""
+    if value == AUTO:
+        return None
+    try:
+        return switch(value)
+    except WrongValue as wrong:
+        raise WrongValue(f'{wrong}, or "{AUTO}"') from None
+
+
 def container_runtime(value: Any) -> str:
     """Which container runtime is used."""
     if value not in CHOICES:
@@ -180,6 +190,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "host": ("host", text),
         "port": ("port", port),
         "grpc_port": ("grpc_port", grpc_port),
+        "https": ("https", https),
         "database": ("database", text),
         "allowed_hosts": ("allowed_hosts", hosts),
         "allowed_origins": ("allowed_origins", origins),
@@ -263,6 +274,7 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
 _ELSEWHERE = {
     "data_dir": "give --data-dir or TRAINSHED_DATA_DIR",
     "anonymous": "it is the flag --anonymous, given on every start",
+    "insecure_http": "it is the flag --insecure-http, given on every start",
 }
 
 
@@ -355,8 +367,9 @@ def _read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
         found["policy"] = _read("--fleet-policy", given["fleet_policy"], policy)
     if "fake_gpus" in given:
         found["fake_gpus"] = _read("--fake-gpus", given["fake_gpus"], fake_gpus)
-    if given.get("anonymous"):
-        found["anonymous"] = True
+    for name in ("anonymous", "insecure_http"):
+        if given.get(name):
+            found[name] = True
     return found
 
 

@@ -22,6 +22,10 @@ class Settings:
     port: int = 8080
     grpc_port: int | None = None
     """None: no gRPC; 0 picks one."""
+    https: bool | None = None
+    """Whether HTTP is over TLS; if None, where ``host`` is not loopback."""
+    insecure_http: bool = False
+    """Whether plain HTTP is meant where other machines reach it."""
     anonymous: bool = False
     allowed_hosts: tuple[str, ...] = ()
     """Host names besides loopback and ``host`` that requests may be addressed to."""

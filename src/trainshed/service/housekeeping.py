@@ -34,6 +34,10 @@ class Housekeeping:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
+    def add(self, what: str, perform: Callable[[], object]) -> None:
+        """One more chore, before the start."""
+        self._chores[what] = perform
+
     def start(self) -> None:
         """Begin."""
         self._thread.start()

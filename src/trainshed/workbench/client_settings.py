@@ -18,6 +18,14 @@ TOKEN = "\0token\0"  # noqa: S105  # a mark, not a token
 #: The four APIs that gcloud contacts, and the path that it wants behind the address.
 _OVERRIDES = {"ml": "", "aiplatform": "", "storage": "storage/v1/", "logging": ""}
 
+#: In each of them a client finds the authorities that it trusts.
+_HTTPS_VARIABLES = (
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "HTTPLIB2_CA_CERTS",
+    "SSL_CERT_FILE",
+)
+
 #: Seconds between two looks of gcloud ai-platform at a log that it streams.
 _POLLING_S = "2"
 
@@ -84,7 +92,9 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
 def certificate_variables(target: ClientTarget) -> dict[str, str]:
     """Whom to trust: for gRPC where it is offered, for HTTP only where it is https.
 
-    Both replace the public authorities, which is why the bundle has them too.
+    All replace the public authorities, which is why the bundle has them too.  Each client reads
+    another one: gcloud, requests (google-cloud-storage and the SDKs), httplib2 (the discovery
+    client), and what takes Python's own list, such as aiohttp below gcsfs.
     """
     if target.bundle is None:
         return {}
@@ -92,8 +102,7 @@ def certificate_variables(target: ClientTarget) -> dict[str, str]:
     if target.grpc:
         found["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = target.bundle
     if target.url.startswith("https:"):
-        found["REQUESTS_CA_BUNDLE"] = target.bundle
-        found["HTTPLIB2_CA_CERTS"] = target.bundle
+        found |= dict.fromkeys(_HTTPS_VARIABLES, target.bundle)
     return found
 
 

@@ -78,6 +78,47 @@ def ensure_tls(data_dir: Path, names: Iterable[str], *, now: datetime | None = N
     return files
 
 
+class ServerTls:
+    """The certificate in use; a server that runs for years renews its own.
+
+    A new one makes a new context: one that handshakes use is never changed under them.
+    """
+
+    def __init__(self, data_dir: Path, names: Iterable[str]) -> None:
+        """See ``ensure_tls``."""
+        self._data_dir = data_dir
+        self._names = tuple(names)
+        self.files = ensure_tls(data_dir, self._names)
+        self.pair, self.context = self._loaded()
+
+    def renew(self, *, now: datetime | None = None) -> bool:
+        """A chore: whether another certificate is in use from here on.  Raises OSError."""
+        self.files = ensure_tls(self._data_dir, self._names, now=now)
+        if self.files.certificate.read_bytes() == self.pair[1]:
+            return False
+        self.pair, self.context = self._loaded()
+        return True
+
+    def _loaded(self) -> tuple[tuple[bytes, bytes], ssl.SSLContext]:
+        """The key and the certificate as PEM, and what HTTP's handshakes begin with."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        context.load_cert_chain(self.files.certificate, self.files.key)
+        return (self.files.key.read_bytes(), self.files.certificate.read_bytes()), context
+
+
+def address_of_machine() -> str | None:
+    """By which others reach a server that listens on all addresses; nothing is sent.
+
+    Of IPv6 a machine has a new one every day: those that clients use are named in allowed_hosts.
+    """
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+    return None
+
+
 def public_roots() -> bytes:
     """The public authorities as PEM: requests' own list where it is installed, else the system's.
 
@@ -205,6 +246,8 @@ def _write_if_new(path: Path, content: bytes) -> None:
 
 def _wanted(names: Iterable[str]) -> frozenset[str]:
     plain = {_without_port(name.lower()) for name in names}
+    if plain & _WILDCARDS:
+        plain.add(address_of_machine() or "")
     return frozenset({*ALWAYS, *(name for name in plain - _WILDCARDS if name.isascii())})
 
 

@@ -53,17 +53,11 @@ def create(store: Store, document: Mapping[str, Any]) -> Json:
     role = role_of(document.get("role", "submitter"))
     project = project_of(document.get("project", ALL_PROJECTS))
     name = document.get("name") or role.name.lower()
-<<<<<<< HEAD
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise invalid("name: a name has 1 to 100 printable characters")
+    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or hidden(name):
+        raise invalid(f"name: a name has 1 to {NAME_LENGTH_MAX} printable characters")
     life = life_of(document.get("expires"), EXPIRES_MAX)
     text, token = new_token(name, project, role)
     token = replace(token, expire_time=token.create_time + life if life else None)
-=======
-    if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or hidden(name):
-        raise invalid(f"name: a name has 1 to {NAME_LENGTH_MAX} printable characters")
-    text, token = _new(name, project, role)
->>>>>>> e46325cec621d43c34d1524db70a6feb5c297418
     store.add_token(token)
     return {**_shown(token), "token": text}
 

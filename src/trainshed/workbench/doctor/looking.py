@@ -174,12 +174,12 @@ def _old_uploads(root: Path, now_s: float) -> Iterator[str]:
 
 
 def _files_max(server: int | None) -> int:
-    """The limit of the server's process, or of one that was started from here."""
+    """The limit of the server's process, or of one started from here, which would raise its own."""
     with suppress(OSError, ValueError, IndexError):
         lines = Path(f"/proc/{server}/limits").read_text(encoding="ascii").splitlines()
         limit = next(line for line in lines if line.startswith("Max open files")).split()[3]
         return int(limit)
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -1,0 +1,40 @@
+"""Warnings that strangers can cause as often as they like, in a few lines."""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Final
+
+#: One line of a kind in so many seconds.
+BETWEEN_S: Final = 10.0
+
+
+class RareLog:
+    """Counts connections that were ended, by what was done and why: texts of ours, so few."""
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float]) -> None:
+        """``clock`` gives seconds."""
+        self._log = log
+        self._clock = clock
+        self._said: dict[tuple[str, str], float] = {}
+        self._kept: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def warning(self, done: str, why: str, address: str = "") -> None:
+        """Say it now, or count it for the next line of its kind."""
+        count, _ = self._kept.get((done, why), (0, ""))
+        self._kept[done, why] = (count + 1, address)
+        self._say_if_due((done, why))
+
+    def flush(self) -> None:
+        """Say what was counted and is due."""
+        for kind in list(self._kept):
+            self._say_if_due(kind)
+
+    def _say_if_due(self, kind: tuple[str, str]) -> None:
+        now = self._clock()
+        if now < self._said.get(kind, -math.inf) + BETWEEN_S:
+            return
+        self._said[kind] = now
+        count, address = self._kept.pop(kind)
+        last = f", the last from {address}" if address else ""
+        self._log.warning("%s %d connection(s)%s: %s", kind[0], count, last, kind[1])
