@@ -71,7 +71,8 @@ def neighbour(objects, outside, tmp_path):
     ) as process:
         assert process.stdout.readline() == "1000\n"
         yield process
-        process.communicate(timeout=60)
+        if process.poll() is None:
+            process.communicate(timeout=60)
 
 
 def put(objects, name, content=b"new"):
@@ -134,8 +135,9 @@ def test_no_byte_from_outside_is_read_and_nothing_is_made_there(objects, outside
                 refused += 1
             assert sorted(path.name for path in outside.iterdir()) == ["secret"]
             assert (outside / "secret").read_bytes() == SECRET
+    assert neighbour.poll() is None
+    neighbour.communicate(timeout=60)
     bucket = objects.buckets.path("bkt")
     made = [path for path in bucket.rglob("*") if path.is_file() and not path.is_symlink()]
     assert made
     assert all(SECRET not in path.read_bytes() for path in made)
-    assert neighbour.poll() is None

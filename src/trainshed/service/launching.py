@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from trainshed.engines.base import Engine, ReplicaShape, Sight
+from trainshed.files.beneath import Place
 from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import FOLDER, under
@@ -36,7 +37,7 @@ from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
 from trainshed.storage.buckets import SCHEME, Buckets
-from trainshed.storage.folders import Place, make_all
+from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
 

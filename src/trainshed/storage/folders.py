@@ -8,10 +8,9 @@ import errno
 import os
 import secrets
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from trainshed.files.beneath import Beneath
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model.faults import EngineFault, TransientFault, is_transient
 
 _PROBE_BYTES: Final = 4096
@@ -31,22 +30,6 @@ REASON = {
 }
 
 
-class Place(NamedTuple):
-    """A folder: of its path, the part below ``root`` is a stranger's, and may not have links."""
-
-    root: Path
-    name: str = ""
-
-    @property
-    def path(self) -> Path:
-        """Where it lies."""
-        return self.root / self.name
-
-    def below(self, name: str) -> "Place":
-        """A folder in it."""
-        return Place(self.root, f"{self.name}/{name}" if self.name else name)
-
-
 def make_all(places: Iterable[Place]) -> None:
     """Create folders and make sure that they can be written to.
 
@@ -59,7 +42,7 @@ def make_all(places: Iterable[Place]) -> None:
 def make(place: Place) -> None:
     """Create one folder, with its parents, and write to it once.  Raises as ``make_all``."""
     try:
-        place.root.mkdir(parents=True, exist_ok=True)
+        os.makedirs(place.root, exist_ok=True)  # noqa: PTH103 - it may be a string
         with Beneath(place.root) as root:
             root.make_folders(place.name)
             with root.folder(place.name) as folder:
