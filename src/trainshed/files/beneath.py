@@ -44,15 +44,18 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, path: str, roots: Iterable[str]) -> Self:
-        """A path whose owner is known by its roots: what is below a folder in one is a stranger's.
-
-        A path elsewhere is its own root.
-        """
+        """A folder: below those that lie in ``roots`` all is a stranger's; others are their own."""
         for root in filter(None, roots):
-            if path.startswith(f"{root}/"):
-                first, *parts = filter(None, path[len(root) :].split("/"))
-                return cls(f"{root}/{first}", "/".join(parts))
+            parts = [*filter(None, path[len(root) :].split("/"))]
+            if parts and path.startswith(f"{root}/"):
+                return cls(f"{root}/{parts[0]}", "/".join(parts[1:]))
         return cls(path)
+
+    @classmethod
+    def of_file(cls, path: str, roots: Iterable[str] = ()) -> Self:
+        """A file; one elsewhere is a name in its folder."""
+        folder, _, name = path.rpartition("/")
+        return cls.of(folder, roots).below(name)
 
     @property
     def path(self) -> str:
