@@ -123,7 +123,7 @@ class Launching:
             hosts=tuple(_hosts(spec, plan, sight)),
             binds=mounted(asked, record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
-            metrics=_metrics(spec, plan, seen),
+            metrics=_metrics(spec, plan, seen, sight.metrics),
         )
         return with_token(plan, Path(sight.exchange))
 
@@ -212,15 +212,19 @@ def _checkpoints(spec: JobSpec, attempt: int, sight: Sight, buckets: Buckets) ->
         yield under(base, FOLDER[AIP_CHECKPOINT_DIR])
 
 
-def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets) -> MetricsPlan | None:
-    """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19)."""
+def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets, folder: str) -> MetricsPlan | None:
+    """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19).
+
+    A program may name another file to itself; the supervisor makes and reads none elsewhere.
+    """
     if spec.trial is None or spec.study is None:
         return None
-    envs = [replica.env for replica in plan.replicas]
+    named = filter(None, (each.env.get(CLOUD_ML_HP_METRIC_FILE) for each in plan.replicas))
+    ours = (f"{folder}/", f"{buckets.root}/")
     logs = plan.primary.env.get(AIP_TENSORBOARD_LOG_DIR)
     places = [_results(spec, spec.job_dir, buckets), logs]
     return MetricsPlan(
-        files=tuple(filter(None, (env.get(CLOUD_ML_HP_METRIC_FILE) for env in envs))),
+        files=tuple(name for name in named if os.path.normpath(name).startswith(ours)),
         tags=tuple(metric.metric_id for metric in spec.study.metrics),
         summaries=tuple(place for place in places if place),
     )

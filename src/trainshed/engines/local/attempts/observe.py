@@ -135,7 +135,7 @@ def _signs(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
     yield folder.records.rpartition("/")[2]
     for path in (folder.log, folder.shared):
         name = path.rpartition("/")[2]
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             yield from (f"{name}/{each}" for each, _ in own.entries(name, _SIGNS_MAX))
 
 
