@@ -90,6 +90,7 @@ class Launching:
         sight = self._engine.sight(AttemptKey(record.uid, attempt), tuple(_shape(asked)))
         seen = Buckets(root=Path(sight.buckets))
         spec, mount_notes = with_real_paths(asked, seen, contained)
+        environment = _environment(spec, found[Role.PRIMARY], seen, Path(sight.work))
         make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)])
         project, number = self._store.project(record.job.project)
         plan = compose(
@@ -99,7 +100,7 @@ class Launching:
             metric_file=f"{sight.metrics}/{METRIC_FILE}",
             attempt=attempt,
             addresses=sight.addresses,
-            environment=_environment(spec, found[Role.PRIMARY], seen, Path(sight.work)),
+            environment=environment,
             project=project,
             project_number=number,
             map_uri=partial(_path_of, buckets=seen),
