@@ -177,18 +177,31 @@ class Beneath:
             waiting += sorted((head + entry for entry in below), reverse=True)
             yield folder, [entry for entry, kind in found if kind is not Kind.FOLDER]
 
-    def make_folders(self, name: str, mode: int = _FOLDER_MODE) -> None:
-        """Make a folder and those above it.  Nothing is made where a part is no folder."""
+    def make_folders(self, name: str, mode: int | None = None) -> None:
+        """Make a folder and those above it.  Nothing is made where a part is no folder.
+
+        ``mode`` is theirs whatever the umask is, and the group is that of the folder above where
+        that hands it on.
+        """
         parts = name.split("/") if name else []
         missing = len(parts)
         while missing and not self._is_folder("/".join(parts[:missing])):
             missing -= 1
         for end in range(missing + 1, len(parts) + 1):
-            with (
-                self.parent("/".join(parts[:end])) as (folder, leaf),
-                contextlib.suppress(FileExistsError),  # somebody else was quicker
-            ):
-                os.mkdir(leaf, mode, dir_fd=folder)
+            self._make("/".join(parts[:end]), mode)
+
+    def _make(self, name: str, mode: int | None) -> None:
+        with self.parent(name) as (folder, leaf):
+            try:
+                os.mkdir(leaf, _FOLDER_MODE if mode is None else mode, dir_fd=folder)
+            except FileExistsError:
+                return  # somebody else was quicker
+        if mode is not None:
+            made = self.open(name, _READ | os.O_DIRECTORY)
+            try:
+                give_mode(made, mode)
+            finally:
+                os.close(made)
 
     def _is_folder(self, name: str) -> bool:
         """Whether it is there.  Raises OSError where something else is."""
@@ -197,6 +210,13 @@ class Beneath:
                 return True
         except FileNotFoundError:
             return False
+
+
+def give_mode(descriptor: int, mode: int) -> None:
+    """Set the mode of a file or folder of ours; what somebody else put there stays as it is."""
+    found = os.fstat(descriptor)
+    if found.st_uid == os.geteuid():
+        os.fchmod(descriptor, mode | found.st_mode & stat.S_ISGID)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -36,7 +36,7 @@ from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.storage.buckets import SCHEME, Buckets
+from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets
 from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
@@ -91,7 +91,7 @@ class Launching:
         seen = Buckets(root=Path(sight.buckets))
         spec, mount_notes = with_real_paths(asked, seen, contained)
         environment = _environment(spec, found[Role.PRIMARY], seen, Path(sight.work))
-        make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)])
+        make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
         plan = compose(
             spec,

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trainshed.engines.base import Known
+from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
-from trainshed.service.server_files import ADMIN_FILE, read_running
+from trainshed.service.file_modes import open_to_others
+from trainshed.service.server_files import read_running
+from trainshed.storage.buckets import cache_dir
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store import audit
 from trainshed.store.audit import Audit
@@ -36,7 +39,6 @@ from trainshed.workbench.doctor.snapshot import (
 _T = TypeVar("_T")
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_SECRETS: Final = (ADMIN_FILE, "tls/ca.key", "tls/server.key", "trainshed.db")
 
 
 def look(
@@ -151,14 +153,24 @@ def _folder(path: Path, root: Path, *, is_held: bool) -> FolderSeen:
 
 def _disk(data_dir: Path, now_s: float) -> DiskSeen:
     room = os.statvfs(data_dir)
-    paths = [path for name in _SECRETS if (path := data_dir / name).exists()]
     return DiskSeen(
         free_bytes=room.f_bavail * room.f_frsize,
         free_files=room.f_favail if room.f_files else None,
-        open_modes={str(path): _mode(path) for path in paths if _mode(path) & _OTHERS},
+        open_modes=dict(_open_modes(data_dir)),
         future_s=_newest_s(data_dir, now_s) - now_s,
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
     )
+
+
+def _open_modes(data_dir: Path) -> Iterator[tuple[str, int]]:
+    """What lies in the data directory, sockets of supervisors, and the cache of environments."""
+    own = [*data_dir.glob("jobs/*/*/control"), default_cache_dir()]
+    if (asked := cache_dir(os.environ)) is not None:
+        own.append(asked)
+    more = [path for path in own if path.exists() and _mode(path) & _OTHERS]
+    for path in dict.fromkeys([*open_to_others(data_dir), *more]):
+        with suppress(FileNotFoundError):
+            yield str(path), _mode(path)
 
 
 def _newest_s(data_dir: Path, default: float) -> float:
