@@ -28,7 +28,7 @@ def data(tmp_path):
     return found
 
 
-def test_a_directory_of_an_older_release_is_closed_and_that_is_told_once(data, caplog):
+def test_a_directory_of_an_older_release_is_closed_and_that_is_said_once(data, caplog):
     make_private(data)
     shut = ("", "jobs", "uploads", "objects", "tls", "buckets")
     assert {mode(data / name) for name in shut} == {0o700}
@@ -63,7 +63,7 @@ def test_a_new_directory_is_closed_whatever_the_umask_is(tmp_path, caplog):
     assert not caplog.records
 
 
-def test_a_directory_that_all_share_is_left_and_told(data, caplog):
+def test_a_directory_that_all_share_is_left_and_named(data, caplog):
     """``--data-dir /tmp`` must not close it to everybody else."""
     data.chmod(0o1777)
     make_private(data)

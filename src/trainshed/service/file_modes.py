@@ -37,17 +37,17 @@ def open_to_others(data_dir: Path) -> dict[Path, int]:
 
 
 def make_private(data_dir: Path) -> None:
-    """Have the directory there, and close what is open in it; that is told in one line.
+    """Have the directory there, and close what is open in it; one line of the log says so.
 
-    What cannot be closed is told too: it is somebody else's, or shared on purpose (``/tmp``).
+    Another names what cannot be closed: it is somebody else's, or shared on purpose (``/tmp``).
     """
     data_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     found = open_to_others(data_dir)
     closed = [path for path, too_much in found.items() if _close(path, too_much)]
     if closed:
-        _tell("could be opened by other users of this machine, and are closed now", closed)
+        _warn("could be opened by other users of this machine, and are closed now", closed)
     if left := [path for path in found if path not in closed]:
-        _tell("can be opened by other users of this machine", left)
+        _warn("can be opened by other users of this machine", left)
 
 
 def _closed(data_dir: Path) -> Iterator[tuple[Path, int]]:
@@ -70,5 +70,5 @@ def _close(path: Path, too_much: int) -> bool:
     return True
 
 
-def _tell(what: str, paths: list[Path]) -> None:
+def _warn(what: str, paths: list[Path]) -> None:
     _LOG.warning("%d files and folders %s, such as %s", len(paths), what, os.fspath(paths[0]))
