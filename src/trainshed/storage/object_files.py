@@ -47,6 +47,7 @@ _IN_THE_WAY = {
     errno.EISDIR: "there are objects below it, so it is a folder",
     errno.ENOTEMPTY: "there are objects below it, so it is a folder",
     errno.ENOENT: "a folder of it was removed meanwhile",
+    errno.ENAMETOOLONG: "there are folders below it, too deep to be looked at",
 }
 
 
@@ -234,11 +235,13 @@ def _cleared(bucket: Beneath, folder: str) -> bool:
 
 def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
     """A folder and those below it, each before what it holds.  Raises OSError for a file."""
-    yield folder
-    for name, kind in bucket.entries(folder):
-        if kind is not Kind.FOLDER:
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
-        yield from _empty_folders(bucket, f"{folder}/{name}")
+    waiting = [folder]
+    while waiting:
+        yield (each := waiting.pop())
+        for name, kind in bucket.entries(each):
+            if kind is not Kind.FOLDER:
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
+            waiting.append(f"{each}/{name}")
 
 
 def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os.stat_result:

@@ -7,10 +7,12 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from trainshed.engines.base import Known
+from trainshed.files.beneath import Beneath
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
@@ -201,9 +203,15 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _content(path: Path) -> bytes:
-    with suppress(FileNotFoundError):
-        return path.read_bytes()
+    with suppress(FileNotFoundError), _opened(path) as file:
+        return file.read(_RECORDS_BYTES_MAX)
     return b""
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file that a program may have replaced: no link is followed, no pipe waited for."""
+    with Beneath(path.parent) as folder:
+        return folder.read(path.name)
 
 
 def _mode(path: Path) -> int:
@@ -216,6 +224,8 @@ def _changed_s(path: Path) -> float:
     return 0.0
 
 
+_RECORDS_BYTES_MAX: Final = 1 << 26
+_LINE_BYTES_MAX: Final = 1 << 24
 #: Damage is named at so many places of a file; the rest is counted.
 _NAMED_MAX: Final = 3
 #: How every record begins: what begins so and does not end was torn, and does not count.
@@ -274,8 +284,8 @@ def look_at_log(segments: Iterable[Path]) -> LogSeen:
     """Read the segments of an attempt, those that were pruned meanwhile left out."""
     look = LogLook()
     for path in segments:
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            look.take(path.name, file)
+        with suppress(FileNotFoundError), _opened(path) as file:
+            look.take(path.name, iter(partial(file.readline, _LINE_BYTES_MAX), b""))
     return look.seen()
 
 
