@@ -58,6 +58,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/connections.py
+	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
@@ -32,6 +31,7 @@ from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
+from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
@@ -112,14 +112,14 @@ def build(
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
     folder = settings.data_dir
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
         made = beside.submit(lambda: engine or engine_of(settings))
         store = open_store(settings.database or f"sqlite:///{folder / 'trainshed.db'}")
         engine = made.result()
     traits = engine.traits
     images = Images(settings.environments, settings.images, traits.python, traits.containers)
-    jobs_dir = _closed(settings.jobs_dir)
+    settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     launching = Launching(
         store, engine, images=images, buckets=buckets_of(folder), library=folder / LIBRARY
     )
@@ -135,7 +135,7 @@ def build(
         hang_restart=settings.hang_restart,
         clock=partial(_time_of, store),
     )
-    logs = LogService(store, JobLog(jobs_dir))
+    logs = LogService(store, JobLog(settings.jobs_dir))
     project_bytes = ProjectBytes(settings.project_bytes_max)
     rules = SubmitRules(
         images=images,
@@ -197,13 +197,6 @@ def build(
 def _time_of(store: Store) -> datetime:
     """The time by which the store stamps; unlike the machine's it never jumps."""
     return datetime.now(UTC) - timedelta(seconds=store.clock_skew_s())
-
-
-def _closed(folder: Path) -> Path:
-    """A folder that is the server's alone: what lies in it are jobs' environments and programs."""
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o700)
-    return folder
 
 
 def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied

@@ -1,7 +1,8 @@
-"""The storage API alone, as a real process: ``python storage_app.py DATA_DIR [PORT]``.
+"""The storage API alone, as a real process: ``python storage_app.py DATA_DIR [PORT [by_parts]]``.
 
 Who a caller is is said by a token, in a header or as ``/as/TOKEN`` before the path; nobody in
-particular may do everything.  Prints its port once it listens.
+particular may do everything.  Prints its port once it listens.  ``by_parts``: as if the kernel had
+no ``openat2``.
 """
 
 import json
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from trainshed.api.storage import storage_routes
+from trainshed.files import beneath
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.service.project_bytes import ProjectBytes
 from trainshed.storage.objects import Objects
@@ -105,6 +107,8 @@ def build(data_dir: Path):
 def main():
     data_dir = Path(sys.argv[1])
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if "by_parts" in sys.argv[3:]:
+        beneath._resolve = lambda: beneath.by_parts
     listener = socket.create_server(("127.0.0.1", port))
     listener.set_inheritable(True)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")

@@ -15,15 +15,16 @@ GOOGLE_PYTHON = Path(__file__).parents[2] / ".venv-google/bin/python"
 class StorageProcess:
     """One server on a data directory; ``kill`` and ``start`` again, on the same port."""
 
-    def __init__(self, data_dir):
+    def __init__(self, data_dir, *options):
         self.data_dir = data_dir
+        self._options = options
         self.port = 0
         self.start()
 
     def start(self):
         self._log = (self.data_dir / "app.log").open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, APP, self.data_dir, str(self.port)],
+            [sys.executable, APP, self.data_dir, str(self.port), *self._options],
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
@@ -86,9 +87,9 @@ class StorageProcess:
 
 
 @contextlib.contextmanager
-def storage_process(data_dir):
+def storage_process(data_dir, *options):
     """A server that ends with the test, and has had no mistakes of its own to log."""
-    process = StorageProcess(data_dir)
+    process = StorageProcess(data_dir, *options)
     try:
         yield process
     finally:

@@ -14,7 +14,9 @@ _STEP = 1 << 20
 def small_disk(place, mib):
     """A file system of its own of so many MiB."""
     place.mkdir()
-    if os.geteuid() != 0 or not _mount("-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", place):
+    if os.geteuid() != 0 or not _mount(
+        "-t", "tmpfs", "-o", f"size={mib}m,mode=700", "tmpfs", place
+    ):
         pytest.skip("only root may mount")
     try:
         yield place

@@ -1,19 +1,62 @@
 """A neighbour that may write to a bucket, and swaps files and folders with links as fast as it can.
 
-    python swapper.py BUCKET OUTSIDE [UID]
+``swapping`` starts it.  As a script: ``python swapper.py BUCKET OUTSIDE [UID]``.
 
 ``file`` is now a file and now a link to OUTSIDE/secret, ``folder`` now a folder and now a link to
 OUTSIDE.  Says how often it has swapped, a number a line; ends with its standard input.
 """
 
+import contextlib
 import ctypes
 import itertools
 import os
+import platform
 import select
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+SECRET = b"the administrator's"
+#: Who swaps; a server that is no root can only be its own neighbour.
+NOBODY = 65534
+KNOWN = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the neighbour knows renameat2 of x86-64 only"
+)
 RENAMEAT2, EXCHANGE, HERE = 316, 2, -100  # x86-64; the number differs elsewhere
+
+
+@contextlib.contextmanager
+def swapping(bucket, outside):
+    """A neighbour at work, and afterwards at rest; ``outside`` is made, with a secret."""
+    outside.mkdir(exist_ok=True)
+    (outside / "secret").write_bytes(SECRET)
+    argv = [sys.executable, __file__, bucket, outside]
+    if os.geteuid() == 0:
+        argv.append(str(NOBODY))
+        os.chown(bucket, NOBODY, NOBODY)
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "1000\n"
+        yield
+        assert process.poll() is None
+        process.communicate(timeout=60)
+
+
+def check_unharmed(outside):
+    """Nothing was made there, nor changed."""
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert (outside / "secret").read_bytes() == SECRET
+
+
+def check_unread(*folders):
+    """No file has a byte of it."""
+    made = [path for each in folders for path in each.rglob("*")]
+    made = [path for path in made if path.is_file() and not path.is_symlink()]
+    assert made
+    assert all(SECRET not in path.read_bytes() for path in made)
 
 
 def main(bucket, outside, uid=None):

@@ -3,8 +3,9 @@ import signal
 
 import pytest
 
+from trainshed.files.beneath import Place
 from trainshed.model.faults import EngineFault
-from trainshed.storage.folders import Place, make, make_all
+from trainshed.storage.folders import make, make_all
 
 
 def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):

@@ -123,6 +123,27 @@ def test_a_torn_line_appears_when_it_is_whole(tmp_path):
     assert lines_of(log, limit=5) == [first, second]
 
 
+CUT_SHORT = """
+import os, sys
+from pathlib import Path
+from trainshed.storage.log_files import JobLog, Span
+root = Path(sys.argv[1])
+lines = JobLog(root).read(7, Span())
+next(lines)
+[segment] = root.glob("7/1/log/*")
+os.truncate(segment, 0)
+print(len(list(lines)) <= 50_000)
+"""
+
+
+def test_a_log_that_a_program_cuts_short_meanwhile_kills_nobody(tmp_path):
+    write(tmp_path, [line(stamp, text="x" * 100) for stamp in range(1, 50_000)])
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_SHORT, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n")
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import os
+import stat
 import threading
 import time
 
@@ -360,3 +361,19 @@ def test_folders_that_are_no_buckets_are_not_listed(objects, tmp_path):
     (tmp_path / "buckets/file").touch()
     assert objects.buckets.names() == ["bkt"]
     assert not objects.buckets.has("..")
+
+
+def test_what_is_stored_is_for_jobs_of_other_users_whatever_the_umask_is(objects, tmp_path):
+    """They come to a bucket by its group, or by a mount; nobody else gets into the directory."""
+    bucket = tmp_path / "buckets/bkt"
+    bucket.chmod(0o2770)
+    if os.geteuid() == 0:
+        os.chown(bucket, -1, 4711)
+    before = os.umask(0o077)
+    try:
+        put(objects, "a/b/c", b"bytes")
+    finally:
+        os.umask(before)
+    found = [bucket / name for name in ("a", "a/b", "a/b/c")]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o2775, 0o2775, 0o664]
+    assert {path.stat().st_gid for path in found} == {bucket.stat().st_gid}

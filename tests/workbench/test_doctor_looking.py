@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.log_line import LogLine, encode, segment_name
+from trainshed.service.file_modes import make_private
 from trainshed.service.server_files import RunningServer, write_running
 from trainshed.store.opening import open_store
 from trainshed.workbench.doctor.looking import LogLook, look, look_at_records
@@ -197,9 +198,30 @@ def test_secrets_that_others_may_read_are_seen(data):
     for name in ("admin-token", "tls/ca.key"):
         (data / name).parent.mkdir(exist_ok=True)
         (data / name).touch(mode=0o600)
+    make_private(data)
     assert seen_in(data).disk.open_modes == {}
     (data / "admin-token").chmod(0o644)
     assert seen_in(data).disk.open_modes == {f"{data}/admin-token": 0o644}
+
+
+def test_folders_caches_and_sockets_that_others_may_open_are_seen(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAINSHED_CACHE_DIR", str(tmp_path / "cache"))
+    (data / "buckets/bkt").mkdir(parents=True)
+    (data / "buckets/bkt").chmod(0o2770)
+    make_private(data)
+    (tmp_path / "cache/environments").mkdir(parents=True, mode=0o755)
+    socket_ = data / "jobs/7/2/control"
+    socket_.parent.mkdir(parents=True, exist_ok=True)
+    socket_.touch(mode=0o666)
+    socket_.chmod(0o666)
+    (data / "buckets/bkt").chmod(0o775)
+    (data / "jobs").chmod(0o750)
+    assert seen_in(data).disk.open_modes == {
+        f"{data}/buckets/bkt": 0o775,
+        f"{data}/jobs": 0o750,
+        f"{data}/jobs/7/2/control": 0o666,
+        f"{tmp_path}/cache/environments": 0o755,
+    }
 
 
 def test_a_file_of_tomorrow_and_an_upload_of_last_year_are_seen(data):

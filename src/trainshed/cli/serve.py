@@ -24,6 +24,7 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.auth.tokens import FirstToken, first_token
+from trainshed.service.file_modes import UMASK
 from trainshed.service.server_files import RunningServer, forget_running, write_running
 from trainshed.store.base import StoreFault
 
@@ -38,6 +39,7 @@ SWITCH_S = 0.003
 
 def run(request: Request) -> int:
     """Serve until SIGTERM or Ctrl-C."""
+    os.umask(UMASK)
     args = request.args
     settings = load_settings(Path(args.config) if args.config else None, os.environ, vars(args))
     check_anonymous_binding(settings.host, anonymous=settings.anonymous)

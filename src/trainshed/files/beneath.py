@@ -12,9 +12,10 @@ import errno
 import functools
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, NamedTuple, Self
 
 #: What the error numbers are where a name leads to no file: nothing, something else, or a link.
 NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
@@ -33,6 +34,38 @@ _OPENAT2: Final = 437
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 #: The kernel gives up where somebody renames folders all the time; then it is done part by part.
 _TRIES_MAX: Final = 16
+
+
+class Place(NamedTuple):
+    """A file or folder: of its path, the part below ``root`` is a stranger's: it has no links."""
+
+    root: str | os.PathLike[str]
+    name: str = ""
+
+    @classmethod
+    def of(cls, path: str, roots: Iterable[str]) -> Self:
+        """A folder: below those that lie in ``roots`` all is a stranger's; others are their own."""
+        for root in filter(None, roots):
+            parts = [*filter(None, path[len(root) :].split("/"))]
+            if parts and path.startswith(f"{root}/"):
+                return cls(f"{root}/{parts[0]}", "/".join(parts[1:]))
+        return cls(path)
+
+    @classmethod
+    def of_file(cls, path: str, roots: Iterable[str] = ()) -> Self:
+        """A file; one elsewhere is a name in its folder."""
+        folder, _, name = path.rpartition("/")
+        return cls.of(folder, roots).below(name)
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        root = os.fspath(self.root)
+        return f"{root}/{self.name}" if self.name else root
+
+    def below(self, name: str) -> Self:
+        """What lies in it."""
+        return self._replace(name=f"{self.name}/{name}" if self.name else name)
 
 
 class Kind(enum.Enum):
@@ -81,7 +114,8 @@ class Beneath:
         if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise OSError(errno.EINVAL, "a name has no part that is empty, '.' or '..'", name)
         mode = mode if flags & os.O_CREAT else 0
-        return _resolve()(self._root, name or ".", flags | os.O_CLOEXEC, mode)
+        resolve = _resolve() if "/" in name else _opened
+        return resolve(self._root, name or ".", flags | os.O_CLOEXEC, mode)
 
     def read(self, name: str) -> BinaryIO:
         """A regular file's bytes.  EINVAL for what is something else."""
@@ -112,27 +146,62 @@ class Beneath:
         with self.folder(above) as descriptor:
             yield descriptor, leaf or "."
 
-    def entries(self, name: str = "") -> list[tuple[str, Kind]]:
-        """What lies in a folder, in no order."""
+    def entries(self, name: str = "", most: int | None = None) -> list[tuple[str, Kind]]:
+        """What lies in a folder, in no order, or so many of it."""
         descriptor = self.open(name, _READ | os.O_DIRECTORY)
         try:
             with os.scandir(descriptor) as found:
-                return [(entry.name, _kind(entry)) for entry in found]
+                return [(entry.name, _kind(entry)) for entry in islice(found, most)]
         finally:
             os.close(descriptor)
 
-    def make_folders(self, name: str, mode: int = _FOLDER_MODE) -> None:
-        """Make a folder and those above it.  Nothing is made where a part is no folder."""
+    def walk(
+        self, name: str, entries_max: int, enters: Callable[[str], bool] = bool
+    ) -> Iterator[tuple[str, list[str]]]:
+        """Each folder with the names in it that are no folders; ``enters`` judges folders' names.
+
+        What cannot be read is passed over.  Raises OSError (E2BIG) after so many entries.
+        """
+        waiting, left = [name], entries_max
+        while waiting:
+            folder = waiting.pop()
+            try:
+                found = self.entries(folder, left + 1)
+            except OSError:
+                continue
+            left -= len(found)
+            if left < 0:
+                raise OSError(errno.E2BIG, "there is too much to look at all", folder)
+            below = (entry for entry, kind in found if kind is Kind.FOLDER and enters(entry))
+            head = f"{folder}/" if folder else ""
+            waiting += sorted((head + entry for entry in below), reverse=True)
+            yield folder, [entry for entry, kind in found if kind is not Kind.FOLDER]
+
+    def make_folders(self, name: str, mode: int | None = None) -> None:
+        """Make a folder and those above it.  Nothing is made where a part is no folder.
+
+        ``mode`` is theirs whatever the umask is, and the group is that of the folder above where
+        that hands it on.
+        """
         parts = name.split("/") if name else []
         missing = len(parts)
         while missing and not self._is_folder("/".join(parts[:missing])):
             missing -= 1
         for end in range(missing + 1, len(parts) + 1):
-            with (
-                self.parent("/".join(parts[:end])) as (folder, leaf),
-                contextlib.suppress(FileExistsError),  # somebody else was quicker
-            ):
-                os.mkdir(leaf, mode, dir_fd=folder)
+            self._make("/".join(parts[:end]), mode)
+
+    def _make(self, name: str, mode: int | None) -> None:
+        with self.parent(name) as (folder, leaf):
+            try:
+                os.mkdir(leaf, _FOLDER_MODE if mode is None else mode, dir_fd=folder)
+            except FileExistsError:
+                return  # somebody else was quicker
+        if mode is not None:
+            made = self.open(name, _READ | os.O_DIRECTORY)
+            try:
+                give_mode(made, mode)
+            finally:
+                os.close(made)
 
     def _is_folder(self, name: str) -> bool:
         """Whether it is there.  Raises OSError where something else is."""
@@ -141,6 +210,13 @@ class Beneath:
                 return True
         except FileNotFoundError:
             return False
+
+
+def give_mode(descriptor: int, mode: int) -> None:
+    """Set the mode of a file or folder of ours; what somebody else put there stays as it is."""
+    found = os.fstat(descriptor)
+    if found.st_uid == os.geteuid():
+        os.fchmod(descriptor, mode | found.st_mode & stat.S_ISGID)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
@@ -183,7 +259,7 @@ def by_kernel(root: int, name: str, flags: int, mode: int) -> int:
 def _syscall() -> Callable[..., int]:
     found = ctypes.CDLL(None, use_errno=True).syscall
     found.restype = ctypes.c_long
-    return found  # type: ignore[no-any-return]  # ctypes has no types of functions
+    return found
 
 
 def by_parts(root: int, name: str, flags: int, mode: int) -> int:
@@ -198,6 +274,7 @@ def by_parts(root: int, name: str, flags: int, mode: int) -> int:
 
 
 def _opened(folder: int, part: str, flags: int, mode: int) -> int:
+    """One part needs no more than O_NOFOLLOW."""
     try:
         found = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except NotADirectoryError:

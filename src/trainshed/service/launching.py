@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from trainshed.engines.base import Engine, ReplicaShape, Sight
+from trainshed.files.beneath import Place
 from trainshed.launch import names
 from trainshed.launch.compose import compose
 from trainshed.launch.directories import FOLDER, under
@@ -40,8 +41,8 @@ from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.storage.buckets import SCHEME, Buckets
-from trainshed.storage.folders import Place, make_all
+from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets
+from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
 
@@ -96,7 +97,8 @@ class Launching:
         sight = self._engine.sight(AttemptKey(record.uid, attempt), tuple(_shape(asked)))
         seen = Buckets(root=Path(sight.buckets))
         spec, mount_notes = with_real_paths(asked, seen, has_bucket, contained)
-        make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)])
+        environment = _environment(spec, found[Role.PRIMARY], seen, Path(sight.work))
+        make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
         plan = compose(
             spec,
@@ -105,7 +107,7 @@ class Launching:
             metric_file=f"{sight.metrics}/{METRIC_FILE}",
             attempt=attempt,
             addresses=sight.addresses,
-            environment=_environment(spec, found[Role.PRIMARY], seen, Path(sight.work)),
+            environment=environment,
             project=project,
             project_number=number,
             map_uri=partial(_path_of, buckets=seen),
@@ -129,7 +131,7 @@ class Launching:
             hosts=tuple(_hosts(spec, plan, sight)),
             binds=mounted(record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
-            metrics=_metrics(spec, plan, seen),
+            metrics=_metrics(spec, plan, seen, sight.metrics),
         )
         return with_token(plan, Path(sight.exchange))
 
@@ -218,15 +220,19 @@ def _checkpoints(spec: JobSpec, attempt: int, sight: Sight, buckets: Buckets) ->
         yield under(base, FOLDER[AIP_CHECKPOINT_DIR])
 
 
-def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets) -> MetricsPlan | None:
-    """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19)."""
+def _metrics(spec: JobSpec, plan: LaunchPlan, buckets: Buckets, folder: str) -> MetricsPlan | None:
+    """Where a trial's programs report: AI Platform read TensorFlow's summaries too (R19).
+
+    A program may name another file to itself; the supervisor makes and reads none elsewhere.
+    """
     if spec.trial is None or spec.study is None:
         return None
-    envs = [replica.env for replica in plan.replicas]
+    named = filter(None, (each.env.get(CLOUD_ML_HP_METRIC_FILE) for each in plan.replicas))
+    ours = (f"{folder}/", f"{buckets.root}/")
     logs = plan.primary.env.get(AIP_TENSORBOARD_LOG_DIR)
     places = [_results(spec, spec.job_dir, buckets), logs]
     return MetricsPlan(
-        files=tuple(filter(None, (env.get(CLOUD_ML_HP_METRIC_FILE) for env in envs))),
+        files=tuple(name for name in named if os.path.normpath(name).startswith(ours)),
         tags=tuple(metric.metric_id for metric in spec.study.metrics),
         summaries=tuple(place for place in places if place),
     )

@@ -12,6 +12,7 @@ from trainshed.engines.base import OutputSink
 from trainshed.engines.container_runtime import NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
 from trainshed.engines.local.processes.ports import free_runs
+from trainshed.files.beneath import Place
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
 from trainshed.launch.reduction_env import procs_of
@@ -24,7 +25,7 @@ from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import reducing, started_here
 from trainshed.service.refusing import Say, in_words, one_a_field
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
-from trainshed.storage.folders import Place, make_all
+from trainshed.storage.folders import make_all
 
 HOST = "127.0.0.1"
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainshed.files.beneath import Beneath
+from trainshed.files.trees import remove_tree
 from trainshed.model.codec import decode, encode
 from trainshed.model.stored_objects import Attributes, Checksums
 from trainshed.storage.buckets import buckets_of, is_bucket_name
@@ -152,5 +153,5 @@ class BucketFolders:
         if folder.is_symlink():
             folder.unlink()
         else:
-            shutil.rmtree(folder)
+            remove_tree(folder)
         shutil.rmtree(self.notes(bucket).folder, ignore_errors=True)

@@ -12,6 +12,11 @@ from pathlib import Path
 
 from trainshed.model.faults import UsageFault
 
+#: What is stored in a bucket, and its folders there: jobs are other users.  Nobody else comes that
+#: far: the data directory is closed.
+FILE_MODE = 0o664
+FOLDER_MODE = 0o775
+
 SCHEME = "gs://"
 NAME_LENGTH_MAX = 222
 LABEL_LENGTH_MAX = 63

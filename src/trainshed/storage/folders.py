@@ -6,12 +6,10 @@ hour; so the folder is created, and one small file is written and removed again.
 
 import errno
 import os
-import secrets
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from trainshed.files.beneath import Beneath
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model.faults import EngineFault, TransientFault, is_transient
 
 _PROBE_BYTES: Final = 4096
@@ -31,37 +29,22 @@ REASON = {
 }
 
 
-class Place(NamedTuple):
-    """A folder: of its path, the part below ``root`` is a stranger's, and may not have links."""
-
-    root: Path
-    name: str = ""
-
-    @property
-    def path(self) -> Path:
-        """Where it lies."""
-        return self.root / self.name
-
-    def below(self, name: str) -> "Place":
-        """A folder in it."""
-        return Place(self.root, f"{self.name}/{name}" if self.name else name)
-
-
-def make_all(places: Iterable[Place]) -> None:
+def make_all(places: Iterable[Place], mode: int | None = None) -> None:
     """Create folders and make sure that they can be written to.
 
-    Raises EngineFault, and of that TransientFault where the machine is at fault.
+    ``mode`` is for those below roots, where jobs of other users are to write; None: as the umask
+    says.  Raises EngineFault, and of that TransientFault where the machine is at fault.
     """
     for place in places:
-        make(place)
+        make(place, mode)
 
 
-def make(place: Place) -> None:
+def make(place: Place, mode: int | None = None) -> None:
     """Create one folder, with its parents, and write to it once.  Raises as ``make_all``."""
     try:
-        place.root.mkdir(parents=True, exist_ok=True)
+        os.makedirs(place.root, exist_ok=True)  # noqa: PTH103 - it may be a string
         with Beneath(place.root) as root:
-            root.make_folders(place.name)
+            root.make_folders(place.name, mode)
             with root.folder(place.name) as folder:
                 _try_writing(folder)
     except OSError as error:
@@ -75,7 +58,7 @@ def reason(error: OSError) -> str:
 
 
 def _try_writing(folder: int) -> None:
-    name = f".trainshed-{secrets.token_hex(8)}"
+    name = f".trainshed-{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     probe = os.open(name, flags, 0o600, dir_fd=folder)
     try:

@@ -2,12 +2,10 @@
 
 Stamps ascend within a job, so a line is found by its stamp: first its segment, then its place in
 it.  Nothing is indexed or copied, and nothing is held open between two calls.
-Within a file the lines of a span are found by halving, through the page cache; damaged lines are
-passed over.
+Within a file the lines of a span are found by halving; damaged lines are passed over.
 """
 
 import json
-import mmap
 import os
 import re
 import shutil
@@ -16,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, LogLine, decode
@@ -28,7 +26,13 @@ from trainshed.model.resource_names import JobUid
 _NEWLINE: Final = b"\n"
 #: What every line begins and ends with that ``encode`` has written.
 _HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
+_HEAD_BYTES_MAX: Final = 32
 _TAIL: Final = b'"]\n'
+_PIECE_BYTES: Final = 1 << 12
+#: Far above what a supervisor writes to one segment, to one line, and before a first whole one.
+_SEGMENT_BYTES_MAX: Final = 1 << 25
+_LINE_BYTES_MAX: Final = 1 << 20
+_LINES_MAX: Final = 1 << 10
 _FIRST_STAMPS_MAX: Final = 1 << 16
 
 
@@ -65,16 +69,16 @@ class LogSegment:
 
     def read(self, span: Span) -> Iterator[LogLine]:
         """The whole lines of a span; a torn last one does not count, nor does a file that went."""
-        with _mapped(self.root, self.name) as data:
+        with _opened(self.root, self.name) as data:
             if data is None:
                 return
-            end = data.rfind(_NEWLINE) + 1
+            end = data.rfind(_NEWLINE, 0, data.size) + 1
             start = _place(data, end, span.from_ns)
             if span.before_ns is not None:
                 end = _place(data, end, span.before_ns)
             lines = _backward if span.newest_first else _forward
-            for first, last in lines(data, start, end, _needle(span.task)):
-                line = _decoded(data[first:last])
+            for text in lines(data[start:end], _needle(span.task)):
+                line = _decoded(text)
                 if line is not None and span.task in (None, line.task_name):
                     yield line
 
@@ -83,14 +87,40 @@ class LogSegment:
 def _first_stamp(root: Path, name: str) -> int:
     """The stamp of the first line, which never changes.  Raises ValueError while there is none."""
     with Beneath(root) as jobs, jobs.read(name) as file:
-        for line in file:
+        for line in islice(iter(partial(file.readline, _LINE_BYTES_MAX), b""), _LINES_MAX):
             if (head := _HEAD.match(line)) and line.endswith(_TAIL):
                 return int(head[1])
     raise ValueError(f"{name} has no line")
 
 
+class _Segment:
+    """The bytes of a file, read piece by piece: a map of one that somebody cuts short kills us."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._descriptor = file.fileno()
+        self.size = min(os.fstat(self._descriptor).st_size, _SEGMENT_BYTES_MAX)
+
+    def __getitem__(self, piece: slice) -> bytes:
+        return os.pread(self._descriptor, max(0, piece.stop - piece.start), piece.start)
+
+    def find(self, byte: bytes, start: int, end: int) -> int:
+        for at in range(start, end, _PIECE_BYTES):
+            found = self[at : min(at + _PIECE_BYTES, end)].find(byte)
+            if found >= 0:
+                return at + found
+        return -1
+
+    def rfind(self, byte: bytes, start: int, end: int) -> int:
+        for at in range(end, start, -_PIECE_BYTES):
+            first = max(start, at - _PIECE_BYTES)
+            found = self[first:at].rfind(byte)
+            if found >= 0:
+                return first + found
+        return -1
+
+
 @contextmanager
-def _mapped(root: Path, name: str) -> Iterator[mmap.mmap | None]:
+def _opened(root: Path, name: str) -> Iterator[_Segment | None]:
     with ExitStack() as held:
         try:
             file = held.enter_context(held.enter_context(Beneath(root)).read(name))
@@ -99,10 +129,10 @@ def _mapped(root: Path, name: str) -> Iterator[mmap.mmap | None]:
                 raise
             yield None
             return
-        yield held.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        yield _Segment(file)
 
 
-def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
+def _place(data: _Segment, end: int, stamp_ns: int) -> int:
     """Where the first line begins whose stamp is not below ``stamp_ns``; ``end`` if there is none.
 
     Both ends of the search are always beginnings of lines.
@@ -111,21 +141,21 @@ def _place(data: mmap.mmap, end: int, stamp_ns: int) -> int:
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(_NEWLINE, low, middle) + 1)
-        line, found_ns = _first_whole_line(data, start, high)
+        behind, found_ns = _first_whole_line(data, start, high)
         if found_ns is None or found_ns >= stamp_ns:
             high = start
         else:
-            low = data.find(_NEWLINE, line) + 1
+            low = behind
     return low
 
 
-def _first_whole_line(data: mmap.mmap, start: int, end: int) -> tuple[int, int | None]:
-    """Where the first line begins that is one of ours, and its stamp; None if there is none."""
+def _first_whole_line(data: _Segment, start: int, end: int) -> tuple[int, int | None]:
+    """Where the first line ends that is one of ours, and its stamp; None if there is none."""
     while start < end:
         behind = data.find(_NEWLINE, start, end) + 1 or end
-        head = _HEAD.match(data, start, behind)
+        head = _HEAD.match(data[start : min(behind, start + _HEAD_BYTES_MAX)])
         if head and data[behind - len(_TAIL) : behind] == _TAIL:
-            return start, int(head[1])
+            return behind, int(head[1])
         start = behind
     return end, None
 
@@ -137,18 +167,20 @@ def _needle(task: str | None) -> bytes:
     return b" " + json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace") + b", "
 
 
-def _forward(data: mmap.mmap, start: int, end: int, needle: bytes) -> Iterator[tuple[int, int]]:
-    while (found := data.find(needle, start, end)) >= 0:
-        first = max(start, data.rfind(_NEWLINE, start, found) + 1)
-        start = data.find(_NEWLINE, found) + 1
-        yield first, start
+def _forward(data: bytes, needle: bytes) -> Iterator[bytes]:
+    start = 0
+    while (found := data.find(needle, start)) >= 0:
+        first = data.rfind(_NEWLINE, start, found) + 1 or start
+        start = data.find(_NEWLINE, found) + 1 or len(data)
+        yield data[first:start]
 
 
-def _backward(data: mmap.mmap, start: int, end: int, needle: bytes) -> Iterator[tuple[int, int]]:
-    while (found := data.rfind(needle, start, end)) >= 0:
-        last = data.find(_NEWLINE, found) + 1
-        end = max(start, data.rfind(_NEWLINE, start, found) + 1)
-        yield end, last
+def _backward(data: bytes, needle: bytes) -> Iterator[bytes]:
+    end = len(data)
+    while (found := data.rfind(needle, 0, end)) >= 0:
+        last = data.find(_NEWLINE, found) + 1 or len(data)
+        end = data.rfind(_NEWLINE, 0, found) + 1
+        yield data[end:last]
 
 
 def _decoded(data: bytes) -> LogLine | None:

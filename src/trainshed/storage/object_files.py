@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind, give_mode
 from trainshed.model.stored_objects import Conditions, StoredObject
+from trainshed.storage.buckets import FILE_MODE, FOLDER_MODE
 
 NAME_BYTES_MAX = 1024
 """Cloud Storage's own limit."""
@@ -46,6 +47,7 @@ _IN_THE_WAY = {
     errno.EISDIR: "there are objects below it, so it is a folder",
     errno.ENOTEMPTY: "there are objects below it, so it is a folder",
     errno.ENOENT: "a folder of it was removed meanwhile",
+    errno.ENAMETOOLONG: "there are folders below it, too deep to be looked at",
 }
 
 
@@ -191,7 +193,7 @@ def room(walk: Walk, bucket: Beneath, name: str) -> Iterator[tuple[int, str]]:
     """
     check_name(name)
     try:
-        bucket.make_folders(name.rpartition("/")[0])
+        bucket.make_folders(name.rpartition("/")[0], FOLDER_MODE)
         with bucket.parent(name) as (folder, leaf):
             if not name.endswith("/"):
                 _check_free(walk, bucket, name, folder)
@@ -233,11 +235,13 @@ def _cleared(bucket: Beneath, folder: str) -> bool:
 
 def _empty_folders(bucket: Beneath, folder: str) -> Iterator[str]:
     """A folder and those below it, each before what it holds.  Raises OSError for a file."""
-    yield folder
-    for name, kind in bucket.entries(folder):
-        if kind is not Kind.FOLDER:
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
-        yield from _empty_folders(bucket, f"{folder}/{name}")
+    waiting = [folder]
+    while waiting:
+        yield (each := waiting.pop())
+        for name, kind in bucket.entries(each):
+            if kind is not Kind.FOLDER:
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
+            waiting.append(f"{each}/{name}")
 
 
 def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os.stat_result:
@@ -247,6 +251,7 @@ def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os
     """
     with source.read(file) as written, source.parent(file) as start:
         os.utime(written.fileno(), ns=(mtime_ns, mtime_ns))
+        _share(written.fileno(), end[0])
         os.fsync(written.fileno())
         try:
             os.rename(start[1], end[1], src_dir_fd=start[0], dst_dir_fd=end[0])
@@ -268,6 +273,7 @@ def _copied(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> 
             copy.flush()
             mtime_ns = os.fstat(written.fileno()).st_mtime_ns
             os.utime(copy.fileno(), ns=(mtime_ns, mtime_ns))
+            _share(copy.fileno(), folder)
             os.fsync(copy.fileno())
             os.rename(near, leaf, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
@@ -277,6 +283,15 @@ def _copied(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> 
         _sync(folder)
         os.unlink(start[1], dir_fd=start[0])
         return os.fstat(copy.fileno())
+
+
+def _share(file: int, folder: int) -> None:
+    """Give a file of ours to the group of its folder; it was made elsewhere, for us alone."""
+    group = os.fstat(folder).st_gid
+    if os.fstat(file).st_gid != group:
+        with contextlib.suppress(PermissionError):  # it is a job's own, which is moved
+            os.fchown(file, -1, group)
+    give_mode(file, FILE_MODE)
 
 
 def _sync(folder: int) -> None:

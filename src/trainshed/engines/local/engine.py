@@ -8,7 +8,6 @@ folder, sees the same.
 import logging
 import os
 import select
-import shutil
 import sys
 import threading
 import time
@@ -36,6 +35,7 @@ from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.supervise import cgroups
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule, LogRule
+from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.launch_plan import Address, LaunchPlan
@@ -203,7 +203,7 @@ class LocalEngine:
             for key in keys:
                 self._drop(key)
         with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
+            remove_tree(folder)
         return True
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:

@@ -63,7 +63,12 @@ def records_are_whole(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
-@check("secrets-are-private", "Secrets and jobs' folders are their owner's alone.", Part.DISK)
+@check(
+    "secrets-are-private",
+    "Secrets, jobs' folders, uploads, caches and sockets are their owner's alone, buckets their "
+    "group's.",
+    Part.DISK,
+)
 def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
     """Who reads them may do what an administrator may."""
     modes = seen.disk.open_modes if seen.disk else {}
@@ -71,7 +76,8 @@ def secrets_are_private(seen: Snapshot) -> Iterator[Finding]:
         yield Finding(
             subject=name,
             text=f"{name} may be used by others (mode {mode:o})",
-            advice=f"chmod go= {name}",
+            advice=f"chmod {'o' if '/buckets/' in name else 'go'}= {name}; or start the server, "
+            "which closes what lies in its data directory",
         )
     for key, folder in sorted(seen.folders.items()):
         if not folder.is_private:

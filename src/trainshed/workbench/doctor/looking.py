@@ -7,15 +7,20 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from trainshed.engines.base import Known
+from trainshed.files.beneath import Beneath
+from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import ALIVE, AttemptKey
 from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
-from trainshed.service.server_files import ADMIN_FILE, read_running
+from trainshed.service.file_modes import open_to_others
+from trainshed.service.server_files import read_running
+from trainshed.storage.buckets import cache_dir
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store import audit
 from trainshed.store.audit import Audit
@@ -36,7 +41,6 @@ from trainshed.workbench.doctor.snapshot import (
 _T = TypeVar("_T")
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_SECRETS: Final = (ADMIN_FILE, "tls/ca.key", "tls/server.key", "trainshed.db")
 
 
 def look(
@@ -151,14 +155,24 @@ def _folder(path: Path, root: Path, *, is_held: bool) -> FolderSeen:
 
 def _disk(data_dir: Path, now_s: float) -> DiskSeen:
     room = os.statvfs(data_dir)
-    paths = [path for name in _SECRETS if (path := data_dir / name).exists()]
     return DiskSeen(
         free_bytes=room.f_bavail * room.f_frsize,
         free_files=room.f_favail if room.f_files else None,
-        open_modes={str(path): _mode(path) for path in paths if _mode(path) & _OTHERS},
+        open_modes=dict(_open_modes(data_dir)),
         future_s=_newest_s(data_dir, now_s) - now_s,
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
     )
+
+
+def _open_modes(data_dir: Path) -> Iterator[tuple[str, int]]:
+    """What lies in the data directory, sockets of supervisors, and the cache of environments."""
+    own = [*data_dir.glob("jobs/*/*/control"), default_cache_dir()]
+    if (asked := cache_dir(os.environ)) is not None:
+        own.append(asked)
+    more = [path for path in own if path.exists() and _mode(path) & _OTHERS]
+    for path in dict.fromkeys([*open_to_others(data_dir), *more]):
+        with suppress(FileNotFoundError):
+            yield str(path), _mode(path)
 
 
 def _newest_s(data_dir: Path, default: float) -> float:
@@ -189,9 +203,15 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _content(path: Path) -> bytes:
-    with suppress(FileNotFoundError):
-        return path.read_bytes()
+    with suppress(FileNotFoundError), _opened(path) as file:
+        return file.read(_RECORDS_BYTES_MAX)
     return b""
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file that a program may have replaced: no link is followed, no pipe waited for."""
+    with Beneath(path.parent) as folder:
+        return folder.read(path.name)
 
 
 def _mode(path: Path) -> int:
@@ -204,6 +224,8 @@ def _changed_s(path: Path) -> float:
     return 0.0
 
 
+_RECORDS_BYTES_MAX: Final = 1 << 26
+_LINE_BYTES_MAX: Final = 1 << 24
 #: Damage is named at so many places of a file; the rest is counted.
 _NAMED_MAX: Final = 3
 #: How every record begins: what begins so and does not end was torn, and does not count.
@@ -262,8 +284,8 @@ def look_at_log(segments: Iterable[Path]) -> LogSeen:
     """Read the segments of an attempt, those that were pruned meanwhile left out."""
     look = LogLook()
     for path in segments:
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            look.take(path.name, file)
+        with suppress(FileNotFoundError), _opened(path) as file:
+            look.take(path.name, iter(partial(file.readline, _LINE_BYTES_MAX), b""))
     return look.seen()
 
 

@@ -6,10 +6,10 @@ so a free lock proves that the supervisor is gone.
 """
 # the supervisor of an attempt imports this, and pathlib costs it a megabyte
 
+import errno
 import fcntl
 import json
 import os
-import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,12 +17,16 @@ from typing import Any, Final, NamedTuple
 
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.processes.identity import Identity
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model.codec import decode
 from trainshed.model.log_line import LOG_FOLDER
 
 _PRIVATE_FOLDER: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
 _SMALL_BYTES_MAX: Final = 1 << 20
+_BYTES_MAX: Final = 1 << 26
+#: Programs that run as the server's user may have put anything in a file's place.
+_CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 #: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
 _FLOCK: Final = "hhqqi4x"
@@ -114,7 +118,7 @@ class AttemptFolder:
 
     def hold(self) -> int | None:
         """Take the lock until the descriptor is closed; None when somebody has it."""
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | _CAREFUL, _PRIVATE_FILE)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_of(fcntl.F_WRLCK))
         except BlockingIOError:
@@ -131,7 +135,7 @@ class AttemptFolder:
     def is_held(self) -> bool:
         """Whether a supervisor lives.  Raises OSError."""
         try:
-            descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(self.lock, os.O_RDWR | _CAREFUL)
         except FileNotFoundError:
             return False
         try:
@@ -191,18 +195,24 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
 
 
 def read_json(path: str) -> Any:
-    """What a small file says.  Raises OSError or ValueError.
+    """What a small file says.  Raises OSError or ValueError."""
+    return json.loads(read_file(Place.of_file(path), bytes_max=_SMALL_BYTES_MAX))
 
-    Programs of the job may have put anything in its place: a FIFO must not make us wait, nor a
-    device give for ever.
+
+def read_file(place: Place, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
+    """A file from a place on.  Raises OSError, and ValueError for what is no file.
+
+    Programs of the job may have put anything there: a link leads elsewhere, a FIFO makes us wait, a
+    device gives for ever.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{path} is not a file")
-        return json.loads(os.read(descriptor, _SMALL_BYTES_MAX))
-    finally:
-        os.close(descriptor)
+        with Beneath(place.root) as folder, folder.read(place.name) as file:
+            file.seek(offset)
+            return file.read(bytes_max)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ELOOP):
+            raise ValueError(f"{place.path} is not a file") from None
+        raise
 
 
 def sync_folder(path: str) -> None:

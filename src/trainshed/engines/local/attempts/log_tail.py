@@ -7,6 +7,7 @@ from typing import Final
 from trainshed.model.log_line import LogLine, decode, segment_name
 
 _READ_BYTES: Final = 1 << 16
+_READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LogTail:
@@ -48,7 +49,9 @@ class LogTail:
         with suppress(OSError):
             os.unlink(self._path(self._number))  # noqa: PTH108 - folders of attempts are strings
         self._number += 1
-        self._descriptor = os.open(self._path(self._number), os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = os.open(
+            self._path(self._number), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        )
 
     def _path(self, number: int) -> str:
         return f"{self._folder}/{segment_name(number)}"

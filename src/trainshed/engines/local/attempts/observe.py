@@ -2,12 +2,12 @@
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from trainshed.engines.local.attempts.folder import AttemptFolder, read_json
+from trainshed.engines.local.attempts.folder import AttemptFolder, read_file, read_json
 from trainshed.engines.local.supervise import reports
 from trainshed.engines.local.supervise.records import (
     Began,
@@ -18,12 +18,15 @@ from trainshed.engines.local.supervise.records import (
     Recovered,
     decode,
 )
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Outcome, Phase, Report
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
-from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN
 from trainshed.model.reduction_report import ReductionReport, report_of
 from trainshed.model.roles import Role
+
+#: No record and no report is longer.
+_PIECE_BYTES: Final = 1 << 24
 
 
 @dataclass(slots=True)
@@ -39,19 +42,20 @@ class AttemptRecords:
     offset: int = 0
 
     def read(self, path: str) -> None:
-        """Read on from where the last reading ended.  Raises OSError."""
-        try:
-            if os.stat(path).st_size <= self.offset:  # noqa: PTH116 - thousands of times a second
-                return
-            with Path(path).open("rb", buffering=0) as file:
-                file.seek(self.offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
-        whole, newline, _ = data.rpartition(b"\n")
-        self.offset += len(whole) + len(newline)
+        """Read on from where the last reading ended.  Raises OSError, or ValueError for no file."""
+        with suppress(FileNotFoundError):
+            while os.lstat(path).st_size > self.offset and self._read(path):
+                pass
+
+    def _read(self, path: str) -> bool:
+        """Whether there may be more."""
+        data = read_file(Place.of_file(path), self.offset, _PIECE_BYTES)
+        whole, newline, rest = data.rpartition(b"\n")
+        is_full = len(data) == _PIECE_BYTES
+        self.offset += len(data) if is_full and not newline else len(data) - len(rest)
         for line in whole.split(b"\n"):
             self._take(line)
+        return is_full
 
     def _take(self, line: bytes) -> None:
         try:
@@ -77,6 +81,7 @@ def decided_outcome(decided: Decided) -> Outcome:
 
 
 _LAST_WORDS_LENGTH: Final = 2000
+_SIGNS_MAX: Final = 1000
 
 
 def recorded(key: AttemptKey, known: AttemptRecords) -> Observation:
@@ -118,13 +123,20 @@ def ran_s(folder: AttemptFolder) -> float | None:
 
     It may have been gone for days when somebody looks, as after a power cut.
     """
-    signs = (Path(folder.records), *(Path(folder.path) / LOG_FOLDER).glob(SEGMENT_PATTERN))
     try:
-        began_s = Path(folder.plan).stat().st_mtime
-        shared = tuple(Path(folder.shared).glob("*"))
-        return max(path.stat().st_mtime for path in (*signs, *shared)) - began_s
+        began_s = os.lstat(folder.plan).st_mtime
+        with Beneath(folder.path) as own:
+            return max(own.stat(name).st_mtime for name in _signs(folder, own)) - began_s
     except OSError:
         return None
+
+
+def _signs(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
+    yield folder.records.rpartition("/")[2]
+    for path in (folder.log, folder.shared):
+        name = path.rpartition("/")[2]
+        with suppress(OSError):
+            yield from (f"{name}/{each}" for each, _ in own.entries(name, _SIGNS_MAX))
 
 
 def _task_names(known: AttemptRecords) -> tuple[str, ...]:
@@ -134,8 +146,8 @@ def _task_names(known: AttemptRecords) -> tuple[str, ...]:
 def last_words(folder: AttemptFolder) -> str:
     """The end of what the supervisor has said of itself; empty where it said nothing."""
     try:
-        text = Path(folder.words).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_file(Place.of_file(folder.words)).decode(errors="replace")
+    except (OSError, ValueError):
         return ""
     return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]
 
@@ -156,9 +168,7 @@ def measured(folder: AttemptFolder, after: int) -> Measured:
 
 def _read_on(path: str, after: int) -> bytes:
     try:
-        with Path(path).open("rb", buffering=0) as file:
-            file.seek(after)
-            return file.read()
+        return read_file(Place.of_file(path), after)
     except FileNotFoundError:
         return b""
 
@@ -173,13 +183,14 @@ def _reports(data: bytes) -> list[Report]:
 
 def _found(path: str) -> str:
     try:
-        return str(json.loads(Path(path).read_bytes()))
+        return str(read_json(path))
     except (OSError, ValueError):
         return ""
 
 
 #: Nothing writes a report any more.
 _OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
+_REPORT_BYTES_MAX: Final = 1 << 20
 #: Those that exchange gradients; the one of rank 0 writes the report.
 _EXCHANGING: Final = frozenset({Role.PRIMARY, Role.WORKER})
 
@@ -196,12 +207,12 @@ def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
     """What is seen of an attempt that is over, with its report where there is one."""
     if seen.phase not in _OVER:
         return seen
-    found = report_at(folder.reduction)
+    found = report_at(Place.of_file(folder.reduction, (folder.job,)))
     return seen if found is None else seen._replace(reduction=found)
 
 
-def report_at(path: str) -> ReductionReport | None:
+def report_at(place: Place) -> ReductionReport | None:
     """The report in a file; None where there is none, or nothing that can be read as one."""
     with suppress(OSError, ValueError, RecursionError):
-        return report_of(read_json(path))
+        return report_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))
     return None

@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import observe
-from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
+from trainshed.engines.local.attempts.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.spawn import ProcessSpec
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
+from trainshed.files.beneath import Place
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.codec import decode, encode
@@ -65,7 +66,7 @@ def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
 
 def read(path: str) -> Preparation:
     """What a preparer reads in a plan file.  Raises OSError or ValueError."""
-    return decode(Preparation, json.loads(Path(path).read_bytes()))
+    return decode(Preparation, json.loads(read_file(Place.of_file(path))))
 
 
 class Site(NamedTuple):
@@ -124,6 +125,7 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         log=log,
         checkpoints=plan.checkpoints if site.key.attempt > 1 else (),
         metrics=_metrics(plan.metrics),
+        buckets=plan.environment.buckets or "",
     )
 
 

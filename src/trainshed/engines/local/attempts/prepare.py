@@ -28,6 +28,7 @@ from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Le
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.supervise.spec import PreparerAnswer
+from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
@@ -71,7 +72,7 @@ def _python_of(preparation: Preparation) -> JobPython:
     # most jobs install nothing, and do not wait for what installing imports
     from trainshed.engines.local.environments import cache  # noqa: PLC0415  # see above
 
-    where = _path(preparation.cache_dir) or cache.default_cache_dir()
+    where = _path(preparation.cache_dir) or default_cache_dir()
     bytes_max = preparation.package_bytes_max
     return cache.prepare(environment, cache_dir=where, note=_note, bytes_max=bytes_max)
 

@@ -31,12 +31,6 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
 
-def default_cache_dir() -> Path:
-    """Where environments are kept: ``trainshed/environments`` in the user's cache directory."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "trainshed" / "environments"
-
-
 def prepare(
     environment: Environment,
     *,

@@ -6,6 +6,7 @@ Nor is what a link outside the tree leads to a part of it: it may be a whole dis
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from trainshed.engines.local.environments.unpack import Room, unpack
 from trainshed.files.beneath import Beneath, Kind
+from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
 WHEEL_SUFFIX = ".whl"
@@ -85,7 +87,7 @@ def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -
     bucket, *parts = package.relative_to(buckets).parts
     target = into / package.name
     room = Room(package.name, bytes_max)
-    with Beneath(buckets / bucket) as tree:
+    with Beneath(buckets / bucket) as tree, _without_links(package):
         for name in _names(tree, "/".join(parts)):
             copy = target.joinpath(*name.split("/")[len(parts) :])
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -94,6 +96,18 @@ def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -
                     room.take(len(piece))
                     file.write(piece)
     return target
+
+
+@contextlib.contextmanager
+def _without_links(package: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise EngineFault(
+            f"the package {package} lies behind a link, which is not followed in a bucket"
+        ) from None
 
 
 def _names(tree: Beneath, name: str) -> Iterator[str]:

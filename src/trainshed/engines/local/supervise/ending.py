@@ -17,6 +17,7 @@ from trainshed.engines.local.attempts.folder import AttemptFolder, Order, write_
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.loop import Loop, Timer
 from trainshed.engines.local.supervise.replicas import Replicas
+from trainshed.files.beneath import Beneath, Place
 
 #: Containers run as another user; nobody else gets into the attempt's folder.
 _READABLE: Final = 0o644
@@ -75,8 +76,13 @@ class Teardown:
     def _give_notice(self, order: Order) -> None:
         until = time.time() + max(0.0, order.grace_s)
         words = {"reason": order.reason, "message": order.message, "until": until}
-        with suppress(OSError):  # there is still the signal
-            write_json(self._folder.notice, words, mode=_READABLE)
+        place = Place.of_file(self._folder.notice, (self._folder.job,))
+        with (
+            suppress(OSError),  # there is still the signal
+            Beneath(place.root) as own,
+            own.parent(place.name) as (shared, name),  # programs may have put anything there
+        ):
+            write_json(f"/proc/self/fd/{shared}/{name}", words, mode=_READABLE)
 
     def _kill(self) -> None:
         now = self._loop.now()

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from trainshed.engines.local.supervise.reports import Reported, open_file, why
+from trainshed.files.beneath import Place
 
 #: Larger records (images, graphs) are not loaded: what is looked at is read piece by piece.
 _LOADED_BYTES_MAX: Final = 1 << 16
 _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = struct.Struct("<I")
+_READS_MAX: Final = 1 << 16
 #: The key and the length of a field at the most.
 _FIELD_BYTES_MAX: Final = 20
 _TAG_BYTES_MAX: Final = 1 << 10
@@ -51,17 +53,22 @@ class MessageField(NamedTuple):
 class EventFile:
     """One file, read on from where the last reading ended."""
 
-    __slots__ = ("_offset", "_size", "damaged", "path", "trouble")
+    __slots__ = ("_offset", "_place", "_size", "damaged", "trouble")
 
-    def __init__(self, path: str, offset: int = 0) -> None:
+    def __init__(self, place: Place, offset: int = 0) -> None:
         """Nothing is read yet; what is before ``offset`` never will be."""
-        self.path = path
+        self._place = place
         self.trouble = ""
         """Why it cannot be read on, if it cannot; for people."""
         self.damaged = 0
         """How many records had to be passed over."""
         self._offset = offset
         self._size = offset
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self._place.path
 
     def has_changed(self) -> bool:
         """Whether it is longer than when it was last read to its end."""
@@ -76,18 +83,17 @@ class EventFile:
         Whoever asks for no more of it may go on with another call.
         """
         try:
-            descriptor, size = open_file(self.path)
+            file, size = open_file(self._place)
         except OSError as error:
             self.trouble = why(error)
             return
-        try:
-            self.trouble = ""
-            yield from self._records(descriptor, size)
-            self._size = size
-        except OSError as error:
-            self.trouble = why(error)
-        finally:
-            os.close(descriptor)
+        with file:
+            try:
+                self.trouble = ""
+                yield from self._records(file.fileno(), size)
+                self._size = size
+            except OSError as error:
+                self.trouble = why(error)
 
     def _records(self, descriptor: int, size: int) -> Iterator[list[Reported]]:
         while self._offset + _HEAD.size + _FOOT.size <= size:
@@ -107,7 +113,7 @@ class EventFile:
         """The scalars of a record; none where its data is damaged or no event."""
         try:
             if length > _LOADED_BYTES_MAX:
-                return scalars(lambda at, count: os.pread(descriptor, count, begin + at), length)
+                return scalars(_reading(descriptor, begin), length)
             data = os.pread(descriptor, length + _FOOT.size, begin)
             found = scalars(lambda at, count: data[at : at + count], length)
             if not found or masked_crc(data[:length]) == _FOOT.unpack_from(data, length)[0]:
@@ -116,6 +122,18 @@ class EventFile:
             pass
         self.damaged += 1
         return []
+
+
+def _reading(descriptor: int, begin: int) -> _Get:
+    """Reads a record where it lies; one of a million fields would take the supervisor's time."""
+    left = iter(range(_READS_MAX))
+
+    def get(at: int, count: int) -> bytes:
+        if next(left, None) is None:
+            raise ValueError("it has too many fields")
+        return os.pread(descriptor, count, begin + at)
+
+    return get
 
 
 def scalars(get: _Get, length: int) -> list[Reported]:

@@ -4,19 +4,22 @@ What was there before belongs to somebody else: an earlier attempt, or another r
 output folder.
 """
 
+import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from trainshed.engines.local.supervise.event_files import EventFile
 from trainshed.engines.local.supervise.reports import Names, Reported, printable
+from trainshed.files.beneath import Beneath, Place
 
 #: TensorBoard knows event files by this part of their name.
 PART: Final = "tfevents"
 #: More than anybody makes; a folder full of data is searched for so long and no longer.
 FOLDERS_MAX: Final = 1000
 FILES_MAX: Final = 1000
+ENTRIES_MAX: Final = 100_000
 #: A search may take this share of the time.
 _SEARCH_SHARE: Final = 0.05
 _SEARCH_S_MIN: Final = 1.0
@@ -33,9 +36,10 @@ class EventSource(NamedTuple):
 class EventFolder:
     """One folder with all below it."""
 
-    def __init__(self, path: str) -> None:
-        """Note what is in it now; it need not exist."""
+    def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
+        """Note what is in it now; it need not exist.  Strangers write below ``roots``."""
         self.path = path
+        self._place = Place.of(path, roots)
         self._names = Names()
         self._files: dict[str, EventFile] = {}
         self._is_too_much = False
@@ -85,18 +89,25 @@ class EventFolder:
     def _search(self, offset_of: Callable[[str], int]) -> None:
         """Find files that have come; each is read from the place that is said for it."""
         began_s = time.monotonic()
-        for count, (folder, below, names) in enumerate(os.walk(self.path), start=1):
-            below[:] = sorted(name for name in below if not name.startswith("."))
-            for path in (f"{folder}/{name}" for name in sorted(names) if PART in name):
-                if len(self._files) >= FILES_MAX:
-                    self._is_too_much = True
-                elif path not in self._files:
-                    self._files[path] = EventFile(path, offset_of(path))
-            if count >= FOLDERS_MAX:
-                self._is_too_much = True
-                break
+        try:
+            with Beneath(self._place.root) as tree:
+                for place in self._event_files(tree):
+                    if len(self._files) >= FILES_MAX:
+                        self._is_too_much = True
+                    elif place.path not in self._files:
+                        self._files[place.path] = EventFile(place, offset_of(place.path))
+        except OSError as error:
+            self._is_too_much = self._is_too_much or error.errno == errno.E2BIG
         now_s = time.monotonic()
         self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
+
+    def _event_files(self, tree: Beneath) -> Iterator[Place]:
+        found = tree.walk(self._place.name, ENTRIES_MAX, lambda name: not name.startswith("."))
+        for count, (folder, names) in enumerate(found, start=1):
+            for name in sorted(name for name in names if PART in name):
+                yield self._place._replace(name=f"{folder}/{name}".lstrip("/"))
+            if count >= FOLDERS_MAX:
+                raise OSError(errno.E2BIG, "too many folders", folder)
 
 
 def _size(path: str) -> int:

@@ -8,6 +8,7 @@ is not read in time is gone.  A shell may as well append to it.
 import json
 import os
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from trainshed.engines.local.supervise.reports import (
     printable,
     why,
 )
+from trainshed.files.beneath import Place
 
 #: The fields of a line that are not its metric.
 RESERVED: Final = frozenset({"checkpoint_path", "global_step", "timestamp", "trial"})
@@ -34,9 +36,10 @@ _STEP_MAX: Final = (1 << 63) - 1
 class MetricFile:
     """One file, read again whenever it has changed."""
 
-    def __init__(self, path: str) -> None:
-        """Nothing is read yet; the file need not exist."""
+    def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
+        """Nothing is read yet; the file need not exist.  Strangers write below ``roots``."""
         self.path = path
+        self._place = Place.of_file(path, roots)
         self.is_torn = False
         """Whether the last reading met it empty or half-written: more is about to come."""
         self._seen: dict[int, int] = {}
@@ -103,12 +106,10 @@ class MetricFile:
 
     def _content(self) -> bytes:
         """At once, since it is rewritten meanwhile.  Raises OSError."""
-        descriptor, size = open_file(self.path)
-        try:
+        file, size = open_file(self._place)
+        with file:
             skipped = max(0, size - FILE_BYTES_MAX)
-            data = os.pread(descriptor, size - skipped + LINE_BYTES_MAX, skipped)
-        finally:
-            os.close(descriptor)
+            data = os.pread(file.fileno(), size - skipped + LINE_BYTES_MAX, skipped)
         return data.partition(b"\n")[2] if skipped else data
 
     def _new(self, lines: list[bytes]) -> list[bytes]:

@@ -15,7 +15,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order, sync_folder
+from trainshed.engines.local.attempts.folder import (
+    AttemptFolder,
+    Order,
+    read_file,
+    sync_folder,
+)
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise import spec as specs
 from trainshed.engines.local.supervise.attempt import Attempt
@@ -34,6 +39,7 @@ from trainshed.engines.local.supervise.segments import (
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
 from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.tether import Tether, is_tethered, remove_folder
+from trainshed.files.beneath import Place
 
 if TYPE_CHECKING:
     from trainshed.engines.local.supervise.control import Control
@@ -228,8 +234,8 @@ def _hear_signals() -> int:
 
 def _has_begun(folder: AttemptFolder) -> bool:
     try:
-        with open(folder.records, "rb") as file:
-            return any(isinstance(record, Began) for record in map(_record, file))
+        lines = read_file(Place.of_file(folder.records)).split(b"\n")
+        return any(isinstance(record, Began) for record in map(_record, lines))
     except FileNotFoundError:
         return False
 

@@ -27,6 +27,7 @@ _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1
 _CAP_SYS_ADMIN = 21
 
 _STDERR: Final = 2
+_READABLE: Final = 0o644
 
 
 class _Mount(NamedTuple):
@@ -57,6 +58,7 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
     lines = [machine, "# the replicas of this job"]
     lines += [f"{address} {name}" for address, name in names]
     with open(path, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), _READABLE)  # whatever the umask is: replicas are other users
         file.write("\n".join(lines) + "\n")
 
 

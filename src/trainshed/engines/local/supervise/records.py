@@ -76,7 +76,7 @@ def append(path: str, record: Record, *, durably: bool) -> None:
 
     It begins with a newline, which ends what an earlier try may have left torn.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, _PRIVATE_FILE)
     try:
         data = memoryview(b"\n" + encode(record) + b"\n")

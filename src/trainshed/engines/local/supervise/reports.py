@@ -6,17 +6,14 @@ One JSON line a report, only ever appended; whoever reads keeps an offset and re
 import errno
 import json
 import os
-import stat
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model import codec
 from trainshed.model.attempt import Report
 
 _PRIVATE_FILE: Final = 0o600
-#: Programs put anything in a file's place: a FIFO must not make us wait, and a link may lead out of
-#: the container whose program made it.
-_READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 #: So many names are listed, and so much of each.
 _NAMES_MAX: Final = 20
 _NAME_CHARS_MAX: Final = 80
@@ -104,20 +101,19 @@ class Names:
         return f"{word}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def open_file(path: str) -> tuple[int, int]:
-    """A file of a program, to be read: its descriptor and its size.  Raises OSError."""
-    descriptor = os.open(path, _READING)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a file")
-    return descriptor, found.st_size
+def open_file(place: Place) -> tuple[BinaryIO, int]:
+    """A file of a program, to be read, and its size.  Raises OSError for a link and what else."""
+    with Beneath(place.root) as folder:
+        file = folder.read(place.name)
+    return file, os.fstat(file.fileno()).st_size
 
 
 def why(error: OSError) -> str:
     """Why a file cannot be read, for people."""
     if error.errno == errno.ELOOP:
         return "it is a symbolic link"
+    if error.errno == errno.EINVAL:
+        return "it is not a file"
     return error.strerror or type(error).__name__
 
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.local.attempts.folder import sync_folder
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model.log_line import (
     LOG_FOLDER,
     SERVICE_TASK,
@@ -227,10 +228,11 @@ def _last_stamp_of(segment: str) -> int:
 
 def _last_lines(path: str) -> Iterator[bytes]:
     """The whole lines at the end of a file, the last first."""
+    place = Place.of_file(path)
     try:
-        with open(path, "rb", buffering=0) as file:
+        with Beneath(place.root) as folder, folder.read(place.name) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            data = file.read()
+            data = file.read(_TAIL_BYTES)
     except OSError:
         return
     end = data.rfind(b"\n")

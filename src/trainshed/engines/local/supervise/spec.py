@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from trainshed.engines.local.attempts.folder import read_file
 from trainshed.engines.local.supervise.limits import Limits
+from trainshed.files.beneath import Place
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
 from trainshed.model.roles import Role
@@ -74,6 +76,8 @@ class AttemptSpec(NamedTuple):
     """Folders with checkpoints of earlier attempts."""
     metrics: MetricsPlan | None = None
     """Set for a trial."""
+    buckets: str = ""
+    """The folder of all buckets, where strangers write below each."""
 
     @property
     def mark(self) -> str:
@@ -97,5 +101,4 @@ class PreparerAnswer(NamedTuple):
 
 def read(path: str) -> AttemptSpec:
     """The spec in a plan file.  Raises OSError or ValueError."""
-    with open(path, "rb") as file:
-        return decode(AttemptSpec, json.load(file))
+    return decode(AttemptSpec, json.loads(read_file(Place.of_file(path))))

@@ -9,12 +9,17 @@ Standard library only, and little of it: the supervisor imports this.
 
 import ctypes
 import os
+import stat
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from trainshed.files.beneath import Beneath, Place
 
 #: More than anybody keeps; a folder full of data is no folder of checkpoints.
 FOLDERS_MAX = 256
 FILES_MAX = 20_000
+_ENTRIES_MAX = 100_000
 
 # from sys/inotify.h
 _OPEN, _OVERFLOW, _IS_FOLDER = 0x00000020, 0x00004000, 0x40000000
@@ -31,9 +36,12 @@ _DIGEST_DIGITS = 64
 class CheckpointWatch:
     """Watches folders from before the program starts."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
-        """Note what is in the folders now.  Where nothing can be watched there is no warning."""
-        self._folders = tuple(folders)
+    def __init__(self, folders: Sequence[str], roots: Sequence[str] = ()) -> None:
+        """Note what is in the folders now.  Where nothing can be watched there is no warning.
+
+        Strangers write below the folders in ``roots``.
+        """
+        self._places = tuple(Place.of(folder, roots) for folder in folders)
         self._before: set[str] = set()
         self._watched: dict[int, str] = {}
         self._were_opened = False
@@ -75,19 +83,24 @@ class CheckpointWatch:
             self._descriptor = -1
 
     def _watch(self) -> None:
-        kept = [(folder, files) for folder, files in _walk(self._folders)]
+        kept = list(_walk(self._places))
         if not any(files for _, files in kept):
             return
         try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            self._descriptor = libc.inotify_init1(_NONBLOCK | _CLOEXEC)
-            for folder, files in kept:
-                wd = libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _OPEN)
-                if wd >= 0:
-                    self._watched[wd] = folder
-                    self._before |= files
+            self._libc = ctypes.CDLL(None, use_errno=True)
+            self._descriptor = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC)
+            for place, files in kept:
+                self._add(place, files)
         except (AttributeError, OSError):  # no inotify on this system
             self._descriptor = -1
+
+    def _add(self, place: Place, files: set[str]) -> None:
+        with suppress(OSError), Beneath(place.root) as root, root.folder(place.name) as folder:
+            path = f"/proc/self/fd/{folder}".encode()
+            wd = self._libc.inotify_add_watch(self._descriptor, path, _OPEN)
+            if wd >= 0:
+                self._watched[wd] = place.path
+                self._before |= files
 
     def _opened(self, data: bytes) -> Iterator[str | None]:
         """The files that events tell of; None for "more than I could keep"."""
@@ -102,34 +115,40 @@ class CheckpointWatch:
                 yield os.path.join(self._watched[wd], os.fsdecode(name))
 
 
-def _walk(folders: Sequence[str]) -> Iterator[tuple[str, set[str]]]:
+def _walk(tops: Sequence[Place]) -> Iterator[tuple[Place, set[str]]]:
     """Every folder, with the files in it that may be checkpoints."""
     folders_left, files_left = FOLDERS_MAX, FILES_MAX
-    for top in folders:
-        for folder, below, names in os.walk(top):
-            below[:] = [name for name in below if not name.startswith(".") and not _is_digest(name)]
-            files = {os.path.join(folder, name) for name in names if _may_be_one(folder, name)}
-            folders_left, files_left = folders_left - 1, files_left - len(files)
-            if folders_left < 0 or files_left < 0:
-                return
-            yield folder, files
+    for top in tops:
+        with suppress(OSError), Beneath(top.root) as tree:
+            for name, names in tree.walk(top.name, _ENTRIES_MAX, _may_have_some):
+                place = top._replace(name=name)
+                files = {place.below(each).path for each in names if _may_be_one(tree, name, each)}
+                folders_left, files_left = folders_left - 1, files_left - len(files)
+                if folders_left < 0 or files_left < 0:
+                    return
+                yield place, files
+
+
+def _may_have_some(name: str) -> bool:
+    return not name.startswith(".") and not _is_digest(name)
 
 
 def _is_digest(name: str) -> bool:
     return len(name) == _DIGEST_DIGITS and not name.strip("0123456789abcdef")
 
 
-def _may_be_one(folder: str, name: str) -> bool:
+def _may_be_one(tree: Beneath, folder: str, name: str) -> bool:
     if name.startswith((".", *_OTHERS)):
         return False
     try:
-        return os.stat(os.path.join(folder, name)).st_size > 0
+        found = tree.stat(f"{folder}/{name}".lstrip("/"))
     except OSError:
         return False
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0
 
 
 def _changed_ns(path: str) -> int:
     try:
-        return os.stat(path).st_mtime_ns
+        return os.lstat(path).st_mtime_ns
     except OSError:
         return 0

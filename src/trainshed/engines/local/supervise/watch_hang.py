@@ -82,7 +82,7 @@ class HangWatch:
 
     def _has_beaten(self, index: int) -> bool:
         try:
-            beat_ns = os.stat(self._files[index]).st_mtime_ns
+            beat_ns = os.lstat(self._files[index]).st_mtime_ns  # a program may leave a link
         except OSError:
             return False
         signs = self._signs[index]

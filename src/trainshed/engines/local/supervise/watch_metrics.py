@@ -7,7 +7,7 @@ Whatever goes wrong with a file is reported where reports are asked for, and nev
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -17,6 +17,7 @@ from trainshed.engines.local.supervise.folder_events import FolderEvents
 from trainshed.engines.local.supervise.hypertune_file import MetricFile
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.reports import Reported, ReportLog
+from trainshed.files.beneath import Beneath, Place
 from trainshed.model.attempt import MetricsPlan, Report
 
 #: How long nobody looks after a reading: a fast program shall have the processor for itself.
@@ -37,8 +38,13 @@ _PRIVATE_FOLDER: Final = 0o700
 class MetricWatch:
     """The files of one trial."""
 
-    def __init__(self, loop: Loop, folder: AttemptFolder, metrics: MetricsPlan) -> None:
-        """To be made before the program is started; makes the folders of its metric files."""
+    def __init__(
+        self, loop: Loop, folder: AttemptFolder, metrics: MetricsPlan, roots: Sequence[str] = ()
+    ) -> None:
+        """To be made before the program is started; makes the folders of its metric files.
+
+        Strangers write below the folders in ``roots``.
+        """
         self._loop = loop
         self._began_s = time.time()
         self._found_path = folder.found
@@ -46,14 +52,14 @@ class MetricWatch:
         self._fault = ""
         self._log = ReportLog(folder.reports)
         self._choice = Choice(metrics.tags)
-        self._files = tuple(map(MetricFile, metrics.files))
+        self._files = tuple(MetricFile(path, roots) for path in metrics.files)
         for file in self._files:
             file.pass_over()
         parents = dict.fromkeys(map(os.path.dirname, metrics.files))
         for parent in parents:
             with suppress(OSError):  # the program may do better
-                os.makedirs(parent, _PRIVATE_FOLDER, exist_ok=True)
-        self._folders = tuple(map(EventFolder, outermost(metrics.summaries)))
+                _make(Place.of(parent, roots))
+        self._folders = tuple(EventFolder(path, roots) for path in outermost(metrics.summaries))
         self._events = FolderEvents(tuple(parents))
         self._is_listening = False
         self._slowly_at_s = 0.0
@@ -158,6 +164,12 @@ class MetricWatch:
             with suppress(OSError):  # it is tried again with the next look
                 write_json(self._found_path, found)
                 self._found = found
+
+
+def _make(place: Place) -> None:
+    os.makedirs(place.root, _PRIVATE_FOLDER, exist_ok=True)
+    with Beneath(place.root) as root:
+        root.make_folders(place.name, _PRIVATE_FOLDER)
 
 
 def outermost(folders: Iterable[str]) -> list[str]:

@@ -50,8 +50,9 @@ class Watching:
         self._files = tuple(folder.progress(name) for name in self._names)
         self._hangs: HangWatch | None = None
         self._checkpoints: CheckpointWatch | None = None
+        self._roots = (folder.job, spec.buckets)
         if spec.checkpoints:
-            self._checkpoints = CheckpointWatch(spec.checkpoints)
+            self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
         self._metrics = None if spec.metrics is None else self._watched(folder, spec.metrics)
@@ -91,7 +92,7 @@ class Watching:
             MetricWatch,
         )
 
-        return MetricWatch(self._loop, folder, metrics)
+        return MetricWatch(self._loop, folder, metrics, self._roots)
 
     def _look_again(self, after_s: float) -> None:
         self._loop.after(max(_LOOK_S_MIN, min(after_s / _LOOKS, after_s)), self._look)

@@ -1,0 +1,157 @@
+"""What it takes to store an object and to get it, beside ``open`` of the same bytes.
+
+    python benchmarks/storage.py [--rounds 400] [--format json] [--against SRC]
+
+Names below buckets are resolved against descriptors; this shows what that costs.  Each row is the
+median of so many calls over one connection, in turns with the same by ``open``, ``fsync`` and
+``rename``.  ``--against`` names the ``src`` of another version: a server of it takes turns too, and
+the ratio is of both.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from service_servers import Server, local
+
+BUCKET = "bench"
+NAME = "jobs/a/model/weights.bin"
+SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
+#: Of the time of the version before.
+SHARE_MAX = 1.05
+
+WARM = 20
+
+#: Seconds, by who does it.
+Row = dict[str, float]
+
+
+def main() -> int:
+    """Measure, print, and with ``--against`` say whether the promise is kept."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("--against", type=Path, metavar="SRC")
+    args = parser.parse_args()
+    rows = measured(args.rounds, args.against)
+    shares = [row["today"] / row["before"] for row in rows.values() if "before" in row]
+    if args.format == "json":
+        print(json.dumps(rows))
+    else:
+        for what, row in rows.items():
+            print(
+                f"  {what:<12}" + "".join(f"{who:>9} {s * 1e3:7.3f} ms" for who, s in row.items())
+            )
+        if shares:
+            verdict = "PASS" if max(shares) <= SHARE_MAX else "FAIL"
+            told = ", ".join(f"{share:.3f}" for share in shares)
+            print(f"\n  {verdict}  today over before  {told}  (at most {SHARE_MAX})")
+    return 1 if shares and max(shares) > SHARE_MAX else 0
+
+
+def measured(rounds: int, against: Path | None) -> dict[str, Row]:
+    """The medians in seconds, by what is done."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as held:
+        who: dict[str, Client | Plain] = {
+            "today": held.enter_context(storing(Path(folder, "today"), None))
+        }
+        if against:
+            who["before"] = held.enter_context(storing(Path(folder, "before"), against))
+        who["open"] = Plain(Path(folder, "plain", NAME))
+        found = {}
+        for size, count in SIZES.items():
+            content = os.urandom(count)
+            for what in ("put", "get"):
+                found[f"{what} {size}"] = _medians(who, what, content, rounds)
+        return found
+
+
+class Client:
+    """One connection to a server with a bucket."""
+
+    def __init__(self, server: Server) -> None:
+        """Make the bucket."""
+        self._connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
+        self._headers = {"Authorization": f"Bearer {server.token}"}
+        self._call("POST", "/storage/v1/b", json.dumps({"name": BUCKET}).encode())
+
+    def put(self, content: bytes) -> None:
+        """Store the object."""
+        self._call("POST", f"/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={NAME}", content)
+
+    def get(self, content: bytes) -> None:
+        """Read it again."""
+        if self._call("GET", f"/storage/v1/b/{BUCKET}/o/{quote(NAME, '')}?alt=media") != content:
+            raise SystemExit("other bytes came back")
+
+    def _call(self, verb: str, path: str, body: bytes | None = None) -> bytes:
+        self._connection.request(verb, path, body, self._headers)
+        answer = self._connection.getresponse()
+        content = answer.read()
+        if answer.status != HTTPStatus.OK:
+            raise SystemExit(f"{verb} {path}: {answer.status} {content[:500].decode()}")
+        return content
+
+
+class Plain:
+    """The same without us."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the folder."""
+        self._path = path
+        path.parent.mkdir(parents=True)
+
+    def put(self, content: bytes) -> None:
+        """Write it whole and for good, as a careful program does."""
+        half = self._path.with_suffix(".half")
+        with half.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(self._path)
+
+    def get(self, content: bytes) -> None:
+        """Read it again."""
+        if self._path.read_bytes() != content:
+            raise SystemExit("other bytes came back")
+
+
+@contextlib.contextmanager
+def storing(folder: Path, source: Path | None) -> Iterator[Client]:
+    """A client of a server of its own, of another version's source where one is named."""
+    folder.mkdir(mode=0o700)
+    before = os.environ.copy()
+    if source:
+        os.environ["PYTHONPATH"] = str(source.absolute())
+    try:
+        with local(folder) as server:
+            yield Client(server)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _medians(who: dict[str, Client | Plain], what: str, content: bytes, rounds: int) -> Row:
+    """One call each, in turns, in either order; the first ones are not counted."""
+    took: dict[str, list[float]] = {name: [] for name in who}
+    turns = [*who.items()]
+    for _ in range(rounds):
+        turns.reverse()
+        for name, each in turns:
+            began = time.perf_counter()
+            getattr(each, what)(content)
+            took[name].append(time.perf_counter() - began)
+    return {name: statistics.median(found[WARM:]) for name, found in took.items()}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

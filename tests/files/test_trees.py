@@ -1,0 +1,60 @@
+"""What programs have made is removed, however deep, and nothing that it leads to."""
+
+import os
+
+import pytest
+
+from trainshed.files.trees import remove_tree
+from trainshed.storage.object_files import NameRefused
+from trainshed.storage.objects import NewObject, Objects
+from trainshed.storage.uploads import part
+
+
+def deepen(folder, levels, name="a"):
+    """Folders in folders, with a file in each; deeper than any path may be long."""
+    before = os.open(".", os.O_RDONLY)
+    os.chdir(folder)
+    try:
+        for _ in range(levels):
+            os.mkdir(name)  # noqa: PTH102 - a path would be too long
+            os.chdir(name)
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+def test_a_tree_that_is_deeper_than_the_stack_is_removed(tmp_path):
+    top = tmp_path / "top"
+    (top / "b" / "c").mkdir(parents=True)
+    (top / "b" / "file").write_text("")
+    deepen(top / "b", 3000)
+    remove_tree(top)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_links_lead_to_stays(tmp_path):
+    top, outside = tmp_path / "top", tmp_path / "outside"
+    (top / "in").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "kept").write_text("")
+    (top / "folder").symlink_to(outside)
+    (top / "in" / "file").symlink_to(outside / "kept")
+    os.mkfifo(top / "in" / "pipe")
+    remove_tree(top)
+    assert [path.name for path in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "kept").exists()
+    (tmp_path / "link").symlink_to(outside)
+    with pytest.raises(OSError, match="symbolic links"):
+        remove_tree(tmp_path / "link")
+    with pytest.raises(FileNotFoundError):
+        remove_tree(top)
+
+
+def test_a_bucket_with_a_bottomless_folder_is_refused_and_deleted_in_order(tmp_path):
+    objects = Objects(data_dir=tmp_path)
+    objects.buckets.make("bkt")
+    deepen(objects.buckets.path("bkt"), 3000)
+    with part(tmp_path) as (path, _), pytest.raises(NameRefused, match="too deep"):
+        objects.commit(NewObject(bucket="bkt", name="a", file=path))
+    objects.buckets.drop("bkt")
+    assert not objects.buckets.has("bkt")
