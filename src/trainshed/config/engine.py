@@ -14,7 +14,7 @@ from trainshed.storage.buckets import buckets_of, cache_dir
 #: The settings that are options of the local engine by the same name.
 _LOCAL = (
     "policy", "slots", "fake_gpus", "gpu_wait_s", "container_runtime", "container_user", "hang_s",
-    "hang_stacks", "grace_s",
+    "hang_stacks", "grace_s", "pass_env",
 )  # fmt: skip
 
 
@@ -36,6 +36,7 @@ def _options(settings: Settings) -> Mapping[str, Any]:
     if settings.engine_options:
         raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
     own = {name: getattr(settings, name) for name in _LOCAL}
+    own["isolation"] = settings.isolation._asdict()
     return {**own, "gpu_alias": _gpu_alias(settings)}
 
 

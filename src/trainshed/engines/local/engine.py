@@ -27,12 +27,14 @@ from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
-from trainshed.engines.local.attempts.start import AttemptStarter, replica_base_env
+from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
+from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.local.processes.variables import without_secrets
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
@@ -69,6 +71,8 @@ class LocalEngine:
         grace_s: float = GRACE_S,
         name: str = "local",
         node_name: str | None = None,
+        isolation: Isolation | None = None,
+        pass_env: Sequence[str] | None = None,
     ) -> None:
         """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
 
@@ -77,7 +81,9 @@ class LocalEngine:
         A replica without a sign of progress for ``hang_s`` seconds hangs; with ``hang_stacks`` it
         is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
         waits ``gpu_wait_s`` seconds for GPUs that others hold.  ``grace_s`` is what processes get
-        that live on when their job is over by itself.
+        that live on when their job is over by itself.  ``isolation`` is how jobs are kept apart, by
+        default not at all; ``pass_env`` names what programs get of the server's environment besides
+        what all get, by default all but its secrets.
         """
         self.name = name
         self._root = root.absolute()
@@ -97,7 +103,9 @@ class LocalEngine:
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, TrackedAttempt] = {}
         self._swept_at = 0.0
-        self._sweeper = Sweeper(containers.runtime, replica_base_env())
+        self._isolation = isolation
+        self._variables = None if pass_env is None else tuple(pass_env)
+        self._sweeper = Sweeper(containers.runtime, without_secrets(os.environ))
         self._fence = Fence(self._sweeper)
         self._news = News()
 
@@ -233,6 +241,8 @@ class LocalEngine:
             gpu_wait_s=self._gpu_wait_s,
             fake_gpus=self._fake_gpus,
             runtime=self._runtime,
+            isolation=self._isolation,
+            variables=self._variables,
         )
         devices = () if emulates else self._inventory.status().devices
         starter = AttemptStarter(devices=devices, hang=self._hang, grace_s=self._grace_s)

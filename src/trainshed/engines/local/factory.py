@@ -3,12 +3,19 @@
 from trainshed.engines.base import EngineContext
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.environments.cache import default_cache_dir
+from trainshed.engines.local.isolation.choose import Asked, chosen, this_machine
 
 
 def make(context: EngineContext) -> LocalEngine:
     """The engine of this machine; asks container runtimes whether they work."""
     options = dict(context.options)
     containers = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
+    asked = options.pop("isolation", None)
+    if asked is not None:
+        hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
+        machine = this_machine("" if containers.runtime else containers.description)
+        options["isolation"] = chosen(Asked(**asked), machine, hides)
     return LocalEngine(
         context.jobs_dir,
         buckets=context.buckets,

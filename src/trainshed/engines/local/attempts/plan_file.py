@@ -17,6 +17,9 @@ from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
+from trainshed.engines.local.isolation import device_nodes
+from trainshed.engines.local.isolation.compose import Isolation, variables_of, view_of
+from trainshed.engines.local.processes.variables import of_programs
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.spawn import ProcessSpec
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
@@ -51,6 +54,10 @@ class Preparation(NamedTuple):
     """Whether it takes the devices that are free instead of waiting for all (a local run)."""
     fake_gpus: int = 0
     """So many devices that exist in name only, in the place of the machine's."""
+    isolation: Isolation | None = None
+    """How programs are kept apart; not at all in a local run."""
+    variables: tuple[str, ...] | None = None
+    """The names of our variables that programs get (``environment``); None: all."""
 
 
 def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
@@ -72,24 +79,74 @@ class Site(NamedTuple):
     key: AttemptKey
     folder: AttemptFolder
     env: Mapping[str, str] = os.environ
-    """What a replica's environment begins with."""
+    """What helpers of the replicas have, such as the clients of containers."""
+    variables: tuple[str, ...] | None = None
+    """What programs have of it besides what all have; None: all of it."""
     runtime: Runtime | None = None
     """What runs containers here."""
+    isolation: Isolation | None = None
+    gpus: Mapping[str, str] = {}
+    """The GPU of each leased part of one."""
+
+
+def site_of(
+    preparation: Preparation,
+    key: AttemptKey,
+    folder: AttemptFolder,
+    env: Mapping[str, str] = os.environ,
+) -> Site:
+    """Where and for whom a preparation is performed; ``env`` is that of its helpers."""
+    return Site(
+        key=key,
+        folder=folder,
+        env=env,
+        variables=preparation.variables,
+        runtime=preparation.runtime,
+        isolation=preparation.isolation,
+    )
 
 
 def replicas_of(
     site: Site, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Every replica, complete.  Raises EngineFault or OSError for containers."""
-    commands = commands_of(plan, home, shares, site.env)
+    commands = commands_of(plan, home, shares, _base_env(site))
     if any(replica.container for replica in plan.replicas):
         _open_to_containers(site, plan)
     return tuple(
-        _process(site, plan, replica, tuple(command.argv), command.env)
+        _walled(site, plan, replica, share, home, command)
         if replica.container is None
         else _container(site, plan, replica, share)
         for replica, share, command in zip(plan.replicas, shares, commands, strict=True)
     )
+
+
+def _base_env(site: Site) -> dict[str, str]:
+    """What a replica's environment begins with."""
+    if site.variables is None:
+        return dict(site.env)
+    own = variables_of(site.isolation, site.folder)
+    return {**of_programs(site.env, site.variables), **own}
+
+
+def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
+    site: Site,
+    plan: LaunchPlan,
+    replica: ReplicaPlan,
+    share: Share,
+    home: JobPython,
+    command: ProcessSpec,
+) -> ReplicaSpec:
+    view = view_of(
+        site.isolation,
+        plan,
+        replica,
+        folder=site.folder,
+        entries=(home.python, *home.python_path_entries),
+        devices=device_nodes.of(share.uuids, site.gpus),
+    )
+    found = _process(site, plan, replica, tuple(command.argv), command.env)
+    return found._replace(isolation=view)
 
 
 def outlines_of(site: Site, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
@@ -115,7 +172,8 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         grace_s=grace_s,
         settle_s=SETTLE_S,
         replicas=tuple(replicas),
-        notes=(*plan.notes, *notes),
+        notes=(*plan.notes, *notes, *(site.isolation.notes if site.isolation else ())),
+        warnings=site.isolation.warnings if site.isolation else (),
         prepare=None if prepare is None else tuple(prepare),
         hang=hang,
         checkpoints=plan.checkpoints if site.key.attempt > 1 else (),

@@ -14,12 +14,13 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.plan_file import Preparation, Site
+from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
@@ -58,7 +59,7 @@ def _prepare(folder: AttemptFolder) -> None:
     home = _python_of(preparation.plan.environment, _path(preparation.cache_dir))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
-    site = Site(key=key, folder=folder, runtime=preparation.runtime)
+    site = plan_file.site_of(preparation, key, folder)._replace(gpus=_gpus_of(lease.uuids))
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
     _send(PreparerAnswer(replicas, after, lease.uuids), lease)
@@ -91,6 +92,14 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
         if preparation.takes_free:
             return leaser.lease_free(replicas)
         return leaser.lease(replicas, preparation.gpu_wait_s)
+
+
+def _gpus_of(uuids: Sequence[str]) -> dict[str, str]:
+    """The GPU of each device that is a part of one."""
+    if not any(uuid.startswith("MIG-") for uuid in uuids):
+        return {}
+    with find.looking_at(uuids) as look:
+        return {device.uuid: device.gpu_uuid for device in look() if device.gpu_uuid}
 
 
 def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:

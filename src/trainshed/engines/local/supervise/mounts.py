@@ -27,6 +27,7 @@ _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1
 _CAP_SYS_ADMIN = 21
 
 _STDERR: Final = 2
+_READABLE: Final = 0o644
 
 
 class _Mount(NamedTuple):
@@ -57,6 +58,7 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
     lines = [machine, "# the replicas of this job"]
     lines += [f"{address} {name}" for address, name in names]
     with open(path, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), _READABLE)  # replicas may be other users
         file.write("\n".join(lines) + "\n")
 
 
@@ -73,16 +75,35 @@ def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callabl
         unshare, mount = libc.unshare, libc.mount
     except (OSError, AttributeError):  # another Unix
         return None
-    groups = _groups(hosts, binds)
+    fill = additions(hosts, binds)
 
     def enter() -> None:
         try:
-            _check(unshare(_NEW_NAMESPACE), "a mount namespace")
-            # what is mounted inside stays inside; what is unmounted outside goes inside too
-            _perform(mount, _Mount(None, b"/", None, _SLAVE | _RECURSIVE, None))
+            leave_namespace(unshare, mount)
         except OSError as error:
             _tell(error)
             return
+        fill(mount)
+
+    return enter
+
+
+def leave_namespace(unshare: Callable[..., int], mount: Callable[..., int]) -> None:
+    """Have a mount namespace of our own.
+
+    What is mounted inside stays inside; what is unmounted outside goes inside too.  Raises OSError.
+    """
+    _check(unshare(_NEW_NAMESPACE), "a mount namespace")
+    _perform(mount, _Mount(None, b"/", None, _SLAVE | _RECURSIVE, None))
+
+
+def additions(
+    hosts: str | None, binds: Sequence[Sequence[str]]
+) -> Callable[[Callable[..., int]], None]:
+    """What adds the names and folders to a namespace, and says on stderr what fails."""
+    groups = _groups(hosts, binds)
+
+    def fill(mount: Callable[..., int]) -> None:
         for group in groups:
             for step in group:
                 try:
@@ -92,7 +113,7 @@ def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callabl
                     if step is group[0]:
                         break
 
-    return enter
+    return fill
 
 
 def allowed() -> bool:

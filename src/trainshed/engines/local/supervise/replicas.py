@@ -3,11 +3,13 @@
 import errno
 import os
 import signal
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from trainshed.engines.local.isolation.enter import Walled, walled
+from trainshed.engines.local.isolation.view import Mounts
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.kill import ProcessTree
@@ -137,8 +139,7 @@ class Replicas:
         faults, errors = os.pipe()
         try:
             for index, replica in enumerate(replicas):
-                mount = self._mounts(replica, hosts_file)
-                self._fork(index, replica, errors, mount)
+                self._fork(index, replica, errors, self._walled(replica, hosts_file))
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
             self.is_worth_another_try = error.errno in _PASSES
@@ -185,17 +186,15 @@ class Replicas:
         self._killed |= set(self.living)
         self._tree.kill()
 
-    def _fork(
-        self, index: int, replica: ReplicaSpec, errors: int, mount: Callable[[], None] | None
-    ) -> None:
+    def _fork(self, index: int, replica: ReplicaSpec, errors: int, walls: Walled) -> None:
         def enter() -> None:
             self._tree.enter(index)
-            if mount is not None:
-                mount()
+            if walls.enter is not None:
+                walls.enter()
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
-        command = ProcessSpec(replica.argv, replica.env, replica.cwd)
+        command = ProcessSpec(walls.argv, replica.env, replica.cwd)
         try:
             pid = fork_exec(
                 command,
@@ -213,10 +212,11 @@ class Replicas:
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
 
-    def _mounts(self, replica: ReplicaSpec, hosts_file: str) -> Callable[[], None] | None:
+    def _walled(self, replica: ReplicaSpec, hosts_file: str) -> Walled:
         if replica.hosts and not os.path.exists(hosts_file):
             mounts.write_hosts(hosts_file, replica.hosts)
-        return mounts.private_mounts(hosts_file if replica.hosts else None, replica.binds)
+        mounted = Mounts(hosts_file if replica.hosts else None, replica.binds)
+        return walled(replica.isolation, replica.argv, mounted)
 
     def _hear(self, faults: int) -> None:
         """The end of the pipe says that every fork has become its program, or has ended."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from trainshed.engines.local.isolation.view import View
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
@@ -31,6 +32,8 @@ class ReplicaSpec(NamedTuple):
     """(folder here, folder there)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Programs that end what its own end leaves alive (containers), before the end is recorded."""
+    isolation: View | None = None
+    """The walls around it; None: it is what its supervisor is."""
 
 
 class HangRule(NamedTuple):
@@ -55,6 +58,8 @@ class AttemptSpec(NamedTuple):
     replicas: tuple[ReplicaSpec, ...]
     """Where there is a preparer: what it will complete, with the limits already in place."""
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What each job's log has to say besides, as a warning."""
     prepare: tuple[str, ...] | None = None
     """The program that makes the replicas complete."""
     after: tuple[str, ...] | None = None
