@@ -16,6 +16,8 @@ TRAINSHED = Path(sys.executable).parent / "trainshed"
 #: Deadlines cost time only where something is broken: a busy machine may need long.
 READY_S_MAX = 180
 END_S_MAX = 120
+#: The states after which nothing else comes.
+OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
 #: With what a server imports when it first needs it.
 _FORKS = ForkServer(
     *("trainshed.cli.main", "trainshed.cli.serve", "trainshed.store", "trainshed.api.native"),
@@ -143,6 +145,8 @@ class ServerProcess:
             assert status == 200, found
             if found.get("state") in states:
                 return found
+            is_over = str(found.get("state")).removeprefix("JOB_STATE_") in OVER
+            assert not is_over, f"{found}\n{self.output()[-3000:]}"
             assert time.monotonic() < deadline, f"{found}\n{self.output()[-3000:]}"
             time.sleep(0.1)
 

@@ -36,7 +36,7 @@ def _options(settings: Settings) -> Mapping[str, Any]:
     if settings.engine_options:
         raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
     own = {name: getattr(settings, name) for name in _LOCAL}
-    own["isolation"] = settings.isolation._asdict()
+    own["isolation"] = settings.isolation and settings.isolation._asdict()
     return {**own, "gpu_alias": _gpu_alias(settings)}
 
 

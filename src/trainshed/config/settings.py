@@ -51,8 +51,8 @@ class Settings:
     """``auto``: the first that answers when the server starts."""
     container_user: str | None = None
     """UID[:GID] or ``image``; None: the server's, or an unprivileged one where that is root."""
-    isolation: IsolationSettings = field(default_factory=IsolationSettings)
-    """How programs of jobs are kept apart on this machine."""
+    isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
+    """How programs of jobs are kept apart on this machine; None for who starts none."""
     pass_env: tuple[str, ...] = ()
     """Names of the server's variables that jobs get besides the usual; ``*`` is anything."""
     fake_gpus: int = 0

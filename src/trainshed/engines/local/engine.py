@@ -96,7 +96,12 @@ class LocalEngine:
         self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
-        self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
+        self.traits = Traits(
+            reach=Reach.THIS_MACHINE,
+            python=sys.executable,
+            containers=containers,
+            isolation=isolation.description if isolation else "",
+        )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._node_name = node_name or os.uname().nodename
@@ -220,6 +225,7 @@ class LocalEngine:
                 slots=self._slots,
                 gpu_alias=self._gpu_alias,
                 held=status.held,
+                isolation=self._isolation.mode if self._isolation else "",
             )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:

@@ -14,7 +14,7 @@ def make(context: EngineContext) -> LocalEngine:
     asked = options.pop("isolation", None)
     if asked is not None:
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
-        machine = this_machine("" if containers.runtime else containers.description)
+        machine = this_machine("" if containers.runtime else containers.reason)
         options["isolation"] = chosen(Asked(**asked), machine, hides)
     return LocalEngine(
         context.jobs_dir,

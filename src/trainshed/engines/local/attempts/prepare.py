@@ -28,11 +28,11 @@ from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.job_python import JobPython
+from trainshed.engines.local.isolation.compose import builder_of
 from trainshed.engines.local.supervise.spec import PreparerAnswer
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
-from trainshed.model.launch_plan import Environment
 
 #: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".
 HELD: Final = os.EX_TEMPFAIL
@@ -56,7 +56,7 @@ def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
-    home = _python_of(preparation.plan.environment, _path(preparation.cache_dir))
+    home = _python_of(preparation, folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
     site = plan_file.site_of(preparation, key, folder)._replace(gpus=_gpus_of(lease.uuids))
@@ -65,15 +65,22 @@ def _prepare(folder: AttemptFolder) -> None:
     _send(PreparerAnswer(replicas, after, lease.uuids), lease)
 
 
-def _python_of(environment: Environment, cache_dir: Path | None) -> JobPython:
+def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     """Have the packages of a job installed, if it has any.  Raises EngineFault."""
+    plan = preparation.plan
+    environment = plan.environment
     if "/" in environment.python and not (environment.packages or environment.requirements):
         return JobPython(python=environment.python)
     # most jobs install nothing, and do not wait for what installing imports
     from trainshed.engines.local.environments import cache  # noqa: PLC0415  # see above
+    from trainshed.engines.local.environments.builder import PROJECTS, Builder  # noqa: PLC0415
 
-    where = cache_dir or cache.default_cache_dir()
-    return cache.prepare(environment, cache_dir=where, note=_note)
+    where = _path(preparation.cache_dir) or cache.default_cache_dir()
+    view, owner = builder_of(preparation.isolation, plan, folder)
+    if view is not None and plan.owner is not None:
+        where = where / PROJECTS / str(plan.owner.number)
+    builder = Builder(view, owner)
+    return cache.prepare(environment, cache_dir=where, note=_note, builder=builder)
 
 
 def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:

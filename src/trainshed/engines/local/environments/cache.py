@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 from trainshed.engines.local.environments import content, install, interpreter
+from trainshed.engines.local.environments.builder import Builder
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -37,7 +38,13 @@ def default_cache_dir() -> Path:
     return Path(home) / "trainshed" / "environments"
 
 
-def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], None]) -> JobPython:
+def prepare(
+    environment: Environment,
+    *,
+    cache_dir: Path,
+    note: Callable[[str], None],
+    builder: Builder = Builder(),  # noqa: B008 - a constant
+) -> JobPython:
     """Have the packages of a job installed; a second time this only computes their address.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
@@ -53,11 +60,19 @@ def prepare(environment: Environment, *, cache_dir: Path, note: Callable[[str], 
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         with content.own_copies(ignored, cache_dir) as own:
+            _give_copies(own, environment, builder)
             home = cache_dir / content.address(str(facts["identity"]), own)
             if not home.is_dir():
-                _install_once(own, python, home, note, builds=bool(facts["builds"]))
+                _install_once(own, python, home, note, builder, builds=bool(facts["builds"]))
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
+
+
+def _give_copies(own: Environment, asked: Environment, builder: Builder) -> None:
+    """The copies of packages are for the builder to read; what is not a copy is not ours."""
+    for copy, package in zip(own.packages, asked.packages, strict=True):
+        if copy != package:
+            builder.give(Path(copy).parent)
 
 
 def _check_ours(folder: Path) -> None:
@@ -84,11 +99,12 @@ def _facts(python: str) -> dict[str, object]:
         raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
 
 
-def _install_once(
+def _install_once(  # noqa: PLR0913 - what is installed, and by whom
     environment: Environment,
     python: str,
     home: Path,
     note: Callable[[str], None],
+    builder: Builder,
     *,
     builds: bool,
 ) -> None:
@@ -100,7 +116,9 @@ def _install_once(
         shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            install.install(environment, python, partial, note, builds=builds)
+            place = install.Place(partial, builder)
+            install.install(environment, python, place, note, builds=builds)
+            builder.take_back(partial / install.TARGET)
             (partial / install.TARGET).rename(home)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -34,6 +35,13 @@ class Isolation(NamedTuple):
     """Folders of the server that are no job's."""
     warning: str = ""
     """What each job's log has to say of it."""
+
+    @property
+    def description(self) -> str:
+        """For people."""
+        if self.mode == USERS:
+            return f"{USERS}: a user for every project, {self.uids[0]} to {self.uids[1]}"
+        return self.warning or self.mode
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -106,6 +114,24 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     )
 
 
+def builder_of(
+    isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder
+) -> tuple[View | None, Owner | None]:
+    """What the builders of a plan's packages see, and whose they are.  Raises EngineFault."""
+    if isolation is None or isolation.mode in {NONE, CONTAINER}:
+        return None, None
+    owner = owner_of(isolation, plan)
+    view = View(
+        mode=isolation.mode,
+        reads=tuple(dict.fromkeys(_reads((sys.executable, plan.environment.python, *plan.reads)))),
+        hides=isolation.hides,
+        tmp=folder.tmp,
+        uid=owner and owner.uid,
+        gid=owner and owner.gid,
+    )
+    return view, owner
+
+
 def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str, str]:
     """What programs behind walls are told: the server's home and names are not theirs."""
     if isolation is None or isolation.mode in {NONE, CONTAINER}:
@@ -161,12 +187,12 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
     os.chmod(folder.tmp, _TMP_MODE)
     if owner is not None:
         for path in own:
-            _give(path, owner)
+            give(path, owner)
         for here, _ in plan.binds:
             share(here, owner.gid)
 
 
-def _give(root: str, owner: Owner) -> None:
+def give(root: str, owner: Owner) -> None:
     """A folder with all that is in it; links are not followed."""
     for _, folders, files, descriptor in os.fwalk(root, follow_symlinks=False):
         os.fchown(descriptor, *owner)
