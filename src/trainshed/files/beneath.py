@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
+from trainshed.files.groups import take_group_at
+
 #: What the error numbers are where a name leads to no file: nothing, something else, or a link.
 NOT_A_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
 
@@ -133,6 +135,7 @@ class Beneath:
                 contextlib.suppress(FileExistsError),  # somebody else was quicker
             ):
                 os.mkdir(leaf, mode, dir_fd=folder)
+                take_group_at(leaf, folder)
 
     def _is_folder(self, name: str) -> bool:
         """Whether it is there.  Raises OSError where something else is."""

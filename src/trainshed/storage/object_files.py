@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.groups import take_group
 from trainshed.model.stored_objects import Conditions, StoredObject
 
 NAME_BYTES_MAX = 1024
@@ -247,6 +248,7 @@ def place(source: Beneath, file: str, end: tuple[int, str], mtime_ns: int) -> os
     """
     with source.read(file) as written, source.parent(file) as start:
         os.utime(written.fileno(), ns=(mtime_ns, mtime_ns))
+        take_group(written.fileno(), end[0])
         os.fsync(written.fileno())
         try:
             os.rename(start[1], end[1], src_dir_fd=start[0], dst_dir_fd=end[0])
@@ -264,6 +266,7 @@ def _copied(written: BinaryIO, start: tuple[int, str], end: tuple[int, str]) -> 
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(near, flags, 0o666, dir_fd=folder), "wb") as copy:
         try:
+            take_group(copy.fileno(), folder)
             shutil.copyfileobj(written, copy, _PIECE_BYTES)
             copy.flush()
             mtime_ns = os.fstat(written.fileno()).st_mtime_ns
