@@ -47,6 +47,7 @@ _DEVICES: Final = (
 )  # fmt: skip
 _SHM: Final = "/dev/shm"  # noqa: S108 - of every program that shares memory
 _UMASK: Final = 0o077
+_ROOT: Final = 0
 
 
 class _Rule(NamedTuple):
@@ -73,6 +74,8 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     rules = tuple(_rules(view, _every_right(known)))
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
     prepare = mounted(view, mounts)
+    # who has capabilities sees much of other processes: root has none left after exec
+    capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
 
     def go() -> None:
         if prepare is not None:  # a server that is root and may keep its jobs so
@@ -82,6 +85,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             for rule in rules:
                 _allow(ruleset, rule, _every_right(known))
             _allow(ruleset, _Rule("/proc/self", _READ | _WRITE_FILE), _every_right(known))
+            linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
             linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
             os.close(ruleset)
