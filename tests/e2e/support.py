@@ -29,6 +29,22 @@ environment = "tests"
 """
 
 
+#: For modules whose jobs and tests tell each other by files of the machine: they say
+#: ``JOBS_TELL_BY_FILES``, and conftest.py has them served without walls.
+WITHOUT_WALLS = """\
+[isolation]
+mode = "none"
+allow_root_jobs = true
+
+"""
+WALLS = {"settings": ""}
+
+
+def settings(config=""):
+    """The text of a server's file."""
+    return config + "\n" + WALLS["settings"] + CONFIG
+
+
 @contextlib.contextmanager
 def serving(folder, *flags, config="", program=None):
     """A started server; at the end its log is clean, and of its jobs no process lives.
@@ -48,7 +64,7 @@ def serving(folder, *flags, config="", program=None):
 def prepared(folder, *flags, config=""):
     """A server that was not started yet; all that it starts has its folder in the environment."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text(config + CONFIG)
+    (folder / "config.toml").write_text(settings(config))
     flags = ("--fleet-policy", "emulate", *flags)
     return ServerProcess(folder, *flags, environ={"TRAINSHED_CACHE_DIR": str(folder / "cache")})
 

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -98,12 +99,12 @@ def test_a_program_has_its_own_and_nothing_of_others(mode, world, root, tmp_path
         assert (tmp_path / "own/result").stat().st_gid == UID
 
 
-def test_the_temporary_files_of_a_job_are_its_own(world, root, tmp_path):
+def test_the_temporary_files_of_a_job_are_its_own(world, root):
     name = f"trainshed-test-{os.getpid()}"
     code = f"import os; open('/tmp/{name}', 'w').close(); print(sorted(os.listdir('/tmp')))"
     assert world("users", code).outcome.exit_code == 0
     assert name in texts(root)[-1]
-    assert not os.path.exists(f"/tmp/{name}")
+    assert not Path("/", "tmp", name).exists()
     assert (folder(root) / "tmp" / name).exists()
 
 
@@ -148,7 +149,7 @@ def test_a_project_beyond_the_range_of_users_is_told_so(root, mark):
         engine.launch(KEY, plan, ())
 
 
-def test_the_log_says_how_a_job_is_kept_apart(root, mark, world):
+def test_the_log_says_how_a_job_is_kept_apart(root, world):
     world("landlock", "pass")
     assert "isolation: landlock" in texts(root, task="service")
 
@@ -247,12 +248,12 @@ for path in os.environ["NODES"].split():
 """
 
 
-def test_the_node_of_another_job_s_gpu_cannot_be_opened(world, root, tmp_path, monkeypatch):
+def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
     """The nodes are /dev/null by other names: what counts is who may open which."""
     if os.geteuid():
         pytest.skip("only root makes device nodes")
     isolation_of("users")
-    dev = tmp_path / "own/dev"
+    dev = tmp_path / "dev"
     dev.mkdir()
     try:
         for number in range(2):
@@ -272,13 +273,13 @@ def test_the_node_of_another_job_s_gpu_cannot_be_opened(world, root, tmp_path, m
     go = users.enter(view, users.Mounts())
     nodes = " ".join(str(dev / f"nvidia{number}") for number in range(2))
     reader, writer = os.pipe()
-    (tmp_path / "own").chmod(0o755)
     pid = os.fork()
     if pid == 0:
         try:
             os.dup2(writer, 1)
             go()
-            os.execve(sys.executable, [sys.executable, "-c", OPENS], {"NODES": nodes})
+            argv = [sys.executable, "-c", OPENS]
+            os.execve(sys.executable, argv, {"NODES": nodes})  # noqa: S606 - as a replica is started
         finally:
             os._exit(127)
     os.close(writer)

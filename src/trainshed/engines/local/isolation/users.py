@@ -66,9 +66,9 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     def go() -> None:
         try:
             mounting.leave_namespace(libc.unshare, libc.mount)
+            fill(libc.mount)  # what it binds lies in what is hidden next
             _perform(steps)
             _private_proc()
-            fill(libc.mount)
             for node in covered:
                 _close(node)
             for descriptor in (_STDOUT, _STDERR):  # else /dev/stdout cannot be opened
