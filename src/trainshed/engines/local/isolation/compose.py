@@ -133,7 +133,7 @@ def builder_of(
 
 
 def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str, str]:
-    """What programs behind walls are told: the server's home and names are not theirs."""
+    """Variables of programs behind walls: the server's home and names are not theirs."""
     if isolation is None or isolation.mode in {NONE, CONTAINER}:
         return {}
     own = {"HOME": folder.work, "USER": _USER_NAME, "LOGNAME": _USER_NAME}

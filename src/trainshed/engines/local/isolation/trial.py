@@ -36,7 +36,7 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
         run = walled(view, argv, Mounts())
     except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work
         return str(error) or type(error).__name__
-    faults, told = os.pipe()
+    faults, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -45,10 +45,10 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
             os.execv(run.argv[0], run.argv)  # noqa: S606 - a shell of the machine
         except BaseException as error:  # noqa: BLE001 - a fork must not return
             reason = getattr(error, "strerror", None) or str(error)
-            os.write(told, f"{getattr(error, 'filename', '') or ''}: {reason}".encode())
+            os.write(writer, f"{getattr(error, 'filename', '') or ''}: {reason}".encode())
         finally:
             os._exit(_NO_PROGRAM)
-    os.close(told)
+    os.close(writer)
     with os.fdopen(faults, encoding="utf-8", errors="replace") as file:
         said = file.read()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
