@@ -92,13 +92,15 @@ def check_log(server):
 
 def processes_of(server):
     """All processes that were started below the server's folder, whatever session they are in."""
-    mark = str(server.data_dir / "cache")
+    mark, jobs = str(server.data_dir / "cache"), f"{server.data_dir / 'jobs'}/"
     own = None if server.has_ended else server.pid  # it is forked: /proc has other variables
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             is_zombie = process.status() == psutil.STATUS_ZOMBIE
-            is_below = process.environ().get("TRAINSHED_CACHE_DIR") == mark
+            env = process.environ()  # of a job's programs it has nothing of the server's
+            is_ours = env.get("TRAINSHED_CACHE_DIR") == mark
+            is_below = is_ours or env.get("TRAINSHED_NOTICE_FILE", "").startswith(jobs)
             if not is_zombie and (is_below or process.pid == own):
                 found.append((process.pid, process.cmdline()))
     return found

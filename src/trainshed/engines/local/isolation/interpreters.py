@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Final
@@ -40,6 +39,8 @@ def _by_itself(python: str) -> list[str]:
     if python == sys.executable:
         found = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]
         return [path for path in found if path.startswith("/")]
+    import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
+
     try:
         answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
             [python, "-I", "-c", _SCRIPT],
