@@ -242,6 +242,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "require": ("require", required_modes),
         "allow_root_jobs": ("allow_root_jobs", switch),
         "uids": ("uids", uid_range),
+        "container_read_only": ("container_read_only", switch),
     },
     "engine": {
         "name": ("engine", text),

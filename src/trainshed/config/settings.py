@@ -22,6 +22,8 @@ class IsolationSettings(NamedTuple):
     allow_root_jobs: bool = False
     uids: tuple[int, int] = (200_000, 265_535)
     """The first and the last number of users and groups that projects get, one each."""
+    container_read_only: bool = True
+    """Whether an image's own files are closed for writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

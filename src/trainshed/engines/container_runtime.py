@@ -39,6 +39,11 @@ class Runtime(NamedTuple):
     """``UID:GID`` of the containers; the image's own if None."""
     has_init: bool = False
     """Whether it can give containers a first process that passes on signals and reaps."""
+    has_walls: bool = False
+    """Whether containers have no capabilities, and a network of their own where they have no peers:
+    those of a server.  A local run's are as free as its user."""
+    is_read_only: bool = False
+    """Whether the image's own files are closed for writing."""
 
     @property
     def description(self) -> str:
@@ -52,6 +57,13 @@ class Found(NamedTuple):
     runtime: Runtime | None
     reason: str = ""
     """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
+
+    def with_walls(self, *, is_read_only: bool) -> "Found":
+        """The same for the jobs of a server."""
+        if self.runtime is None:
+            return self
+        runtime = self.runtime._replace(has_walls=True, is_read_only=is_read_only)
+        return self._replace(runtime=runtime)
 
     @property
     def description(self) -> str:

@@ -132,6 +132,8 @@ class Images:
             return None
         user = f", as user {runtime.user}" if runtime.user else ""
         note = f"The image {uri} runs in a container of {runtime.name}{user}."
+        if runtime.is_read_only:
+            note += " Its own files cannot be changed; /tmp and the job's folders can."
         return StandIn(environment=CONTAINER, python=self._pythons[DEFAULT], note=note)
 
     def _has(self, framework: str) -> bool:

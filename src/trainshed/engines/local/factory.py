@@ -10,9 +10,11 @@ from trainshed.engines.local.isolation.choose import Asked, chosen, this_machine
 def make(context: EngineContext) -> LocalEngine:
     """The engine of this machine; asks container runtimes whether they work."""
     options = dict(context.options)
-    containers = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
+    found = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
     asked = options.pop("isolation", None)
+    containers = found
     if asked is not None:
+        containers = found.with_walls(is_read_only=asked.pop("container_read_only"))
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
         machine = this_machine("" if containers.runtime else containers.reason)
         options["isolation"] = chosen(Asked(**asked), machine, hides)

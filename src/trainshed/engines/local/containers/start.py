@@ -123,6 +123,7 @@ def _spec(
         devices=devices,
         memory_bytes=replica.memory_bytes_max,
         cpus=replica.cpus_max,
+        has_peers=around.replicas > 1,
     )
 
 
