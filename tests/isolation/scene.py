@@ -1,0 +1,317 @@
+"""The place of the deed: a server, the job of beta that has secrets, and what alpha gets to know."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import socket
+import sys
+import tarfile
+import tempfile
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+import trainshed
+import trainshed_trainer
+from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
+from server_process import TRAINSHED, ServerProcess
+
+HERE = Path(__file__).parent
+HOSTILE = HERE / "hostile.py"
+BUILD = HERE.parents[1] / "build"
+#: A user that has no name, no folder and no process on any machine.
+USER = 61_234
+ROOT = 0
+ALPHA, BETA = "alpha-proj", "beta-proj"
+IMAGE = "registry.test/p/img:1"
+SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "HF_TOKEN", "VAULT_TOKEN")
+PROCESSES = 400
+#: A replica of beta: what it has in memory, in its folder, and on a port is nobody else's.
+VICTIM = """\
+import os, pathlib, socket, time
+pathlib.Path("secret").write_text("the secret of beta")
+listener = socket.create_server(("127.0.0.1", 0))
+print("port", listener.getsockname()[1], flush=True)
+time.sleep(7200)
+"""
+SETUP = """\
+import json, pathlib, sys
+from setuptools import setup
+sys.path.insert(0, "trapped")
+facts = json.loads(pathlib.Path("trapped/facts.json").read_text())
+if facts:
+    import task
+    facts["own_folder"] = str(pathlib.Path.cwd())
+    found = task.outcomes(facts, ("files", "processes", "sockets", "environment", "privileges"))
+    pathlib.Path("trapped/built.json").write_text(json.dumps(found))
+setup(name="{name}", version="1", packages=["trapped"], package_data={{"trapped": ["*.json"]}})
+"""
+
+
+@dataclass
+class Scene:
+    """A server and what lies around it."""
+
+    folder: Path
+    server: ServerProcess
+    uid: int
+    sockets: list = field(default_factory=list)
+
+    @property
+    def data(self):
+        return self.folder / "data"
+
+    @property
+    def cache(self):
+        return self.folder / "cache" / "environments"
+
+
+@contextlib.contextmanager
+def staged(config, *, uid=ROOT, environ=None):
+    """Start a server as a user of the machine, in a folder that everybody may enter.
+
+    It does not lie in /tmp: where a job has a /tmp of its own, all would be hidden by that alone.
+    """
+    BUILD.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="hostile-", dir=BUILD))
+    folder.chmod(0o755)
+    scene = None
+    try:
+        scene = Scene(folder, prepared(folder, config, uid, environ or {}), uid)
+        with planted(scene):
+            try:
+                scene.server.start()
+                yield scene
+                scene.server.stop()
+                check_the_end(scene.server)
+            finally:
+                end_all(scene.server)
+    finally:
+        shutil.rmtree(folder)
+
+
+def prepared(folder, config, uid, environ):
+    for name in ("data", "home", "cache"):
+        (folder / name).mkdir(mode=0o700)
+        os.chown(folder / name, uid, uid)
+    (folder / "data" / "config.toml").write_text(config + CONFIG)
+    (folder / "home" / ".netrc").write_text("machine example.com password secret")
+    (folder / "home" / ".netrc").chmod(0o600)
+    os.chown(folder / "home" / ".netrc", uid, uid)
+    environ = {
+        "TRAINSHED_CACHE_DIR": str(folder / "cache"),
+        "HOME": str(folder / "home"),
+        **dict.fromkeys(SECRET_VARIABLES, "a secret of the server's"),
+        **environ,
+    }
+    server = ServerProcess(folder / "data", "--fleet-policy", "emulate", environ=environ)
+    if uid != ROOT:
+        server.program = (sys.executable, HERE / "as_user.py", str(uid), TRAINSHED)
+    return server
+
+
+@contextlib.contextmanager
+def planted(scene):
+    """Sockets and files that belong to the server's user and to no job."""
+    name = scene.folder.name
+    with contextlib.ExitStack() as stack:
+        for address in (str(scene.folder / "home" / "socket"), f"\0{name}"):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(address)
+            listener.listen(64)
+            if not address.startswith("\0"):
+                os.chown(address, scene.uid, scene.uid)
+                Path(address).chmod(0o600)
+        for path in (tmp_file(scene), shared_memory(scene)):
+            path.write_text("a secret of the server's")
+            stack.callback(path.unlink)
+            path.chmod(0o600)
+            os.chown(path, scene.uid, scene.uid)
+        yield
+
+
+def tmp_file(scene):
+    return Path("/tmp") / scene.folder.name
+
+
+def shared_memory(scene):
+    return Path("/dev/shm") / scene.folder.name
+
+
+# ---- what happens there ----
+
+
+def victim(scene):
+    """Have beta's job run; what a neighbour may know of it."""
+    make_bucket(scene, BETA, "beta-bucket")
+    upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
+    package = uploaded_package(scene, "beta-bucket", "victim", VICTIM.encode())
+    name = submit(scene, BETA, package, [])
+    words = wait_until(lambda: port_in(scene.server.log_of(name)), lambda: seen(scene, name))
+    pid = process_of(scene, "trapped.task")
+    (attempt,) = {
+        path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
+        if (path.parent / "work" / "secret").exists()
+    }  # fmt: skip
+    (environment,) = [each for each in scene.cache.rglob("trapped") if each.is_dir()]
+    facts = {
+        "foreign_bucket": str(scene.data / "buckets" / "beta-bucket"),
+        "foreign_object": str(scene.data / "buckets" / "beta-bucket" / "secret.txt"),
+        "foreign_attempt": str(attempt),
+        "foreign_environment": str(environment.parent),
+        "foreign_port": words,
+        "foreign_job": process_facts(pid),
+    }
+    return name, facts
+
+
+def port_in(log):
+    return next((int(line.split()[1]) for line in log.splitlines() if line[:5] == "port "), None)
+
+
+def facts_of(scene, foreign):
+    """What alpha knows."""
+    data = scene.data
+    return {
+        **foreign,
+        "data": str(data),
+        "token": str(data / "admin-token"),
+        "database": str(next(data.glob("*.db"), data / "trainshed.db")),
+        "tls_key": str(next((data / "tls").glob("*.key"), data / "tls" / "key.pem")),
+        "buckets": str(data / "buckets"),
+        "home": str(scene.folder / "home"),
+        "cache": str(scene.cache),
+        "tmp_file": str(tmp_file(scene)),
+        "shared_memory": str(shared_memory(scene)),
+        "source": str(Path(trainshed.__file__).parent),
+        "trainer_library": str(Path(trainshed_trainer.__file__).parent),
+        "site_packages": str(Path(psutil.__file__).parents[1]),
+        "private_socket": str(scene.folder / "home" / "socket"),
+        "abstract_socket": scene.folder.name,
+        "server_port": int(scene.server.url.rpartition(":")[2]),
+        "server": process_facts(scene.server.pid),
+        "supervisor": {"pid": 0, "address": 0},
+        "secret_variables": SECRET_VARIABLES,
+        "own_bucket": str(data / "buckets" / "alpha-bucket"),
+        "processes": PROCESSES,
+        "flood_mib": 8,
+        "flood_lines": 50,
+    }
+
+
+def process_facts(pid):
+    """A process and an address in it that can be read."""
+    line = Path(f"/proc/{pid}/maps").read_text().splitlines()[0]
+    return {"pid": pid, "address": int(line.partition("-")[0], 16)}
+
+
+def tried(scene, *, build=True):
+    """What alpha's job could do: {attempt: (outcome, detail)}, when it ran and when it was built."""
+    job, foreign = victim(scene)
+    facts = facts_of(scene, foreign)
+    make_bucket(scene, ALPHA, "alpha-bucket")
+    package = uploaded_package(
+        scene, "alpha-bucket", "trapped", HOSTILE.read_bytes(), facts if build else {}
+    )
+    name = submit(scene, ALPHA, package, ["/gcs/alpha-bucket/facts.json"])
+    wait_until(lambda: "hostile trainer is up" in scene.server.log_of(name),
+               lambda: seen(scene, name))  # fmt: skip
+    facts |= facts_of_job(scene, name)
+    upload(scene, "alpha-bucket", "facts.json", json.dumps(facts).encode())
+    scene.server.wait_for(f"/v1/{name}", FINAL)
+    log = scene.server.log_of(name)
+    assert "hostile trainer is done" in log, log
+    cancel(scene, job)
+    return outcomes_in(log, "tried"), outcomes_in(log, "built")
+
+
+def outcomes_in(log, word):
+    lines = [line.partition(" ")[2] for line in log.splitlines() if line.startswith(f"{word} ")]
+    found = map(json.loads, lines)
+    return {each["attempt"]: (each["outcome"], each["detail"]) for each in found}
+
+
+def facts_of_job(scene, name):
+    """What it knows of itself only when it runs."""
+    supervisor = next(
+        process.pid for process in psutil.process_iter()
+        if is_supervisor(process, scene) and "foreign" not in process.name()
+    )  # fmt: skip
+    return {"supervisor": process_facts(supervisor)}
+
+
+def is_supervisor(process, scene):
+    with contextlib.suppress(psutil.Error):
+        words = process.cmdline()
+        return bool(words) and words[-1].startswith(f"{scene.data}/jobs/")
+    return False
+
+
+def process_of(scene, word):
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if word in process.cmdline() and process.environ().get("TRAINSHED_JOB"):
+                return process.pid
+    raise AssertionError(f"no process of {word}")
+
+
+def cancel(scene, name):
+    good(scene.server.call("POST", f"/v1/{name}:cancel", {}))
+    scene.server.wait_for(f"/v1/{name}", FINAL)
+
+
+def seen(scene, name):
+    return f"{scene.server.log_of(name)}\n{scene.server.output()[-2000:]}"
+
+
+def make_bucket(scene, project, name):
+    good(scene.server.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
+
+
+def upload(scene, bucket, name, data):
+    request = urllib.request.Request(
+        f"{scene.server.url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}",
+        data=data,
+        headers={"Authorization": f"Bearer {scene.server.token}"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request, timeout=60):
+        return f"gs://{bucket}/{name}"
+
+
+def uploaded_package(scene, bucket, name, task, facts=None):
+    """A source distribution, by hand: its name, its one module, its treacherous setup.py."""
+    files = {
+        "setup.py": SETUP.format(name=name).encode(),
+        "trapped/__init__.py": b"",
+        "trapped/task.py": task,
+        "trapped/facts.json": json.dumps(facts or {}).encode(),
+    }
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for path, content in files.items():
+            member = tarfile.TarInfo(f"{name}-1/{path}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return upload(scene, bucket, f"{name}-1.tar.gz", data.getvalue())
+
+
+def submit(scene, project, package, args):
+    spec = {
+        "executorImageUri": IMAGE,
+        "packageUris": [package],
+        "pythonModule": "trapped.task",
+        "args": args,
+    }
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "pythonPackageSpec": spec,
+    }
+    document = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
+    path = f"/v1/projects/{project}/locations/us-central1/customJobs"
+    return good(scene.server.call("POST", path, document))["name"]
