@@ -134,7 +134,11 @@ def read_tls_key(facts):
 
 @attempt("files")
 def list_data_directory(facts):
-    return listed(facts["data"])
+    """Names of what the server keeps there."""
+    names = os.listdir(facts["data"])
+    if os.path.basename(facts["token"]) not in names:
+        raise Denied("only what is its own is there")
+    return f"{len(names)} names"
 
 
 @attempt("files")
@@ -306,6 +310,8 @@ def targets(function):
     for name in ("server", "supervisor", "foreign_job"):
 
         def one(facts, name=name):
+            if not facts.get(name):
+                raise Absent("it is not known yet")
             return function(facts[name]["pid"], facts[name])
 
         ATTEMPTS[f"{function.__name__}_{name}"] = ("processes", one)
@@ -560,13 +566,14 @@ def leave_chroot(facts):
     def climb():
         folder = os.path.join(facts["own_folder"], f"hostile-root-{os.getpid()}")
         os.mkdir(folder)
-        try:
-            os.chroot(folder)
-        finally:
-            os.rmdir(folder)
+        os.chroot(folder)
         return "chroot is allowed"
 
-    return in_child(climb)
+    try:
+        return in_child(climb)
+    finally:
+        for left in glob.glob(os.path.join(facts["own_folder"], "hostile-root-*")):
+            os.rmdir(left)
 
 
 @attempt("privileges")
@@ -694,6 +701,13 @@ def facts_of(path):
         time.sleep(0.05)
 
 
+def environment():
+    """The folder of packages that this module was imported from, if it is one."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    is_package = os.path.exists(os.path.join(folder, "__init__.py"))
+    return os.path.dirname(folder) if is_package else None
+
+
 def built():
     """What was found when the package was built, if this is one."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built.json")
@@ -725,7 +739,7 @@ def main():
     path, *groups = sys.argv[1:]
     facts = facts_of(path)
     facts["own_folder"] = os.getcwd()
-    facts["own_environment"] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    facts["own_environment"] = environment()
     for found in built():
         print("built " + json.dumps(found), flush=True)
     for found in outcomes(facts, groups):

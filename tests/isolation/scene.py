@@ -18,14 +18,12 @@ import psutil
 import trainshed
 import trainshed_trainer
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
+from isolation.expected import ROOT
 from server_process import TRAINSHED, ServerProcess
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile.py"
 BUILD = HERE.parents[1] / "build"
-#: A user that has no name, no folder and no process on any machine.
-USER = 61_234
-ROOT = 0
 ALPHA, BETA = "alpha-proj", "beta-proj"
 IMAGE = "registry.test/p/img:1"
 SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "HF_TOKEN", "VAULT_TOKEN")
@@ -38,17 +36,18 @@ listener = socket.create_server(("127.0.0.1", 0))
 print("port", listener.getsockname()[1], flush=True)
 time.sleep(7200)
 """
-SETUP = """\
+#: What is tried while a package is built; the supervisor's files are known only when a job runs.
+GROUPS = ("files", "processes", "sockets", "environment", "privileges")
+SETUP = f"""\
 import json, pathlib, sys
 from setuptools import setup
 sys.path.insert(0, "trapped")
 facts = json.loads(pathlib.Path("trapped/facts.json").read_text())
-if facts:
-    import task
-    facts["own_folder"] = str(pathlib.Path.cwd())
-    found = task.outcomes(facts, ("files", "processes", "sockets", "environment", "privileges"))
-    pathlib.Path("trapped/built.json").write_text(json.dumps(found))
-setup(name="{name}", version="1", packages=["trapped"], package_data={{"trapped": ["*.json"]}})
+import task
+facts["own_folder"] = str(pathlib.Path.cwd())
+found = task.outcomes(facts, {GROUPS})
+pathlib.Path("trapped/built.json").write_text(json.dumps(found))
+setup(name="trapped", version="1", packages=["trapped"], package_data={{"trapped": ["*.json"]}})
 """
 
 
@@ -71,8 +70,8 @@ class Scene:
 
 
 @contextlib.contextmanager
-def staged(config, *, uid=ROOT, environ=None):
-    """Start a server as a user of the machine, in a folder that everybody may enter.
+def staged(mode, *, environ=None):
+    """Start a server of a mode, in a folder that everybody may enter; skips where it cannot be.
 
     It does not lie in /tmp: where a job has a /tmp of its own, all would be hidden by that alone.
     """
@@ -81,7 +80,7 @@ def staged(config, *, uid=ROOT, environ=None):
     folder.chmod(0o755)
     scene = None
     try:
-        scene = Scene(folder, prepared(folder, config, uid, environ or {}), uid)
+        scene = Scene(folder, prepared(folder, mode, environ or {}), mode.uid)
         with planted(scene):
             try:
                 scene.server.start()
@@ -94,11 +93,12 @@ def staged(config, *, uid=ROOT, environ=None):
         shutil.rmtree(folder)
 
 
-def prepared(folder, config, uid, environ):
+def prepared(folder, mode, environ):
+    uid = mode.uid
     for name in ("data", "home", "cache"):
         (folder / name).mkdir(mode=0o700)
         os.chown(folder / name, uid, uid)
-    (folder / "data" / "config.toml").write_text(config + CONFIG)
+    (folder / "data" / "config.toml").write_text(mode.config + CONFIG)
     (folder / "home" / ".netrc").write_text("machine example.com password secret")
     (folder / "home" / ".netrc").chmod(0o600)
     os.chown(folder / "home" / ".netrc", uid, uid)
@@ -149,24 +149,43 @@ def victim(scene):
     """Have beta's job run; what a neighbour may know of it."""
     make_bucket(scene, BETA, "beta-bucket")
     upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
-    package = uploaded_package(scene, "beta-bucket", "victim", VICTIM.encode())
-    name = submit(scene, BETA, package, [])
-    words = wait_until(lambda: port_in(scene.server.log_of(name)), lambda: seen(scene, name))
-    pid = process_of(scene, "trapped.task")
+    name = submit(scene, BETA, program("-c", VICTIM))
+    port = said(scene, name, port_in)
     (attempt,) = {
         path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
         if (path.parent / "work" / "secret").exists()
     }  # fmt: skip
-    (environment,) = [each for each in scene.cache.rglob("trapped") if each.is_dir()]
     facts = {
         "foreign_bucket": str(scene.data / "buckets" / "beta-bucket"),
         "foreign_object": str(scene.data / "buckets" / "beta-bucket" / "secret.txt"),
         "foreign_attempt": str(attempt),
-        "foreign_environment": str(environment.parent),
-        "foreign_port": words,
-        "foreign_job": process_facts(pid),
+        "foreign_environment": str(foreign_environment(scene)),
+        "foreign_port": port,
+        "foreign_job": process_facts(process_of(VICTIM)),
     }
     return name, facts
+
+
+def foreign_environment(scene):
+    """Packages of beta's, as an earlier job has left them."""
+    folder = scene.cache / "0123456789abcdef" / "beta"
+    folder.mkdir(parents=True)
+    for each in (scene.cache, folder.parent, folder):
+        each.chmod(0o700)
+        os.chown(each, scene.uid, scene.uid)
+    return folder
+
+
+def said(scene, name, find):
+    """What is found in the log of a job, which must not end before."""
+
+    def look():
+        found = find(scene.server.log_of(name))
+        state = good(scene.server.call("GET", f"/v1/{name}"))["state"]
+        assert found or state not in FINAL, seen(scene, name)
+        return found
+
+    return wait_until(look, lambda: seen(scene, name))
 
 
 def port_in(log):
@@ -194,7 +213,6 @@ def facts_of(scene, foreign):
         "abstract_socket": scene.folder.name,
         "server_port": int(scene.server.url.rpartition(":")[2]),
         "server": process_facts(scene.server.pid),
-        "supervisor": {"pid": 0, "address": 0},
         "secret_variables": SECRET_VARIABLES,
         "own_bucket": str(data / "buckets" / "alpha-bucket"),
         "processes": PROCESSES,
@@ -209,18 +227,14 @@ def process_facts(pid):
     return {"pid": pid, "address": int(line.partition("-")[0], 16)}
 
 
-def tried(scene, *, build=True):
+def tried(scene, *, build=False):
     """What alpha's job could do: {attempt: (outcome, detail)}, when it ran and when it was built."""
     job, foreign = victim(scene)
     facts = facts_of(scene, foreign)
     make_bucket(scene, ALPHA, "alpha-bucket")
-    package = uploaded_package(
-        scene, "alpha-bucket", "trapped", HOSTILE.read_bytes(), facts if build else {}
-    )
-    name = submit(scene, ALPHA, package, ["/gcs/alpha-bucket/facts.json"])
-    wait_until(lambda: "hostile trainer is up" in scene.server.log_of(name),
-               lambda: seen(scene, name))  # fmt: skip
-    facts |= facts_of_job(scene, name)
+    name = submit(scene, ALPHA, packaged(scene, facts) if build else uploaded(scene))
+    said(scene, name, lambda log: "hostile trainer is up" in log)
+    facts |= facts_of_job(scene, foreign)
     upload(scene, "alpha-bucket", "facts.json", json.dumps(facts).encode())
     scene.server.wait_for(f"/v1/{name}", FINAL)
     log = scene.server.log_of(name)
@@ -235,26 +249,27 @@ def outcomes_in(log, word):
     return {each["attempt"]: (each["outcome"], each["detail"]) for each in found}
 
 
-def facts_of_job(scene, name):
+def facts_of_job(scene, foreign):
     """What it knows of itself only when it runs."""
-    supervisor = next(
-        process.pid for process in psutil.process_iter()
-        if is_supervisor(process, scene) and "foreign" not in process.name()
-    )  # fmt: skip
-    return {"supervisor": process_facts(supervisor)}
+    pids = psutil.process_iter()
+    (own,) = [each.pid for each in pids if is_supervisor(each, scene, foreign)]
+    return {"supervisor": process_facts(own)}
 
 
-def is_supervisor(process, scene):
+def is_supervisor(process, scene, foreign):
+    """Whether it is one of the scene's, and not that of the foreign attempt."""
     with contextlib.suppress(psutil.Error):
-        words = process.cmdline()
-        return bool(words) and words[-1].startswith(f"{scene.data}/jobs/")
+        words = process.cmdline() or [""]
+        is_known = words[-1] == foreign["foreign_attempt"]
+        return words[-1].startswith(f"{scene.data}/jobs/") and not is_known
     return False
 
 
-def process_of(scene, word):
+def process_of(word):
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if word in process.cmdline() and process.environ().get("TRAINSHED_JOB"):
+            words = process.cmdline()
+            if word in words and os.path.basename(words[0]).startswith("python"):
                 return process.pid
     raise AssertionError(f"no process of {word}")
 
@@ -283,35 +298,52 @@ def upload(scene, bucket, name, data):
         return f"gs://{bucket}/{name}"
 
 
-def uploaded_package(scene, bucket, name, task, facts=None):
-    """A source distribution, by hand: its name, its one module, its treacherous setup.py."""
+FACTS = "/gcs/alpha-bucket/facts.json"
+
+
+def program(*args):
+    """A container that is Python with some words."""
+    return {"containerSpec": {"imageUri": IMAGE, "command": ["python"], "args": list(args)}}
+
+
+def uploaded(scene):
+    """The trainer as a script in a bucket."""
+    upload(scene, "alpha-bucket", "hostile.py", HOSTILE.read_bytes())
+    return program("/gcs/alpha-bucket/hostile.py", FACTS)
+
+
+def packaged(scene, facts):
+    """The trainer as a package that tries the same while it is built."""
     files = {
-        "setup.py": SETUP.format(name=name).encode(),
+        "setup.py": SETUP.encode(),
         "trapped/__init__.py": b"",
-        "trapped/task.py": task,
-        "trapped/facts.json": json.dumps(facts or {}).encode(),
+        "trapped/task.py": HOSTILE.read_bytes(),
+        "trapped/facts.json": json.dumps(facts).encode(),
     }
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for path, content in files.items():
-            member = tarfile.TarInfo(f"{name}-1/{path}")
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return upload(scene, bucket, f"{name}-1.tar.gz", data.getvalue())
-
-
-def submit(scene, project, package, args):
+    package = upload(scene, "alpha-bucket", "trapped-1.tar.gz", archive(files))
     spec = {
         "executorImageUri": IMAGE,
         "packageUris": [package],
         "pythonModule": "trapped.task",
-        "args": args,
+        "args": [FACTS],
     }
-    pool = {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": "1",
-        "pythonPackageSpec": spec,
-    }
+    return {"pythonPackageSpec": spec}
+
+
+def archive(files):
+    """A source distribution, by hand."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as file:
+        for path, content in files.items():
+            member = tarfile.TarInfo(f"trapped-1/{path}")
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
+def submit(scene, project, spec):
+    """A job of one replica."""
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "1", **spec}
     document = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
     path = f"/v1/projects/{project}/locations/us-central1/customJobs"
     return good(scene.server.call("POST", path, document))["name"]

@@ -1,12 +1,48 @@
-import json
+"""A hostile trainer in each mode that the machine allows: what it could do is what the table says.
+
+The modes without walls show that the attempts are real: there they succeed.
+"""
+
 import pytest
-from isolation.scene import staged, tried, USER
+
+from isolation.expected import (
+    ABSENT, LANDLOCK, MODES, NONE_ROOT, SANDBOX, USERS, outcomes_of,
+)  # fmt: skip
+from isolation.hostile import ATTEMPTS
+from isolation.scene import GROUPS, staged, tried
+
+pytestmark = pytest.mark.slow
+#: What only a job with packages can try.
+PACKAGES = "write_own_environment"
 
 
-@pytest.mark.parametrize("uid", [0, USER])
-def test_x(uid):
-    with staged("", uid=uid) as scene:
-        found, built = tried(scene)
-    import pathlib
+def as_table(found):
+    return {name: outcome for name, (outcome, _) in found.items()}
 
-    pathlib.Path(f"/tmp/c/found-{uid}.json").write_text(json.dumps([found, built], indent=1))
+
+def differences(found, wanted):
+    """What is otherwise than the table says, with the reason that the kernel gave."""
+    return {
+        name: (f"{wanted[name]} in the table", *found.get(name, ("not tried", "")))
+        for name in wanted
+        if as_table(found).get(name) != wanted[name]
+    }
+
+
+@pytest.mark.parametrize("mode", [USERS, SANDBOX, LANDLOCK, NONE_ROOT], ids=lambda mode: mode.name)
+def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
+    with staged(mode) as scene:
+        found, _ = tried(scene)
+    assert not differences(found, {**outcomes_of(mode), PACKAGES: ABSENT})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_the_same_holds_for_its_package_and_while_that_is_built(mode):
+    with staged(mode) as scene:
+        found, built = tried(scene, build=True)
+    wanted = outcomes_of(mode)
+    assert not differences(found, wanted)
+    tells = {name: each for name, each in wanted.items() if ATTEMPTS[name][0] in GROUPS}
+    unknown = {name: ABSENT for name in tells if name.endswith("_supervisor") or name == PACKAGES}
+    assert not differences(built, {**tells, **unknown})

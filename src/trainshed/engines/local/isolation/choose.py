@@ -128,5 +128,5 @@ def tried(mode: str, uid: int) -> str:
             return str(error)
     if not done.returncode:
         return ""
-    said = done.stdout.strip() or done.stderr.strip()
+    said = done.stderr.strip() or done.stdout.strip()  # bubblewrap says what it misses
     return (said.splitlines() or ["no answer"])[-1]

@@ -8,8 +8,11 @@ from trainshed.engines.local.isolation.enter import walled
 from trainshed.engines.local.isolation.view import Mounts, View
 
 #: It may write to its folder, and not read what lies beside it.
-_PROGRAM: Final = '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; ! cat "$2/file" 2> /dev/null'
+_PROGRAM: Final = (
+    '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; cat "$2/file" 2> /dev/null && exit 4; exit 0'
+)
 _CANNOT_WRITE: Final = 3
+_CAN_READ: Final = 4
 _NO_PROGRAM: Final = 127
 
 
@@ -33,7 +36,7 @@ def main(mode: str, folder: str, uid: str) -> int:
 
 def _run(view: View, argv: tuple[str, ...]) -> str:
     try:
-        run = walled(view, argv, Mounts())
+        run = walled(view, argv, Mounts(), dict(os.environ))
     except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work
         return str(error) or type(error).__name__
     faults, writer = os.pipe()
@@ -42,7 +45,7 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
         try:
             if run.enter is not None:
                 run.enter()
-            os.execv(run.argv[0], run.argv)  # noqa: S606 - a shell of the machine
+            os.execve(run.argv[0], run.argv, run.env)  # noqa: S606 - a shell of the machine
         except BaseException as error:  # noqa: BLE001 - a fork must not return
             reason = getattr(error, "strerror", None) or str(error)
             os.write(writer, f"{getattr(error, 'filename', '') or ''}: {reason}".encode())
@@ -56,4 +59,6 @@ def _run(view: View, argv: tuple[str, ...]) -> str:
         return said.strip(": ")
     if status == _CANNOT_WRITE:
         return "a program cannot write to its own folder"
-    return "" if status == 0 else "a program can read what is hidden from it"
+    if status == _CAN_READ:
+        return "a program can read what is hidden from it"
+    return f"a program ends with status {status}" if status else ""

@@ -8,8 +8,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from trainshed.engines.local.isolation.enter import Walled, walled
-from trainshed.engines.local.isolation.view import Mounts
+from trainshed.engines.local.isolation.enter import (
+    Walled,
+    program,
+    signal_in,
+    walled,
+    wrappers,
+)
+from trainshed.engines.local.isolation.view import Mounts, View
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.kill import ProcessTree
@@ -68,9 +74,9 @@ class Terminator:
                 kept.add(child)
         self._ask(listed, but=kept)
 
-    def everybody(self) -> None:
-        """Ask every process, wherever it stands."""
-        self._ask(list(tree.descendants(os.getpid())), but=())
+    def everybody(self, but: Collection[int]) -> None:
+        """Ask every process, wherever it stands, but for some."""
+        self._ask(list(tree.descendants(os.getpid())), but=but)
 
     def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
         self._asked &= {child for _, child in listed}  # the numbers of others may be given away
@@ -155,6 +161,10 @@ class Replicas:
         """What one of them uses now."""
         return self._tree.usage(index)
 
+    def program(self, index: int) -> int:
+        """The process of one that lives, behind what is around it."""
+        return program(self._view(index), self.living[index])
+
     def terminate(self) -> None:
         """Ask the replicas to end, and whoever outlives one that has ended.
 
@@ -163,13 +173,14 @@ class Replicas:
         """
         self._stopped |= set(self.living)
         self._asked_s = self._loop.now()
-        self._terminator.leaders(self.living.values())
+        self._terminator.leaders([self.program(index) for index in self.living])
         self._terminate_orphans()
 
     def terminate_all(self) -> None:
         """Ask everybody to end who has not been asked, wherever it stands."""
         self._stopped |= set(self.living)
-        self._terminator.everybody()
+        walls = (wrappers(self._view(index), pid) for index, pid in self.living.items())
+        self._terminator.everybody(but=[pid for each in walls for pid in each])
 
     def close(self) -> None:
         """Nothing of them lives; whoever is started from now on is none of theirs."""
@@ -194,7 +205,7 @@ class Replicas:
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
-        command = ProcessSpec(walls.argv, replica.env, replica.cwd)
+        command = ProcessSpec(walls.argv, walls.env, replica.cwd)
         try:
             pid = fork_exec(
                 command,
@@ -216,7 +227,10 @@ class Replicas:
         if replica.hosts and not os.path.exists(hosts_file):
             mounts.write_hosts(hosts_file, replica.hosts)
         mounted = Mounts(hosts_file if replica.hosts else None, replica.binds)
-        return walled(replica.isolation, replica.argv, mounted)
+        return walled(replica.isolation, replica.argv, mounted, replica.env)
+
+    def _view(self, index: int) -> View | None:
+        return self._replicas[index].isolation
 
     def _hear(self, faults: int) -> None:
         """The end of the pipe says that every fork has become its program, or has ended."""
@@ -235,6 +249,9 @@ class Replicas:
     def _ended(self, index: int, death: Death) -> None:
         del self.living[index]
         replica = self._replicas[index]
+        signum = signal_in(replica.isolation, death.exit_code)
+        if signum is not None:
+            death = death._replace(exit_code=None, signal=signum)
         self._tree.ended(index, death.cpu_s, death.max_rss_kib)
         usage = self._tree.usage(index)
         was_killed = death.signal == signal.SIGKILL
