@@ -22,7 +22,7 @@ def main():
     os.setgroups([])
     os.setresgid(int(uid), int(uid), int(uid))
     os.setresuid(int(uid), int(uid), int(uid))
-    os.execv(argv[0], argv)
+    os.execv(argv[0], argv)  # noqa: S606 - the purpose
 
 
 def closed_folder(path):

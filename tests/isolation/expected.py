@@ -58,7 +58,7 @@ ROWS = (
     Row("use_api_without_token", DENIED, MODES, "the API asks for a token, whoever calls"),
     Row("order_supervisor", DENIED, MODES, "the supervisor asks the kernel which process sends"),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
-    Row("plant_links", DONE, MODES, "links may be made in its own folders; the server follows none"),
+    Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
     Row("connect_to_port_of_*", DONE, WALLS, "replicas of distributed jobs listen and connect"),
     Row("fork_bomb fill_disk flood_log", DONE, WALLS, "limits end them, not walls"),
     Row(

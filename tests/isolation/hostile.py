@@ -579,7 +579,7 @@ def leave_chroot(facts):
 @attempt("privileges")
 def read_disk(_facts):
     """The device that the root file system lies on."""
-    disks = [each for each in ("/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/xvda")]
+    disks = ("/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/xvda")
     found = [each for each in disks if os.path.exists(each)]
     if not found:
         raise Denied("no disk is there")
@@ -652,8 +652,7 @@ def fill_disk(facts):
     block = bytes(1 << 20)
     try:
         with open(path, "wb") as file:
-            for _ in range(facts["flood_mib"]):
-                file.write(block)
+            file.writelines(block for _ in range(facts["flood_mib"]))
     finally:
         with contextlib.suppress(OSError):
             os.unlink(path)

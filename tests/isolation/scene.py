@@ -1,4 +1,4 @@
-"""The place of the deed: a server, the job of beta that has secrets, and what alpha gets to know."""
+"""The place of the deed: a server, the job of beta with its secrets, and what alpha knows."""
 
 import contextlib
 import io
@@ -135,11 +135,11 @@ def planted(scene):
 
 
 def tmp_file(scene):
-    return Path("/tmp") / scene.folder.name
+    return Path("/tmp") / scene.folder.name  # noqa: S108 - everybody's
 
 
 def shared_memory(scene):
-    return Path("/dev/shm") / scene.folder.name
+    return Path("/dev/shm") / scene.folder.name  # noqa: S108 - the same
 
 
 # ---- what happens there ----
@@ -228,7 +228,7 @@ def process_facts(pid):
 
 
 def tried(scene, *, build=False):
-    """What alpha's job could do: {attempt: (outcome, detail)}, when it ran and when it was built."""
+    """What alpha's job could do, {attempt: (outcome, detail)}, and the build of its package."""
     job, foreign = victim(scene)
     facts = facts_of(scene, foreign)
     make_bucket(scene, ALPHA, "alpha-bucket")
@@ -269,7 +269,7 @@ def process_of(word):
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if word in words and os.path.basename(words[0]).startswith("python"):
+            if word in words and Path(words[0]).name.startswith("python"):
                 return process.pid
     raise AssertionError(f"no process of {word}")
 

@@ -6,7 +6,13 @@ The modes without walls show that the attempts are real: there they succeed.
 import pytest
 
 from isolation.expected import (
-    ABSENT, LANDLOCK, MODES, NONE_ROOT, SANDBOX, USERS, outcomes_of,
+    ABSENT,
+    LANDLOCK,
+    MODES,
+    NONE_ROOT,
+    SANDBOX,
+    USERS,
+    outcomes_of,
 )  # fmt: skip
 from isolation.hostile import ATTEMPTS
 from isolation.scene import GROUPS, staged, tried
