@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 
 import trainshed
 import trainshed_trainer
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
 from isolation.expected import ROOT
 from server_process import TRAINSHED, ServerProcess
+from trainshed.engines.local.isolation import choose
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile.py"
@@ -69,12 +71,22 @@ class Scene:
         return self.folder / "cache" / "environments"
 
 
+def skip_unless_possible(mode):
+    """Say why a mode is not tried here."""
+    setting = mode.name.partition(",")[0]
+    if os.geteuid() != ROOT:
+        pytest.skip("users are changed by root only")
+    if setting != "none" and (why_not := choose.tried(setting, choose.Asked().uids[0])):
+        pytest.skip(f"no isolation {setting} here: {why_not}")
+
+
 @contextlib.contextmanager
 def staged(mode, *, environ=None):
     """Start a server of a mode, in a folder that everybody may enter; skips where it cannot be.
 
     It does not lie in /tmp: where a job has a /tmp of its own, all would be hidden by that alone.
     """
+    skip_unless_possible(mode)
     BUILD.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="hostile-", dir=BUILD))
     folder.chmod(0o755)

@@ -31,6 +31,8 @@ class Build(NamedTuple):
     env: dict[str, str]
     enter: Callable[[], None]
     """Called in the forked child."""
+    kept: tuple[int, ...] = ()
+    """Descriptors that the command has, to be closed by who has forked."""
 
 
 class Builder(NamedTuple):
@@ -57,8 +59,8 @@ class Builder(NamedTuple):
         view = self.view._replace(writes=(str(work), str(kept)))
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
         env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
-        run = walled(view, argv, Mounts())
-        return Build(run.argv, env, partial(_enter, run.enter, parent))
+        run = walled(view, argv, Mounts(), env)
+        return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.kept)
 
     def give(self, folder: Path) -> None:
         """Have a folder, with all that is in it, be the builder's."""

@@ -84,9 +84,13 @@ def ask(arguments: Sequence[str], place: Place) -> Answer:
                 stderr=said,
                 start_new_session=True,
                 preexec_fn=build.enter,  # noqa: PLW1509 - one thread
+                pass_fds=build.kept,
             )
         except OSError as error:
             raise EngineFault(f"cannot run uv: {error.filename}: {error.strerror}") from error
+        finally:
+            for descriptor in build.kept:
+                os.close(descriptor)
         try:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         finally:

@@ -14,6 +14,8 @@ class Walled(NamedTuple):
     env: Mapping[str, str]
     enter: Callable[[], None] | None
     """Called in the forked child, last before exec; raises OSError where a wall cannot be built."""
+    kept: tuple[int, ...] = ()
+    """Descriptors that the program is to have, to be closed by who has forked."""
 
 
 def walled(
@@ -35,7 +37,8 @@ def walled(
     if view is not None and mode == SANDBOX:
         from trainshed.engines.local.isolation import sandbox  # noqa: PLC0415 - see above
 
-        return Walled(sandbox.wrap(argv), {}, sandbox.enter(view, mounts, env))
+        told = sandbox.told(view, mounts, env)
+        return Walled(sandbox.wrap(argv, told), {}, sandbox.enter(told), (told,))
     from trainshed.engines.local.isolation import none  # noqa: PLC0415 - see above
 
     return Walled(none.wrap(view, argv, mounts), env, none.enter(view, mounts))

@@ -30,33 +30,33 @@ _NVIDIA: Final = (
 )
 _TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - the replica's own
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
-_ARGUMENTS: Final = 4
-"""The descriptor in which it reads what it is to do."""
 _UMASK: Final = 0o077
 #: How bubblewrap, as a shell, tells of a program that a signal has ended.
 _SIGNAL_BASE: Final = 128
 _SIGNAL_MAX: Final = 64
 
 
-def wrap(argv: Sequence[str]) -> tuple[str, ...]:
-    """What is executed, with no variables at all."""
-    return (_program(), "--args", str(_ARGUMENTS), "--", *argv)
-
-
-def enter(view: View, mounts: Mounts, env: Mapping[str, str]) -> Callable[[], None]:
-    """Leave bubblewrap its orders in a descriptor."""
+def told(view: View, mounts: Mounts, env: Mapping[str, str]) -> int:
+    """A descriptor in which bubblewrap finds what it is to do.  Raises OSError."""
     words = b"".join(os.fsencode(word) + b"\0" for word in orders(view, mounts, env))
+    descriptor = os.memfd_create("bwrap")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(words)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
+    """What is executed, with no variables at all.  Raises WallFault."""
+    return (_program(), "--args", str(descriptor), "--", *argv)
+
+
+def enter(descriptor: int) -> Callable[[], None]:
+    """What the forked child calls."""
 
     def leave() -> None:
         os.umask(_UMASK)
-        descriptor = os.memfd_create("bwrap", 0)
-        left = memoryview(words)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        if descriptor != _ARGUMENTS:
-            os.dup2(descriptor, _ARGUMENTS)
-            os.close(descriptor)
+        os.set_inheritable(descriptor, True)
 
     return leave
 

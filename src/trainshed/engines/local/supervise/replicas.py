@@ -216,8 +216,8 @@ class Replicas:
                 number=index,
             )
         finally:
-            os.close(wiring.stdout)
-            os.close(wiring.stderr)
+            for descriptor in (wiring.stdout, wiring.stderr, *walls.kept):
+                os.close(descriptor)
         self._tree.started(index, pid)
         self.living[index] = pid
         self._began_s[index] = self._loop.now()
