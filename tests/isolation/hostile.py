@@ -500,6 +500,7 @@ def gain_by_setuid(_facts):
         words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
         try:
+            time.sleep(0.2)  # rights come with the very last step of an exec
             with open(f"/proc/{child.pid}/status") as file:
                 uids = next(line.split()[1:] for line in file if line.startswith("Uid:"))
         except OSError:

@@ -19,6 +19,7 @@ from trainshed.engines.local.processes.tree import die_with_parent
 #: Below the cache: one for each project, by its number.
 PROJECTS: Final = "projects"
 _UV_CACHE: Final = "uv"
+_UV_SETTINGS: Final = "/etc/uv/uv.toml"
 _PRIVATE_FOLDER: Final = 0o700
 _READABLE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
 _ENTERS: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
@@ -59,6 +60,7 @@ class Builder(NamedTuple):
         view = self.view._replace(writes=(str(work), str(kept)))
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
         env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
+        env |= _uv_settings()
         run = walled(view, argv, Mounts(), env)
         return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.kept)
 
@@ -76,6 +78,12 @@ class Builder(NamedTuple):
             os.fchmod(descriptor, _READABLE | _ENTERS)
             for name in files:
                 _open_to_readers(name, descriptor)
+
+
+def _uv_settings() -> dict[str, str]:
+    """The machine's alone: uv looks for others in every folder above, which are behind walls."""
+    is_there = os.access(_UV_SETTINGS, os.R_OK)
+    return {"UV_CONFIG_FILE": _UV_SETTINGS} if is_there else {"UV_NO_CONFIG": "1"}
 
 
 def _enter(walls: Callable[[], None] | None, parent: int) -> None:
