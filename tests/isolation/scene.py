@@ -255,6 +255,44 @@ def tried(scene, *, build=False):
     return outcomes_in(log, "tried"), outcomes_in(log, "built")
 
 
+#: Leaves a process in another session, without parents, variables and descriptors; then kills its
+#: supervisor.  A second attempt, which is there where that was possible, has nothing to do.
+OUTLIVES = """\
+import os, signal
+if os.environ["TRAINSHED_ATTEMPT"] == "1":
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            os.execve("/bin/sleep", [WORD, "600"], {})
+        os._exit(0)
+    os.wait()
+    try:
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getppid(), 0)
+        if os.getppid() == 1:
+            print("denied", flush=True)
+    except OSError:
+        print("denied", flush=True)
+"""
+
+
+def outlived(scene):
+    """What lives of a job that has killed its supervisor, or tried: (processes, log)."""
+    word = f"outlives-{scene.folder.name}"
+    name = submit(scene, ALPHA, program("-c", OUTLIVES.replace("WORD", repr(word))))
+    scene.server.wait_for(f"/v1/{name}", FINAL)
+    return processes_named(word), scene.server.log_of(name)
+
+
+def processes_named(word):
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            found += [process.pid] if process.cmdline()[:1] == [word] else []
+    return found
+
+
 def outcomes_in(log, word):
     lines = [line.partition(" ")[2] for line in log.splitlines() if line.startswith(f"{word} ")]
     found = map(json.loads, lines)

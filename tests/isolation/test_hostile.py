@@ -12,10 +12,11 @@ from isolation.expected import (
     NONE_ROOT,
     SANDBOX,
     USERS,
+    WALLS,
     outcomes_of,
 )  # fmt: skip
 from isolation.hostile import ATTEMPTS
-from isolation.scene import GROUPS, staged, tried
+from isolation.scene import GROUPS, outlived, staged, tried
 
 pytestmark = pytest.mark.slow
 #: What only a job with packages can try.
@@ -39,7 +40,10 @@ def differences(found, wanted):
 def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
     with staged(mode) as scene:
         found, _ = tried(scene)
+        left, log = outlived(scene)
     assert not differences(found, {**outcomes_of(mode), PACKAGES: ABSENT})
+    assert not left
+    assert ("denied" in log.splitlines()) == (mode in WALLS), log
 
 
 @pytest.mark.full
