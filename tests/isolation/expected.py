@@ -7,6 +7,7 @@ reason.  A name with ``*`` stands for all attempts that it fits.
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from isolation import python_image
 from isolation.hostile import ATTEMPTS
 
 DONE, DENIED, ABSENT = "done", "denied", "absent"
@@ -23,6 +24,8 @@ class Mode:
     uid: int
     config: str
     otherwise: str = DENIED
+    image: str = "registry.test/p/img:1"
+    """What its jobs name; the Python of the tests stands in for that one."""
 
 
 def _mode(name, uid, setting, otherwise=DENIED, more=""):
@@ -35,8 +38,10 @@ NONE_USER = _mode("none, a user", USER, "none", DONE)
 LANDLOCK = _mode("landlock", USER, "landlock")
 SANDBOX = _mode("sandbox", USER, "sandbox")
 USERS = _mode("users", ROOT, "users")
-MODES = (USERS, SANDBOX, LANDLOCK, NONE_USER, NONE_ROOT)
-WALLS = (USERS, SANDBOX, LANDLOCK)
+CONTAINER = Mode("container", ROOT, '[isolation]\nmode = "container"\n', image=python_image.IMAGE)
+PROCESSES = (USERS, SANDBOX, LANDLOCK)
+WALLS = (CONTAINER, *PROCESSES)
+MODES = (*WALLS, NONE_USER, NONE_ROOT)
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,13 @@ class Row:
 
 #: The first that fits counts.
 ROWS = (
-    Row("open_foreign_gpu connect_to_docker", ABSENT, MODES, "the machine of the tests has none"),
+    Row("open_foreign_gpu", ABSENT, MODES, "the machine of the tests has none"),
+    Row("connect_to_docker", ABSENT, (*PROCESSES, NONE_USER, NONE_ROOT), "tried with docker alone"),
     Row("use_api_without_token", DENIED, MODES, "the API asks for a token, whoever calls"),
     Row("order_supervisor", DENIED, MODES, "the supervisor asks the kernel which process sends"),
     Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
     Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
-    Row("connect_to_port_of_*", DONE, WALLS, "replicas of distributed jobs listen and connect"),
+    Row("connect_to_port_of_*", DONE, PROCESSES, "replicas of distributed jobs listen and connect"),
     Row("fork_bomb fill_disk flood_log", DONE, WALLS, "limits end them, not walls"),
     Row(
         "connect_to_abstract_socket", DONE, (USERS, SANDBOX),

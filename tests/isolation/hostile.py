@@ -738,7 +738,8 @@ def main():
     print("hostile trainer is up", flush=True)
     path, *groups = sys.argv[1:]
     facts = facts_of(path)
-    facts["own_folder"] = os.getcwd()
+    facts["own_folder"] = os.path.join(own_attempt(), "work")
+    os.chdir(facts["own_folder"])
     facts["own_environment"] = environment()
     for found in built():
         print("built " + json.dumps(found), flush=True)

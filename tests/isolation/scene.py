@@ -19,7 +19,7 @@ import pytest
 import trainshed
 import trainshed_trainer
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
-from isolation.expected import ROOT
+from isolation.expected import ROOT, Mode
 from server_process import TRAINSHED, ServerProcess
 from trainshed.engines.local.isolation import choose
 
@@ -27,13 +27,13 @@ HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile.py"
 BUILD = HERE.parents[1] / "build"
 ALPHA, BETA = "alpha-proj", "beta-proj"
-IMAGE = "registry.test/p/img:1"
 SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "HF_TOKEN", "VAULT_TOKEN")
 PROCESSES = 400
 #: A replica of beta: what it has in memory, in its folder, and on a port is nobody else's.
 VICTIM = """\
 import os, pathlib, socket, time
-pathlib.Path("secret").write_text("the secret of beta")
+work = pathlib.Path(os.environ["TRAINSHED_NOTICE_FILE"]).parents[1] / "work"
+(work / "secret").write_text("the secret of beta")
 listener = socket.create_server(("127.0.0.1", 0))
 print("port", listener.getsockname()[1], flush=True)
 time.sleep(7200)
@@ -59,8 +59,13 @@ class Scene:
 
     folder: Path
     server: ServerProcess
-    uid: int
+    mode: Mode
+    environ: dict
     sockets: list = field(default_factory=list)
+
+    @property
+    def uid(self):
+        return self.mode.uid
 
     @property
     def data(self):
@@ -76,7 +81,9 @@ def skip_unless_possible(mode):
     setting = mode.name.partition(",")[0]
     if os.geteuid() != ROOT:
         pytest.skip("users are changed by root only")
-    if setting != "none" and (why_not := choose.tried(setting, choose.Asked().uids[0])):
+    if setting not in {"none", "container"} and (
+        why_not := choose.tried(setting, choose.Asked().uids[0])
+    ):
         pytest.skip(f"no isolation {setting} here: {why_not}")
 
 
@@ -92,7 +99,8 @@ def staged(mode, *, environ=None):
     folder.chmod(0o755)
     scene = None
     try:
-        scene = Scene(folder, prepared(folder, mode, environ or {}), mode.uid)
+        environ = environ or {}
+        scene = Scene(folder, prepared(folder, mode, environ), mode, environ)
         with planted(scene):
             try:
                 scene.server.start()
@@ -161,7 +169,7 @@ def victim(scene):
     """Have beta's job run; what a neighbour may know of it."""
     make_bucket(scene, BETA, "beta-bucket")
     upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
-    name = submit(scene, BETA, program("-c", VICTIM))
+    name = submit(scene, BETA, program(scene, "-c", VICTIM))
     port = said(scene, name, port_in)
     (attempt,) = {
         path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
@@ -225,6 +233,7 @@ def facts_of(scene, foreign):
         "abstract_socket": scene.folder.name,
         "server_port": int(scene.server.url.rpartition(":")[2]),
         "server": process_facts(scene.server.pid),
+        "docker_socket": scene.environ.get("DOCKER_HOST", "").removeprefix("unix://"),
         "secret_variables": SECRET_VARIABLES,
         "own_bucket": str(data / "buckets" / "alpha-bucket"),
         "processes": PROCESSES,
@@ -280,7 +289,7 @@ if os.environ["TRAINSHED_ATTEMPT"] == "1":
 def outlived(scene):
     """What lives of a job that has killed its supervisor, or tried: (processes, log)."""
     word = f"outlives-{scene.folder.name}"
-    name = submit(scene, ALPHA, program("-c", OUTLIVES.replace("WORD", repr(word))))
+    name = submit(scene, ALPHA, program(scene, "-c", OUTLIVES.replace("WORD", repr(word))))
     scene.server.wait_for(f"/v1/{name}", FINAL)
     return processes_named(word), scene.server.log_of(name)
 
@@ -351,15 +360,16 @@ def upload(scene, bucket, name, data):
 FACTS = "/gcs/alpha-bucket/facts.json"
 
 
-def program(*args):
+def program(scene, *args):
     """A container that is Python with some words."""
-    return {"containerSpec": {"imageUri": IMAGE, "command": ["python"], "args": list(args)}}
+    container = {"imageUri": scene.mode.image, "command": ["python"], "args": list(args)}
+    return {"containerSpec": container}
 
 
 def uploaded(scene):
     """The trainer as a script in a bucket."""
     upload(scene, "alpha-bucket", "hostile.py", HOSTILE.read_bytes())
-    return program("/gcs/alpha-bucket/hostile.py", FACTS)
+    return program(scene, "/gcs/alpha-bucket/hostile.py", FACTS)
 
 
 def packaged(scene, facts):
@@ -372,7 +382,7 @@ def packaged(scene, facts):
     }
     package = upload(scene, "alpha-bucket", "trapped-1.tar.gz", archive(files))
     spec = {
-        "executorImageUri": IMAGE,
+        "executorImageUri": scene.mode.image,
         "packageUris": [package],
         "pythonModule": "trapped.task",
         "args": [FACTS],

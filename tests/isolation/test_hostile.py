@@ -5,11 +5,15 @@ The modes without walls show that the attempts are real: there they succeed.
 
 import pytest
 
+from engines import docker_daemon
+from isolation import python_image
 from isolation.expected import (
     ABSENT,
+    CONTAINER,
     LANDLOCK,
-    MODES,
     NONE_ROOT,
+    NONE_USER,
+    PROCESSES,
     SANDBOX,
     USERS,
     WALLS,
@@ -47,7 +51,21 @@ def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.skipif(bool(docker_daemon.why_not()), reason=docker_daemon.why_not())
+@pytest.mark.skipif(bool(python_image.why_not()), reason=python_image.why_not())
+def test_the_same_in_a_container():
+    with docker_daemon.docker_with_image() as environ:
+        python_image.make(environ)
+        with staged(CONTAINER, environ=environ) as scene:
+            found, _ = tried(scene)
+            left, log = outlived(scene)
+    assert not differences(found, {**outcomes_of(CONTAINER), PACKAGES: ABSENT})
+    assert not left
+    assert "denied" in log.splitlines(), log
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", [*PROCESSES, NONE_USER, NONE_ROOT], ids=lambda mode: mode.name)
 def test_the_same_holds_for_its_package_and_while_that_is_built(mode):
     with staged(mode) as scene:
         found, built = tried(scene, build=True)

@@ -17,7 +17,9 @@ def make(context: EngineContext) -> LocalEngine:
         containers = found.with_walls(is_read_only=asked.pop("container_read_only"))
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
         machine = this_machine("" if containers.runtime else containers.reason)
-        options["isolation"] = chosen(Asked(**asked), machine, hides)
+        isolation = options["isolation"] = chosen(Asked(**asked), machine, hides)
+        if isolation.has_users:
+            containers = containers.for_projects()
     return LocalEngine(
         context.jobs_dir,
         buckets=context.buckets,

@@ -11,14 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.container_runtime import Runtime
+from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
 from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, write_json
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.isolation import device_nodes
-from trainshed.engines.local.isolation.compose import Isolation, variables_of, view_of
+from trainshed.engines.local.isolation.compose import (
+    Isolation,
+    owner_of,
+    variables_of,
+    view_of,
+)
 from trainshed.engines.local.processes.variables import of_programs
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.spawn import ProcessSpec
@@ -113,6 +118,7 @@ def replicas_of(
     commands = commands_of(plan, home, shares, _base_env(site))
     if any(replica.container for replica in plan.replicas):
         _open_to_containers(site, plan)
+        site = site._replace(runtime=_runtime_for(site, plan))
     return tuple(
         _walled(site, plan, replica, share, home, command)
         if replica.container is None
@@ -228,12 +234,30 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
     return found._replace(cwd=site.folder.work, limits=Limits(), hosts=(), binds=())
 
 
+def _runtime_for(site: Site, plan: LaunchPlan) -> Runtime | None:
+    """The runtime, with the numbers of the project's user where that is who containers run as."""
+    owner = owner_of(site.isolation, plan)
+    if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
+        return site.runtime
+    return site.runtime._replace(user=f"{owner.uid}:{owner.gid}")
+
+
 def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
+    """Have the folders be those of whom containers run as, also where walls have given them away.
+
+    Without capabilities root may not look into the folders of others either.
+    """
     own = (site.folder.work, site.folder.shared, *_metric_folders(site, plan))
     for path in own:
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
-    if site.runtime is not None:
-        hand_over((*own, *(here for here, _ in plan.binds)), site.runtime.user)
+    owner = owner_of(site.isolation, plan)
+    if site.runtime is None or site.runtime.user == USER_OF_PROJECT:
+        return  # its walls have given it all of them
+    if site.runtime.user is not None:
+        places = (*own, *(here for here, _ in plan.binds))
+        hand_over(places, site.runtime.user, before=owner and owner.uid)
+    elif owner is not None:
+        hand_over(own, "0:0", before=owner.uid)
 
 
 def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:

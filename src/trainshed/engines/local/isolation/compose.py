@@ -54,6 +54,11 @@ class Isolation(NamedTuple):
         return (self.warning,) if self.warning else ()
 
     @property
+    def has_users(self) -> bool:
+        """Whether each project has a user of its own."""
+        return self.mode == USERS or (self.mode == CONTAINER and os.geteuid() == 0)
+
+    @property
     def is_a_wall(self) -> bool:
         """Whether it keeps anything from a program."""
         return self.mode != NONE
@@ -68,10 +73,10 @@ class Owner(NamedTuple):
 
 def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> Owner | None:
     """The user of a plan's project.  Raises EngineFault where there are no more numbers."""
-    if isolation is None or isolation.mode != USERS:
+    if isolation is None or not isolation.has_users:
         return None
     if plan.owner is None:
-        raise EngineFault("the plan does not say whose job it is; isolation users needs that")
+        raise EngineFault("the plan does not say whose job it is; a user for it needs that")
     first, last = isolation.uids
     if first + plan.owner.number > last:
         raise EngineFault(
