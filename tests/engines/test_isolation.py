@@ -16,7 +16,7 @@ from trainshed.engines.local.isolation.view import View
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner
 
-WALLS = ("users", "landlock")
+WALLS = ("users", "landlock", "sandbox")
 NUMBER = 7
 UID = UIDS[0] + NUMBER
 

@@ -23,10 +23,9 @@ _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix/store", "/sys"),
     "/run/systemd/resolve",
 )
-#: Of NVIDIA's driver, beside the nodes of GPUs.
+#: Of NVIDIA's driver, beside the nodes of GPUs and of their parts.
 _NVIDIA: Final = (
     *("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
-    "/dev/nvidia-caps",
 )
 _TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - the replica's own
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
