@@ -107,3 +107,8 @@ class TestUsers(TestLocalEngine):
 @pytest.mark.full
 class TestLandlock(TestLocalEngine):
     mode = "landlock"
+
+
+@pytest.mark.full
+class TestSandbox(TestLocalEngine):
+    mode = "sandbox"

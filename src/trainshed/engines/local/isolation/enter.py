@@ -38,7 +38,8 @@ def walled(
         from trainshed.engines.local.isolation import sandbox  # noqa: PLC0415 - see above
 
         told = sandbox.told(view, mounts, env)
-        return Walled(sandbox.wrap(argv, told), {}, sandbox.enter(told), (told,))
+        entered = sandbox.enter(told, argv[0], env)
+        return Walled(sandbox.wrap(argv, told), {}, entered, (told,))
     from trainshed.engines.local.isolation import none  # noqa: PLC0415 - see above
 
     return Walled(none.wrap(view, argv, mounts), env, none.enter(view, mounts))
