@@ -59,7 +59,6 @@ class Row:
 
 #: The first that fits counts.
 ROWS = (
-    Row("open_foreign_gpu", ABSENT, MODES, "the machine of the tests has none"),
     Row("connect_to_docker", ABSENT, (*PROCESSES, NONE_USER, NONE_ROOT), "tried with docker alone"),
     Row("use_api_without_token", DENIED, MODES, "the API asks for a token, whoever calls"),
     Row("order_supervisor", DENIED, MODES, "the supervisor asks the kernel which process sends"),

@@ -19,7 +19,8 @@ import pytest
 import trainshed
 import trainshed_trainer
 from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
-from isolation.expected import ROOT, Mode
+from isolation.as_user import GPUS
+from isolation.expected import CONTAINER, ROOT, Mode
 from server_process import TRAINSHED, ServerProcess
 from trainshed.engines.local.isolation import choose
 
@@ -129,7 +130,7 @@ def prepared(folder, mode, environ):
         **environ,
     }
     server = ServerProcess(folder / "data", "--fleet-policy", "emulate", environ=environ)
-    if uid != ROOT:
+    if mode != CONTAINER:  # what is in containers is docker's to say
         server.program = (sys.executable, HERE / "as_user.py", str(uid), TRAINSHED)
     return server
 
@@ -234,6 +235,7 @@ def facts_of(scene, foreign):
         "server_port": int(scene.server.url.rpartition(":")[2]),
         "server": process_facts(scene.server.pid),
         "docker_socket": scene.environ.get("DOCKER_HOST", "").removeprefix("unix://"),
+        "foreign_gpu": f"/dev/{GPUS[0]}",
         "secret_variables": SECRET_VARIABLES,
         "own_bucket": str(data / "buckets" / "alpha-bucket"),
         "processes": PROCESSES,

@@ -38,7 +38,7 @@ def walled(
         from trainshed.engines.local.isolation import sandbox  # noqa: PLC0415 - see above
 
         told = sandbox.told(view, mounts, env)
-        entered = sandbox.enter(told, argv[0], env)
+        entered = sandbox.enter(told, argv[0], mounts, env)
         return Walled(sandbox.wrap(argv, told), {}, entered, (told,))
     from trainshed.engines.local.isolation import none  # noqa: PLC0415 - see above
 

@@ -50,12 +50,14 @@ def wrap(argv: Sequence[str], descriptor: int) -> tuple[str, ...]:
     return (_program(), "--args", str(descriptor), "--", *argv)
 
 
-def enter(descriptor: int, program: str, env: Mapping[str, str]) -> Callable[[], None]:
+def enter(
+    descriptor: int, program: str, mounts: Mounts, env: Mapping[str, str]
+) -> Callable[[], None]:
     """What the forked child calls; raises OSError for a program that this machine does not have.
 
     Bubblewrap would find that out only when the replica has been told to have started.
     """
-    is_there = _is_there(program, env)
+    is_there = _is_there(program, mounts, env)
 
     def leave() -> None:
         if not is_there:
@@ -122,10 +124,11 @@ def _shown(view: View) -> Iterator[str]:
             yield from (ways[place], place, place)
 
 
-def _is_there(program: str, env: Mapping[str, str]) -> bool:
+def _is_there(program: str, mounts: Mounts, env: Mapping[str, str]) -> bool:
     """Whether it is found as bubblewrap looks for it; one beside the replica's folder may be."""
     if "/" in program:
-        return not program.startswith("/") or os.path.exists(program)
+        is_inside = any(program.startswith(f"{there}/") for _, there in mounts.binds)
+        return is_inside or not program.startswith("/") or os.path.exists(program)
     folders = env.get("PATH", os.defpath).split(os.pathsep)
     return any(os.access(f"{folder}/{program}", os.X_OK) for folder in folders)
 
