@@ -27,6 +27,8 @@ _SYSTEM: Final = (
 _NVIDIA: Final = (
     *("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
 )
+#: Of others, whose devices nobody leases.
+_DEVICES: Final = ("/dev/infiniband", "/dev/kfd", "/dev/dri")
 _TMP, _SHARED = "/tmp", "/dev/shm"  # noqa: S108 - the replica's own
 _PLACES: Final = ("/usr/bin", "/usr/local/bin", "/bin")
 _UMASK: Final = 0o077
@@ -97,7 +99,7 @@ def orders(view: View, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
     for place in _SYSTEM:
         yield from ("--ro-bind-try", place, place)
     yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", _SHARED, "--dir", "/run")
-    for node in (*view.devices, *(_NVIDIA if view.devices else ())):
+    for node in (*view.devices, *(_NVIDIA if view.devices else ()), *_DEVICES):
         yield from ("--dev-bind-try", node, node)
     yield from ("--bind", view.tmp, _TMP) if view.tmp else ("--tmpfs", _TMP)
     yield from ("--dir", "/var", "--symlink", _TMP, f"/var{_TMP}")
