@@ -37,9 +37,9 @@ def walled(
     if view is not None and mode == SANDBOX:
         from trainshed.engines.local.isolation import sandbox  # noqa: PLC0415 - see above
 
-        told = sandbox.told(view, mounts, env)
-        entered = sandbox.enter(told, argv[0], mounts, env)
-        return Walled(sandbox.wrap(argv, told), {}, entered, (told,))
+        arguments = sandbox.arguments(view, mounts, env)
+        entered = sandbox.enter(arguments, argv[0], mounts, env)
+        return Walled(sandbox.wrap(argv, arguments), {}, entered, (arguments,))
     from trainshed.engines.local.isolation import none  # noqa: PLC0415 - see above
 
     return Walled(none.wrap(view, argv, mounts), env, none.enter(view, mounts))

@@ -37,7 +37,7 @@ _SIGNAL_BASE: Final = 128
 _SIGNAL_MAX: Final = 64
 
 
-def told(view: View, mounts: Mounts, env: Mapping[str, str]) -> int:
+def arguments(view: View, mounts: Mounts, env: Mapping[str, str]) -> int:
     """A descriptor in which bubblewrap finds what it is to do.  Raises OSError."""
     words = b"".join(os.fsencode(word) + b"\0" for word in orders(view, mounts, env))
     descriptor = os.memfd_create("bwrap")

@@ -71,8 +71,8 @@ class Control:
     def _read(self) -> None:
         size = socket.CMSG_SPACE(struct.calcsize(_CREDENTIALS))
         with suppress(OSError):
-            data, told, _, _ = self._socket.recvmsg(_MESSAGE_BYTES_MAX, size)
-            pid, uid = _sender(told)
+            data, ancillary, _, _ = self._socket.recvmsg(_MESSAGE_BYTES_MAX, size)
+            pid, uid = _sender(ancillary)
             if uid in {_ROOT, os.geteuid()} and not _is_below(pid):
                 take_order(data, self._attempt.obey, self._look)
             elif not self._has_refused:  # once: a job may send as often as it likes
@@ -84,9 +84,9 @@ class Control:
                 )
 
 
-def _sender(told: list[tuple[int, int, bytes]]) -> tuple[int, int]:
+def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:
     """The process and user that the kernel has written to a message.  Raises OSError."""
-    for level, kind, data in told:
+    for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             pid, uid, _ = struct.unpack_from(_CREDENTIALS, data)
             return pid, uid
