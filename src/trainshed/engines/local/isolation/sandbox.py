@@ -4,7 +4,7 @@ The root of the replica is made of what is named: the system's folders and what 
 for writing, and what it may change.  Its processes see no others, and end with the first of them.
 
 Bubblewrap itself runs before there are walls.  So it gets none of the job's variables, of which
-``LD_PRELOAD`` would make it run the job's code, and is told them through a descriptor; there they
+``LD_PRELOAD`` would make it run the job's code, and gets them through a descriptor; there they
 stand in no command line either.  It does not pass signals on: ``program_of`` finds who is to hear
 them.
 """
@@ -57,7 +57,7 @@ def enter(
 ) -> Callable[[], None]:
     """What the forked child calls; raises OSError for a program that this machine does not have.
 
-    Bubblewrap would find that out only when the replica has been told to have started.
+    Bubblewrap would find that out only when the replica counts as started.
     """
     is_there = _is_there(program, mounts, env)
 
@@ -91,7 +91,7 @@ def signal_in(status: int | None) -> int | None:
 
 
 def orders(view: View, mounts: Mounts, env: Mapping[str, str]) -> Iterator[str]:
-    """All that bubblewrap is told but the program's own words."""
+    """All that bubblewrap is given but the program's own words."""
     yield from ("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc")
     yield from ("--die-with-parent", "--cap-drop", "ALL", "--clearenv")
     for name, value in env.items():
