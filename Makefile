@@ -7,7 +7,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 # every file by its hash; PyTorch alone is held by its version (scripts/lock.py)
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 
-.PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker bubblewrap isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -28,12 +28,12 @@ demo-tuning: $(VENV)/.demo
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
 
 # lint, format, types, import contracts, and at least one test of everything that is promised
-test: $(VENV)/.test postgres docker
+test: $(VENV)/.test postgres docker bubblewrap
 	@$(BIN)/python scripts/suite.py
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test postgres docker
+test-full: $(VENV)/.test postgres docker bubblewrap
 	@$(BIN)/python scripts/suite.py --full
 
 # the tests start a server of their own from Debian's package; without it they skip and say so
@@ -45,6 +45,16 @@ postgres:
 docker:
 	@command -v dockerd > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io > /dev/null; } \
 	    || echo "dockerd is not installed (apt install docker.io): the tests of containers will skip"
+
+# the sandbox of servers that are no root; without it its tests skip and say so
+bubblewrap:
+	@command -v bwrap > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap > /dev/null; } \
+	    || echo "bubblewrap is not installed (apt install bubblewrap): the tests of the sandbox will skip"
+
+# a hostile trainer in every mode that the machine allows, as a program and as a package that is built
+isolation: $(VENV)/.test docker bubblewrap
+	@TRAINSHED_CHAOS=full $(BIN)/python -m pytest -q tests/isolation
+	@$(BIN)/python tests/isolation/table.py
 
 # the quick half: no model is trained, nothing takes longer than a few seconds
 check: $(VENV)/.test

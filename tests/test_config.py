@@ -8,6 +8,7 @@ import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
 from trainshed.config.load import _ROWS, _TABLES, WrongValue, fake_gpus
+from trainshed.config.settings import IsolationSettings
 from trainshed.engines.local.devices.find import COUNT_MAX
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
@@ -68,6 +69,8 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         gpu_alias={"NVIDIA_TESLA_T4": "any", "NVIDIA_TESLA_V100": "NVIDIA_A100_80GB"},
         gpu_wait_s=60.0,
         fake_gpus=0,
+        pass_env=("TEAM_*",),
+        isolation=IsolationSettings(require=("container", "users", "sandbox", "landlock")),
         quotas=(
             QuotaRule(accelerator="NVIDIA_TESLA_T4", limit=8, project="demo", region="us-central1"),
         ),
@@ -97,8 +100,11 @@ def test_the_page_has_every_key_and_the_file_every_setting():
     text = example()
     for keys in [*_TABLES.values(), *(row[3] for row in _ROWS.values())]:
         assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
-    settable = {name for keys in _TABLES.values() for name, _ in keys.values()}
-    settable |= {row[0] for row in _ROWS.values()}
+    isolation = {name for name, _ in _TABLES["isolation"].values()}
+    assert isolation == set(IsolationSettings._fields)
+    tables = (keys for name, keys in _TABLES.items() if name != "isolation")
+    settable = {name for keys in tables for name, _ in keys.values()}
+    settable |= {"isolation", *(row[0] for row in _ROWS.values())}
     by_flag_only = {"data_dir", "anonymous", "insecure_http"}
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
 
@@ -264,3 +270,33 @@ def test_a_mistake_in_a_flag_names_the_flag(load, flags, word):
 def test_a_file_that_is_no_text_is_refused(load, tmp_path):
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
     assert "cannot read the settings" in refused(load)
+
+
+def test_isolation_is_a_table_of_its_own(load):
+    text = '[isolation]\nmode = "landlock"\nrequire = ["users", "landlock"]\nuids = [1000, 1000]'
+    assert load(text).isolation == IsolationSettings(
+        mode="landlock", require=("users", "landlock"), uids=(1000, 1000)
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "accepted"),
+    [
+        ('mode = "users-only"', '"auto" or "container" or "users"'),
+        ('require = "auto"', "the weakest mode that will do"),
+        ("require = []", "the weakest mode that will do"),
+        ("uids = [0, 10]", "two whole numbers from 1000"),
+        ("uids = [3000, 2000]", "two whole numbers from 1000"),
+        ("uids = 5", "two whole numbers from 1000"),
+        ('allow_root_jobs = "yes"', "true or false"),
+    ],
+)
+def test_a_wrong_value_of_isolation_is_named(load, line, accepted):
+    said = refused(load, f"[isolation]\n{line}")
+    assert f"isolation.{line.split()[0]} is " in said
+    assert accepted in said
+
+
+def test_names_of_variables_are_names(load):
+    assert "AWS_*" in refused(load, '[fleet]\npass_env = ["A=B"]')
+    assert load('[fleet]\npass_env = ["A_*"]').pass_env == ("A_*",)

@@ -3,11 +3,21 @@
 import pytest
 
 from conformance.conftest import gcloud, gcloud_at, gcloud_env, met, server, trainer, warm
+from e2e import support
 from e2e import world as two_projects
 from e2e.support import serving
 from postgres_server import bin_folder, running_postgres
 
 __all__ = ["gcloud", "gcloud_at", "gcloud_env", "met", "server", "trainer", "warm"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _walls(request):
+    """Jobs that tell a test by files of the machine are served without walls, and no others."""
+    tells = getattr(request.module, "JOBS_TELL_BY_FILES", False)
+    support.WALLS["settings"] = support.WITHOUT_WALLS if tells else ""
+    yield
+    support.WALLS["settings"] = ""
 
 
 @pytest.fixture(scope="session")

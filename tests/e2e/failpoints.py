@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from e2e.support import CONFIG, PROJECT
+from e2e.support import PROJECT, settings
 from server_process import ServerProcess, forked
 
 PROGRAM = Path(__file__).with_name("failing_server.py")
@@ -20,7 +20,7 @@ class FailingServer(ServerProcess):
 
     def __init__(self, data_dir, *flags, engine=None):
         super().__init__(data_dir, *flags, environ={"TRAINSHED_CACHE_DIR": str(data_dir / "cache")})
-        (data_dir / "config.toml").write_text(CONFIG)
+        (data_dir / "config.toml").write_text(settings())
         self._seen = data_dir / "seen.txt"
         self._asked = data_dir / "failpoints.json"
         self._engine = str(engine) if engine else None

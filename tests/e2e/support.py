@@ -27,6 +27,22 @@ environment = "tests"
 """
 
 
+#: For modules whose jobs and tests tell each other by files of the machine: they say
+#: ``JOBS_TELL_BY_FILES``, and conftest.py has them served without walls.
+WITHOUT_WALLS = """\
+[isolation]
+mode = "none"
+allow_root_jobs = true
+
+"""
+WALLS = {"settings": ""}
+
+
+def settings(config=""):
+    """The text of a server's file."""
+    return config + "\n" + WALLS["settings"] + CONFIG
+
+
 @contextlib.contextmanager
 def serving(folder, *flags, config="", program=None):
     """A started server; at the end its log is clean, and of its jobs no process lives.
@@ -46,7 +62,7 @@ def serving(folder, *flags, config="", program=None):
 def prepared(folder, *flags, config=""):
     """A server that was not started yet; all that it starts has its folder in the environment."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text(config + CONFIG)
+    (folder / "config.toml").write_text(settings(config))
     flags = ("--fleet-policy", "emulate", *flags)
     return ServerProcess(folder, *flags, environ={"TRAINSHED_CACHE_DIR": str(folder / "cache")})
 
@@ -74,13 +90,15 @@ def check_log(server):
 
 def processes_of(server):
     """All processes that were started below the server's folder, whatever session they are in."""
-    mark = str(server.data_dir / "cache")
+    mark, jobs = str(server.data_dir / "cache"), f"{server.data_dir / 'jobs'}/"
     own = None if server.has_ended else server.pid  # it is forked: /proc has other variables
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             is_zombie = process.status() == psutil.STATUS_ZOMBIE
-            is_below = process.environ().get("TRAINSHED_CACHE_DIR") == mark
+            env = process.environ()  # of a job's programs it has nothing of the server's
+            is_ours = env.get("TRAINSHED_CACHE_DIR") == mark
+            is_below = is_ours or env.get("TRAINSHED_NOTICE_FILE", "").startswith(jobs)
             if not is_zombie and (is_below or process.pid == own):
                 found.append((process.pid, process.cmdline()))
     return found

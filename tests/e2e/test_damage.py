@@ -25,6 +25,9 @@ from e2e.support import (
     wait_until,
 )
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = pytest.mark.slow
 
 #: A line in the middle of a log, of many.

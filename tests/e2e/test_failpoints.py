@@ -14,6 +14,9 @@ from e2e.remote_engine import EngineHost
 from e2e.support import FINAL, custom_job, end_all, native, processes_of, wait_until
 from trainshed.testing.fake_engine import FakeEngine, Script
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 JOBS = 1000

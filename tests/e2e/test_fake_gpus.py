@@ -4,6 +4,9 @@ import pytest
 
 from e2e.support import custom_job, log_lines, ml_job, serving, submit
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = pytest.mark.slow
 
 SUCCEEDED = {"SUCCEEDED", "JOB_STATE_SUCCEEDED"}

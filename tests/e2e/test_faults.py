@@ -37,6 +37,9 @@ from e2e.support import (
 )
 from server_process import TRAINSHED
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 FOREVER = "import time; print('began', flush=True); time.sleep(7200)"

@@ -18,6 +18,9 @@ CONFIG = f'[hangs]\nafter = "{AFTER_S}s"\n'
 RESTART = "restart = true\n[fleet]\ngrace_s = 5.0\n"
 
 #: The primary beats its heart; the worker waits at a pipe, without a sign of life.
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 STUCK = """\
 import os, threading, time
 from trainshed_trainer import heartbeat, on_notice

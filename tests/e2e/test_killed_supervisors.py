@@ -26,6 +26,9 @@ from e2e.chaos import (
 from e2e.remains import Remains
 from e2e.support import FINAL, custom_job, native, serving, submit, wait_until
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROUNDS = 4 if FULL else 1

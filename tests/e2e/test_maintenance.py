@@ -16,6 +16,9 @@ from e2e.support import (
     wait_until,
 )
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = pytest.mark.slow
 
 #: The grace of a cancel, during which a notice of ten minutes is over.

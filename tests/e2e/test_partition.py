@@ -32,6 +32,9 @@ from e2e.support import (
 )
 from postgres_server import running_postgres
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FOREVER = "import time; print('began', flush=True); time.sleep(7200)"

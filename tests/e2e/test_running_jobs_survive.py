@@ -18,6 +18,9 @@ from e2e.support import (
     wait_until,
 )
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = pytest.mark.slow
 
 #: Writes 1, 2, 3 ... until a file is there, then how many it were.

@@ -21,6 +21,9 @@ from e2e.support import (
     wait_until,
 )
 
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
+
 pytestmark = pytest.mark.slow
 
 JOBS = 8

@@ -96,6 +96,28 @@ def test_a_container_runs_as_the_user_without_more_rights_and_hears_sigterm():
     assert not {"--user", "no-new-privileges"}.intersection(image_s)
 
 
+@pytest.mark.parametrize("runtime", [DOCKER, PODMAN])
+@pytest.mark.parametrize("user", [USER, None])
+def test_containers_of_a_server_have_no_rights_whoever_they_run_as(runtime, user):
+    walled = runtime._replace(has_walls=True, is_read_only=True, user=user)
+    argv = run_words(walled, box(processes_max=500))
+    assert values(argv, "--cap-drop") == ["ALL"]
+    assert values(argv, "--pids-limit") == ["500"]
+    assert "no-new-privileges" in values(argv, "--security-opt")
+    assert "--read-only" in argv
+    places = [value.partition(":")[0] for value in values(argv, "--tmpfs")]
+    assert places == ["/tmp", "/var/tmp", "/run"]  # noqa: S108 - the container's own
+    asked = run_words(walled._replace(is_read_only=False), box())
+    assert not {"--read-only", "--tmpfs"}.intersection(asked)
+
+
+def test_a_container_without_peers_has_a_network_of_its_own():
+    walled = DOCKER._replace(has_walls=True)
+    assert "--network" not in run_words(walled, box())
+    assert values(run_words(walled, box(has_peers=True)), "--network") == ["host"]
+    assert values(run_words(DOCKER, box()), "--network") == ["host"]
+
+
 def test_a_rootless_podman_has_the_user_of_the_machine():
     assert "--userns=keep-id" in run_words(PODMAN, box())
     assert "--userns=keep-id" not in run_words(PODMAN, box(), euid=0)

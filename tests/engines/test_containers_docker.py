@@ -37,7 +37,8 @@ def daemon():
 @pytest.fixture
 def start(daemon, tmp_path):
     """Starts a container as a supervisor would; what a test leaves is removed."""
-    runtime = find("docker", environ=daemon).runtime
+    found = find("docker", environ=daemon)
+    runtime, walled = found.runtime, found.with_walls(is_read_only=True).runtime
     bucket, work, progress = (tmp_path / name for name in ("bucket", "work", "progress"))
     for folder in (bucket, work, progress):
         folder.mkdir()
@@ -54,13 +55,16 @@ def start(daemon, tmp_path):
     )
     running = []
 
-    def begin(command=None, args=None, env=None, **more):
+    def begin(command=None, args=None, env=None, *, walls=False, **more):
         plan = ContainerPlan(image=more.pop("image", IMAGE), command=command, args=args)
         replica = ReplicaPlan(
             role=Role.PRIMARY, index=0, task_name="w-0", argv=(), container=plan, **more
         )
         told = {"TRAINSHED_JOB": MARK, **(env or {})}
-        begun = replica_start(runtime, replica, around, env=told, launcher_env=daemon)
+        how = (
+            (walled, replica, around._replace(replicas=1)) if walls else (runtime, replica, around)
+        )
+        begun = replica_start(*how, env=told, launcher_env=daemon)
         process = subprocess.Popen(
             begun.argv, env=begun.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -97,6 +101,22 @@ def awaited(condition):
 )
 def test_an_image_is_started_as_docker_starts_it(start, command, args, told):
     assert ended(start(command, args)[0]) == (0, told, "")
+
+
+def test_a_container_of_a_server_has_no_rights_closed_files_and_its_own_network(start, tmp_path):
+    script = (
+        "cat /proc/self/status /proc/net/dev; touch /mine; touch /tmp/mine && echo open; "
+        f"touch {tmp_path}/work/mine"
+    )
+    code, out, err = ended(start(args=(script,), walls=True)[0])
+    words = [line.split() for line in out.splitlines()]
+    status = {line[0]: line[1] for line in words if len(line) == 2}
+    assert {status[name] for name in ("CapEff:", "CapPrm:", "CapBnd:")} == {"0" * 16}
+    assert status["NoNewPrivs:"] == "1"
+    assert [line[0] for line in words if len(line) > 10 and line[0].endswith(":")] == ["lo:"]
+    assert "Read-only file system" in err
+    assert words[-1] == ["open"]
+    assert (code, (tmp_path / "work/mine").exists()) == (0, True)
 
 
 def test_output_and_exit_status_are_the_program_s(start):

@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 
 from engines.attempts import lines, supervisor
+from engines.isolating import isolation_of
 from engines.support import DEADLINE_S, MARK
 from engines.test_limits import enforces
 from trainshed.engines.local.attempts import fence
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.supervise.limits import Limits
+from trainshed.model.launch_plan import Owner
 from trainshed.testing.engine_contract import ProgramContract
 from trainshed.testing.engine_world import ShellWorld
 
@@ -21,9 +23,9 @@ from trainshed.testing.engine_world import ShellWorld
 class LocalWorld(ShellWorld):
     limits_memory = enforces(Limits(memory_bytes=1 << 30))
 
-    def __init__(self, root, mark):
-        super().__init__(root.parent)
-        self._root, self._mark = root, mark
+    def __init__(self, root, mark, isolation=None):
+        super().__init__(shared(root.parent))
+        self._root, self._mark, self._isolation = root, mark, isolation
         self._opened = []
 
     def engine(self):
@@ -33,7 +35,7 @@ class LocalWorld(ShellWorld):
         return self._open(self._root.with_name("elsewhere"))
 
     def _open(self, root):
-        self._opened.append(LocalEngine(root, find_gpus=tuple))
+        self._opened.append(LocalEngine(root, find_gpus=tuple, isolation=self._isolation))
         return self._opened[-1]
 
     def close(self):
@@ -43,7 +45,10 @@ class LocalWorld(ShellWorld):
     def plan(self, key, *programs):
         plan = super().plan(key, *programs)
         marked = (replace(r, env={**r.env, MARK: self._mark}) for r in plan.replicas)
-        return replace(plan, replicas=tuple(marked))
+        # the folder of tests is to these programs what a bucket is to a job's
+        binds = ((str(self._folder), "/gcs/contract"),)
+        owner = Owner(project="contract", number=7)
+        return replace(plan, replicas=tuple(marked), binds=binds, owner=owner)
 
     def lose(self, key):
         os.kill(supervisor(self._root, key), signal.SIGKILL)
@@ -77,10 +82,33 @@ class LocalWorld(ShellWorld):
         return lines(self._root, key)
 
 
+def shared(folder):
+    """A folder of the test's that programs behind walls get to see."""
+    found = folder / "shared"
+    found.mkdir(exist_ok=True)
+    return found
+
+
 class TestLocalEngine(ProgramContract):
+    mode = None
+
     @pytest.fixture
     def world(self, root, mark, monkeypatch):
         monkeypatch.setattr(fence, "_GONE_S_MAX", DEADLINE_S)
-        world = LocalWorld(root, mark)
+        world = LocalWorld(root, mark, self.mode and isolation_of(self.mode, root))
         yield world
         world.close()
+
+
+class TestUsers(TestLocalEngine):
+    mode = "users"
+
+
+@pytest.mark.full
+class TestLandlock(TestLocalEngine):
+    mode = "landlock"
+
+
+@pytest.mark.full
+class TestSandbox(TestLocalEngine):
+    mode = "sandbox"

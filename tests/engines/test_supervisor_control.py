@@ -10,6 +10,7 @@ from engines.attempts import (
     ended,
     engine_at,
     folder,
+    lines,
     marked,
     order,
     until,
@@ -60,6 +61,47 @@ def test_only_its_own_user_may_ask_however_deep_the_folder_lies(tmp_path, mark):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert_obeys(deep, engine)
     assert not path.exists()
+
+
+#: Sends an order as a program of the job: by itself, as an orphan that has left its session, and
+#: as one that is gone when it is read.
+SENDS = """
+import json, os, socket, time
+folder = os.open({folder!r}, os.O_PATH)
+message = json.dumps({{"do": "stop", "order": {{"grace_s": 0.0}}}}).encode()
+def send():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.sendto(message, f"/proc/self/fd/{{folder}}/control")
+while True:
+    try:
+        send()
+        break
+    except OSError:
+        time.sleep(0.01)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        send()
+        time.sleep(600)
+    os._exit(0)
+if os.fork() == 0:
+    send()
+    os._exit(0)
+print("sent", flush=True)
+"""
+
+
+def test_a_job_gives_its_own_supervisor_no_orders(root, mark):
+    engine = engine_at(root)
+    code = SENDS.format(folder=str(folder(root)))
+    engine.launch(KEY, marked(mark, code + FOREVER), ())
+    wait_until(lambda: any("sent" in each.text for each in lines(root)), "it has sent")
+    wait_until(
+        lambda: any("is refused" in each.text for each in lines(root)), "the log tells of it"
+    )
+    (told,) = [each for each in lines(root) if "is refused" in each.text]
+    assert told.severity == "WARNING"
+    assert_obeys(root, engine)
 
 
 def test_clients_that_connect_and_hang_block_nobody(root, engine):

@@ -1,6 +1,7 @@
 """The store's contract: pipelines, operations, projects, buckets, tokens and keys."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -18,6 +19,13 @@ DOCUMENT = json.dumps({"displayName": "train", "labels": {"team": "red"}, "odd":
 
 class TestRest:
     """Everything that is not a job."""
+
+    def test_a_project_has_one_small_number_for_ever(self, store: Store) -> None:
+        assert [store.owner_number(each) for each in ("a", "b", "a", "c")] == [0, 1, 0, 2]
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(store.owner_number, [f"p{number % 8}" for number in range(32)]))
+        assert sorted(set(found)) == list(range(3, 11))
+        assert found[:8] * 4 == found
 
     def test_a_pipeline_is_a_document_around_a_real_job(self, store: Store) -> None:
         pipeline = store.add_pipeline(new_job(), DOCUMENT, TASK)

@@ -188,6 +188,7 @@ REMARKS = {
     "clocks-agree": with_disk(future_s=3600.0),
     "disk-has-room": with_disk(free_bytes=1 << 29),
     "files-can-be-opened": snapshot(files_max=1000),
+    "programs-behind-walls": with_rows(nodes=(node_row(replace(NODE, isolation="none")),)),
     "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),
     "active-is-attended": replace(BREACHES["active-is-attended"], server_pid=None),
 }  # fmt: skip

@@ -130,6 +130,7 @@ class Node(BaseModel):
     gpus: dict[str, int]
     slots: int
     replicas: int
+    isolation: str = ""
     seen: str
 
 

@@ -35,7 +35,7 @@ def run(request: Request) -> int:
     settings = load_settings(None, os.environ, flags)
     if not settings.data_dir.is_dir():
         raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
-    engine = engine_of(replace(settings, container_runtime=NO_RUNTIME))
+    engine = engine_of(replace(settings, container_runtime=NO_RUNTIME, isolation=None))
     report = examine(partial(look, settings.data_dir, settings.store_url, engine.known))
     text = "\n".join(_lines(report, colour=wants_colour("auto", sys.stdout)))
     answer(args, _document(report), text)

@@ -29,7 +29,7 @@ def parser(prog: str) -> flags.Parser:
 
 _HEADERS = (
     "NODE", "STATE", "NOTICE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",
-    "REPLICAS", "SEEN",
+    "REPLICAS", "ISOLATION", "SEEN",
 )  # fmt: skip
 
 
@@ -45,5 +45,6 @@ def _row(node: Json) -> tuple[Any, ...]:
     return (
         node["name"], node["state"], node.get("notice", ""), node["engine"],
         node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGb"], 1),
-        gpus or "none", node["slots"], node["replicas"], date_of(node["seen"]),
+        gpus or "none", node["slots"], node["replicas"],
+        node.get("isolation") or "unknown", date_of(node["seen"]),
     )  # fmt: skip

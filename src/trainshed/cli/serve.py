@@ -211,7 +211,10 @@ def _print_address(
     elif not is_loopback(settings.host):
         lines.append("plain HTTP      tokens travel in the clear; a proxy in front must speak TLS")
     lines.append(f"data            {settings.data_dir}")
-    lines.append(f"containers      {application.engine.traits.containers.description}")
+    traits = application.engine.traits
+    lines.append(f"containers      {traits.containers.description}")
+    if traits.isolation:
+        lines.append(f"isolation       {traits.isolation}")
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:

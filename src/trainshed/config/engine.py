@@ -15,7 +15,7 @@ from trainshed.storage.buckets import buckets_of, cache_dir
 _LOCAL = (
     "policy", "slots", "fake_gpus", "gpu_wait_s", "container_runtime", "container_user", "hang_s",
     "hang_stacks", "grace_s", "processes_max", "package_bytes_max",
-    "log_bytes_per_s_max", "log_bytes_max",
+    "log_bytes_per_s_max", "log_bytes_max", "pass_env",
 )  # fmt: skip
 
 
@@ -37,6 +37,7 @@ def _options(settings: Settings) -> Mapping[str, Any]:
     if settings.engine_options:
         raise UsageFault("[engine.options] are for other engines; [fleet] and [hangs] set local's")
     own = {name: getattr(settings, name) for name in _LOCAL}
+    own["isolation"] = settings.isolation and settings.isolation._asdict()
     return {**own, "gpu_alias": _gpu_alias(settings)}
 
 

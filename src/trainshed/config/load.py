@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainshed.config.settings import Settings
+from trainshed.config.settings import IsolationSettings, Settings
 from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
+from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
+from trainshed.engines.isolation_modes import MODES, at_least
 from trainshed.model.durations import FORM, seconds_of
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
@@ -29,6 +31,12 @@ NO_GRPC = "none"
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?|[0-9A-Fa-f:.]+")
 _USER = re.compile(rf"[0-9]{{1,10}}(:[0-9]{{1,10}})?|{USER_OF_IMAGE}")
 _ORIGIN = re.compile(r"https?://[^/\s?#]+/?")
+
+
+#: Below are users of the machine; above, the word for nobody.
+_UID_MIN, _UID_MAX = 1000, (1 << 32) - 3
+_UIDS = f"[FIRST, LAST], two whole numbers from {_UID_MIN} to {_UID_MAX}"
+_VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 
 
 class WrongValue(Exception):
@@ -165,6 +173,41 @@ def policy(value: Any) -> FleetPolicy:
         raise WrongValue(" or ".join(f'"{each.value}"' for each in FleetPolicy)) from None
 
 
+def isolation_mode(value: Any) -> str:
+    """A mode, or the word for the strongest that works."""
+    if value not in (AUTO_MODE, *MODES):
+        raise WrongValue(" or ".join(f'"{each}"' for each in (AUTO_MODE, *MODES)))
+    return str(value)
+
+
+def required_modes(value: Any) -> tuple[str, ...]:
+    """The weakest mode that is accepted, or a list of those that are."""
+    found = value if isinstance(value, list) and value else [value]
+    if not all(isinstance(each, str) and each in MODES for each in found):
+        modes = ", ".join(f'"{each}"' for each in MODES)
+        raise WrongValue(f"the weakest mode that will do, or a list of modes, of {modes}")
+    return tuple(value) if isinstance(value, list) else at_least(value)
+
+
+def uid_range(value: Any) -> tuple[int, int]:
+    """The first and the last number of users; root and those of the machine are none."""
+    is_pair = isinstance(value, list) and len(value) == 2  # noqa: PLR2004 - first and last
+    if not is_pair or not all(type(each) is int for each in value):
+        raise WrongValue(_UIDS)
+    first, last = value
+    if not _UID_MIN <= first <= last <= _UID_MAX:
+        raise WrongValue(_UIDS)
+    return first, last
+
+
+def variable_names(value: Any) -> tuple[str, ...]:
+    """Names of variables, in which * stands for anything."""
+    found = texts(value)
+    if not all(map(_VARIABLE.fullmatch, found)):
+        raise WrongValue('a list of names of variables, such as "HTTPS_PROXY" or "AWS_*"')
+    return found
+
+
 port = whole(0, 65_535)
 
 #: As many as one attempt can hold (engines/local/devices/find.py).
@@ -182,6 +225,8 @@ def grpc_port(value: Any) -> int | None:
 
 
 FILE = "config.toml"
+#: The table whose keys are the fields of one setting.
+_ISOLATION = "isolation"
 GRPC_PORT_DEFAULT = 8081
 
 #: Tables of the file: key → (field of Settings, how the value is read).
@@ -207,6 +252,14 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "gpu_wait_s": ("gpu_wait_s", number),
         "grace_s": ("grace_s", number),
         "notice": ("notice_s", duration),
+        "pass_env": ("pass_env", variable_names),
+    },
+    "isolation": {
+        "mode": ("mode", isolation_mode),
+        "require": ("require", required_modes),
+        "allow_root_jobs": ("allow_root_jobs", switch),
+        "uids": ("uids", uid_range),
+        "container_read_only": ("container_read_only", switch),
     },
     "engine": {
         "name": ("engine", text),
@@ -307,7 +360,8 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in document.items():
         if name in _TABLES:
-            found |= _read_table(f"{path}: {name}", value, _TABLES[name])
+            values = _read_table(f"{path}: {name}", value, _TABLES[name])
+            found |= {name: IsolationSettings(**values)} if name == _ISOLATION else values
         elif name in _ROWS:
             found |= _read_rows(f"{path}: {name}", value, name)
         else:

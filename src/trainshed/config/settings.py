@@ -3,12 +3,27 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from trainshed.engines.container_runtime import AUTO
+from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
+
+
+class IsolationSettings(NamedTuple):
+    """``[isolation]``; the modes are those of ``engines.isolation_modes``."""
+
+    mode: str = AUTO_MODE
+    require: tuple[str, ...] = ()
+    """The modes that are accepted; all if empty."""
+    allow_root_jobs: bool = False
+    uids: tuple[int, int] = (200_000, 265_535)
+    """The first and the last number of users and groups that projects get, one each."""
+    container_read_only: bool = True
+    """Whether an image's own files are closed for writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +57,10 @@ class Settings:
     """``auto``: the first that answers when the server starts."""
     container_user: str | None = None
     """UID[:GID] or ``image``; None: the server's, or an unprivileged one where that is root."""
+    isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
+    """How programs of jobs are kept apart on this machine; None for who starts none."""
+    pass_env: tuple[str, ...] = ()
+    """Names of the server's variables that jobs get besides the usual; ``*`` is anything."""
     fake_gpus: int = 0
     """So many GPUs that exist in name only, in the place of the machine's own."""
     gpu_wait_s: float = 60.0

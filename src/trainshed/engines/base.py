@@ -52,6 +52,8 @@ class Traits:
     """The interpreter on its nodes that has Trainshed: reducers and jobs that ask for none."""
     containers: Found = NONE
     """What runs the images of jobs there, or why nothing does."""
+    isolation: str = ""
+    """How programs of jobs are kept apart there, for people; empty where that is not known."""
 
 
 class ReplicaShape(NamedTuple):

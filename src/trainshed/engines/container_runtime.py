@@ -23,6 +23,9 @@ CHILDREN_OF_CLIENT: Final = frozenset({APPTAINER, SINGULARITY})
 #: daemons of the machine share; Debian reserves this number and gives it to none.
 UNPRIVILEGED: Final = "65533:65533"
 
+#: In place of a user: the one of the job's project, where projects have users.
+USER_OF_PROJECT: Final = "project"
+
 #: In place of a user: the one that the image names, which is mostly root.
 USER_OF_IMAGE: Final = "image"
 
@@ -36,14 +39,20 @@ class Runtime(NamedTuple):
     """The path of its command."""
     version: str
     user: str | None
-    """``UID:GID`` of the containers; the image's own if None."""
+    """``UID:GID`` of the containers, or ``USER_OF_PROJECT``; the image's own if None."""
     has_init: bool = False
     """Whether it can give containers a first process that passes on signals and reaps."""
+    has_walls: bool = False
+    """Whether containers have no capabilities, and a network of their own where they have no peers:
+    those of a server.  A local run's are as free as its user."""
+    is_read_only: bool = False
+    """Whether the image's own files are closed for writing."""
 
     @property
     def description(self) -> str:
         """For people: ``docker 28.2.2, containers run as 1000:1000``."""
-        return f"{self.name} {self.version}, containers run as {self.user or 'their images say'}"
+        whom = {None: "their images say", USER_OF_PROJECT: "the users of their projects"}
+        return f"{self.name} {self.version}, containers run as {whom.get(self.user, self.user)}"
 
 
 class Found(NamedTuple):
@@ -52,6 +61,19 @@ class Found(NamedTuple):
     runtime: Runtime | None
     reason: str = ""
     """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
+
+    def with_walls(self, *, is_read_only: bool) -> "Found":
+        """The same for the jobs of a server."""
+        if self.runtime is None:
+            return self
+        runtime = self.runtime._replace(has_walls=True, is_read_only=is_read_only)
+        return self._replace(runtime=runtime)
+
+    def for_projects(self) -> "Found":
+        """The same with a user for each project, where nobody has said who containers run as."""
+        if self.runtime is None or self.runtime.user != UNPRIVILEGED:
+            return self
+        return self._replace(runtime=self.runtime._replace(user=USER_OF_PROJECT))
 
     @property
     def description(self) -> str:

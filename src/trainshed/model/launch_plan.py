@@ -28,6 +28,15 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The project that a job belongs to."""
+
+    project: str
+    number: int
+    """A small number that the project has for ever, from 0: what its user is made of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """The Python environment that the replicas' packages are installed into.
 
@@ -104,6 +113,10 @@ class LaunchPlan:
     """Folders in which a program may find checkpoints of earlier attempts (R20)."""
     metrics: MetricsPlan | None = None
     """Set for a trial."""
+    owner: Owner | None = None
+    """Whose job it is; a local run is nobody's."""
+    reads: tuple[str, ...] = ()
+    """Interpreters and folders of the server's that its programs use."""
 
     @property
     def primary(self) -> ReplicaPlan:

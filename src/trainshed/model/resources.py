@@ -85,7 +85,7 @@ class Node:
     ask the server: they are not given out, and they come back.  ``gpu_alias`` maps a type that is
     asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once,
     under every policy.  ``region`` None serves all regions: one's own machines need not be where
-    Google's are.
+    Google's are.  ``isolation`` is how programs of jobs are kept apart on it; empty: not known.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Node:
     slots: int = 64
     policy: FleetPolicy = FleetPolicy.BEST_EFFORT
     state: NodeState = NodeState.READY
+    isolation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

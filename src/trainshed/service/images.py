@@ -131,7 +131,11 @@ class Images:
         if runtime is None:
             return None
         user = f", as user {runtime.user}" if runtime.user else ""
+        if runtime.user == container_runtime.USER_OF_PROJECT:
+            user = ", as the user of its project"
         note = f"The image {uri} runs in a container of {runtime.name}{user}."
+        if runtime.is_read_only:
+            note += " Its own files cannot be changed; /tmp and the job's folders can."
         return StandIn(environment=CONTAINER, python=self._pythons[DEFAULT], note=note)
 
     def _has(self, framework: str) -> bool:

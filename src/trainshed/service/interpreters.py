@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed import __version__
-from trainshed.service.server_files import write_file
+from trainshed.service.server_files import PUBLIC, write_file
 
 #: The distributions in which each framework may be installed.
 DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
@@ -123,6 +123,7 @@ trainshed_reduction = trainshed_trainer.reduction.torch_setup:register
 _DISTRIBUTION: Final = "trainshed-trainer"
 _INFO: Final = f"{TRAINER}.dist-info"
 _PYTHONPATH: Final = "PYTHONPATH"
+_READABLE_FOLDER: Final = 0o755
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ class TrainerLibrary:
 
     def _show(self, package: str) -> None:
         """A link and no copy, so that it is renewed with the server."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(_READABLE_FOLDER)  # programs of jobs are other users
         self._describe()
         link = self.folder / TRAINER
         if link.is_symlink() and str(link.readlink()) == package:
@@ -158,11 +160,12 @@ class TrainerLibrary:
     def _describe(self) -> None:
         """What makes a distribution of a package: its name, and what it adds to others."""
         info = self.folder / _INFO
-        info.mkdir(mode=0o700, exist_ok=True)
+        info.mkdir(exist_ok=True)
+        info.chmod(_READABLE_FOLDER)
         for name, text in (("METADATA", _metadata()), ("entry_points.txt", ENTRY_POINTS)):
             path = info / name
             if not path.exists() or path.read_text(encoding="utf-8") != text:
-                write_file(path, text.encode())
+                write_file(path, text.encode(), PUBLIC)
 
 
 def _metadata() -> str:

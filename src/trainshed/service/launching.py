@@ -25,7 +25,7 @@ from trainshed.launch.variables import (
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.job import JobSpec
-from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
 from trainshed.model.resources import Seat
 from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import (
@@ -132,6 +132,13 @@ class Launching:
             binds=mounted(record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen, sight.metrics),
+            owner=Owner(
+                project=record.job.project, number=self._store.owner_number(record.job.project)
+            ),
+            reads=(
+                str(self._library.folder),
+                *dict.fromkeys(each.python for each in found.values()),
+            ),
         )
         return with_token(plan, Path(sight.exchange))
 

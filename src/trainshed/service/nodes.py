@@ -101,6 +101,7 @@ def _shown(row: NodeRow) -> Json:
         "memoryGb": node.memory_gb,
         "gpus": dict(node.gpus),
         "slots": node.slots,
+        "isolation": node.isolation,
         "replicas": row.replicas,
         "seen": rfc3339(row.seen),
     }

@@ -14,7 +14,7 @@ from trainshed.store.database import Database
 from trainshed.store.names import project_number
 from trainshed.store.records import SigningKey, Token
 from trainshed.store.rows import of_columns
-from trainshed.store.tables import BUCKETS, KEYS, PROJECTS, TOKENS
+from trainshed.store.tables import BUCKETS, KEYS, OWNERS, PROJECTS, TOKENS
 from trainshed.store.writer import Transaction
 
 
@@ -170,6 +170,20 @@ class Places:
         new = {"id": name, "number": project_number(name)}
         self._db.put(_ADD_PROJECT, **new)
         return new["id"], new["number"]
+
+    def owner_number(self, project: str) -> int:
+        """The small number of a project, from 0; given at its first job, for ever.
+
+        Two servers may choose the same: the later one has then given none, and chooses again.
+        """
+        known = select(OWNERS.c.number).where(OWNERS.c.project == bindparam("of_project"))
+        while True:
+            row = self._db.row(known, of_project=project)
+            if row is not None:
+                return int(row.number)
+            next_one = select(func.coalesce(func.max(OWNERS.c.number) + 1, 0)).scalar_subquery()
+            add = insert(OWNERS).values(project=project, number=next_one)
+            self._db.put(add.on_conflict_do_nothing())
 
     def add_bucket(self, name: str, project: str) -> str:
         """Give a bucket to a project unless it has one; the project it belongs to."""

@@ -187,6 +187,11 @@ PROJECTS = Table(
     "projects", METADATA, _key("id"), *_texts("number"), Index("projects_by_number", "number")
 )
 
+#: What a project's user on the machines of jobs is made of; never given to another project.
+OWNERS = Table(
+    "owners", METADATA, _key("project"), Column("number", Integer, nullable=False, unique=True)
+)
+
 BUCKETS = Table(
     "buckets",
     METADATA,

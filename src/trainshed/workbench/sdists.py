@@ -53,7 +53,8 @@ def _built(project: Path, work: Path) -> Path:
     tree = content.source_tree(project, work)
     alone = interpreter.describe()["builds"] and content.builds_with_setuptools(tree)
     arguments = ["build", "--sdist", "--out-dir", str(work / "out")]
-    answer = install.ask([*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)])
+    words = [*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)]
+    answer = install.ask(words, install.Place(work))
     if answer.code:
         raise UsageFault(f"the package in {project} does not build:\n{answer.last_lines()}")
     return next((work / "out").glob("*.tar.gz"))

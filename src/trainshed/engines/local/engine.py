@@ -26,12 +26,14 @@ from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
-from trainshed.engines.local.attempts.start import AttemptStarter, replica_base_env
+from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
+from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.local.processes.variables import without_secrets
 from trainshed.engines.local.supervise import cgroups
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule, LogRule
@@ -74,6 +76,8 @@ class LocalEngine:
         log_bytes_max: int | None = None,
         name: str = "local",
         node_name: str | None = None,
+        isolation: Isolation | None = None,
+        pass_env: Sequence[str] | None = None,
     ) -> None:
         """Keep attempts below ``root``; ``node_name`` is this machine's host name by default.
 
@@ -86,6 +90,10 @@ class LocalEngine:
         and threads at most, where the machine can limit them.  Lines beyond
         ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
         oldest go.  A package unpacks to ``package_bytes_max`` at most.
+
+        ``isolation`` is how jobs are kept apart, by default not at all; ``pass_env`` names what
+        programs get of the server's environment besides what all get, by default all but its
+        secrets.
         """
         self.name = name
         self._root = root.absolute()
@@ -98,7 +106,12 @@ class LocalEngine:
         self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
-        self.traits = Traits(reach=Reach.THIS_MACHINE, python=sys.executable, containers=containers)
+        self.traits = Traits(
+            reach=Reach.THIS_MACHINE,
+            python=sys.executable,
+            containers=containers,
+            isolation=isolation.description if isolation else "",
+        )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._package_bytes_max = package_bytes_max
@@ -110,7 +123,9 @@ class LocalEngine:
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, TrackedAttempt] = {}
         self._swept_at = 0.0
-        self._sweeper = Sweeper(containers.runtime, replica_base_env())
+        self._isolation = isolation
+        self._variables = None if pass_env is None else tuple(pass_env)
+        self._sweeper = Sweeper(containers.runtime, without_secrets(os.environ))
         self._fence = Fence(self._sweeper)
         self._news = News()
 
@@ -225,6 +240,7 @@ class LocalEngine:
                 slots=self._slots,
                 gpu_alias=self._gpu_alias,
                 held=status.held,
+                isolation=self._isolation.mode if self._isolation else "",
             )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:
@@ -248,6 +264,8 @@ class LocalEngine:
             fake_gpus=self._fake_gpus,
             package_bytes_max=self._package_bytes_max,
             runtime=self._runtime,
+            isolation=self._isolation,
+            variables=self._variables,
         )
         devices = () if emulates else self._inventory.status().devices
         starter = AttemptStarter(

@@ -3,12 +3,23 @@
 from trainshed.engines.base import EngineContext
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.environments.cache import default_cache_dir
+from trainshed.engines.local.isolation.choose import Asked, chosen, this_machine
 
 
 def make(context: EngineContext) -> LocalEngine:
     """The engine of this machine; asks container runtimes whether they work."""
     options = dict(context.options)
-    containers = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
+    found = detect.find(options.pop("container_runtime"), user=options.pop("container_user"))
+    asked = options.pop("isolation", None)
+    containers = found
+    if asked is not None:
+        containers = found.with_walls(is_read_only=asked.pop("container_read_only"))
+        hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
+        machine = this_machine("" if containers.runtime else containers.reason)
+        isolation = options["isolation"] = chosen(Asked(**asked), machine, hides)
+        if isolation.has_users:
+            containers = containers.for_projects()
     return LocalEngine(
         context.jobs_dir,
         buckets=context.buckets,

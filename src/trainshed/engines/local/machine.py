@@ -44,6 +44,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
     slots: int | None,
     gpu_alias: Mapping[str, str],
     held: Collection[str] = (),
+    isolation: str = "",
 ) -> Node:
     """The machine, with the processors and the memory that the server may use.
 
@@ -61,6 +62,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
         gpu_alias=gpu_alias,
         slots=slots or max(_SLOTS_MIN, _SLOTS_PER_CORE * cores),
         policy=policy or default,
+        isolation=isolation,
     )
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from trainshed.engines import isolation_modes
 from trainshed.engines.base import Living
 from trainshed.engines.registry import LOCAL
 from trainshed.lifecycle.events import Command
@@ -149,6 +150,20 @@ def gpus_not_shared(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
+@check("programs-behind-walls", "Programs of jobs reach nothing of other projects.", Part.ROWS)
+def programs_behind_walls(seen: Snapshot) -> Iterator[Finding]:
+    """As far as the nodes say how they keep them apart."""
+    for each in seen.rows.nodes:
+        if each.node.isolation == isolation_modes.NONE:
+            yield Finding(
+                subject=f"{each.node.name}: {each.node.isolation}",
+                text=f"node {each.node.name} runs programs with isolation none: they can do "
+                "whatever the server's user can",
+                advice="set [isolation] mode and require (docs/reference/config.md)",
+                is_failure=False,
+            )
+
+
 def _processes(seen: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
     """Processes of jobs that are known; others may be of another data directory."""
     jobs = seen.rows.jobs
@@ -185,4 +200,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     active_is_attended,
     nodes_not_overfull,
     gpus_not_shared,
+    programs_behind_walls,
 )

@@ -41,8 +41,15 @@ class DoctorReport:
         return (
             f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
             f"{lines} log lines, {len(seen.processes)} processes; "
+            f"{_isolation(seen)}"
             + (f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs")
         )
+
+
+def _isolation(seen: Snapshot) -> str:
+    """How the nodes keep programs of jobs apart; nothing where none has said it."""
+    found = dict.fromkeys(each.node.isolation for each in seen.rows.nodes if each.node.isolation)
+    return f"isolation {' and '.join(found)}; " if found else ""
 
 
 def examine(

@@ -99,6 +99,8 @@ class AttemptFolder:
     """The names of the replicas, for their ``/etc/hosts``."""
     work = _Name("work")
     """Where replicas run whose plan names no folder."""
+    tmp = _Name("tmp")
+    """The temporary files of replicas that have none of the machine's."""
     metrics = _Name("hypertune")
     """Where the programs of a trial leave their metric files."""
     reports = _Name("reports.jsonl")

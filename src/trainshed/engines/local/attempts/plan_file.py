@@ -11,12 +11,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.container_runtime import Runtime
+from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
 from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.environments.job_python import JobPython
+from trainshed.engines.local.isolation import device_nodes
+from trainshed.engines.local.isolation.compose import (
+    Isolation,
+    owner_of,
+    variables_of,
+    view_of,
+)
+from trainshed.engines.local.processes.variables import of_programs
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.engines.local.supervise.spawn import ProcessSpec
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
@@ -54,6 +62,10 @@ class Preparation(NamedTuple):
     """So many devices that exist in name only, in the place of the machine's."""
     package_bytes_max: int | None = None
     """The most that a package may unpack to; no limit if None."""
+    isolation: Isolation | None = None
+    """How programs are kept apart; not at all in a local run."""
+    variables: tuple[str, ...] | None = None
+    """The names of our variables that programs get (``environment``); None: all."""
 
 
 def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
@@ -75,24 +87,75 @@ class Site(NamedTuple):
     key: AttemptKey
     folder: AttemptFolder
     env: Mapping[str, str] = os.environ
-    """What a replica's environment begins with."""
+    """What helpers of the replicas have, such as the clients of containers."""
+    variables: tuple[str, ...] | None = None
+    """What programs have of it besides what all have; None: all of it."""
     runtime: Runtime | None = None
     """What runs containers here."""
+    isolation: Isolation | None = None
+    gpus: Mapping[str, str] = {}
+    """The GPU of each leased part of one."""
+
+
+def site_of(
+    preparation: Preparation,
+    key: AttemptKey,
+    folder: AttemptFolder,
+    env: Mapping[str, str] = os.environ,
+) -> Site:
+    """Where and for whom a preparation is performed; ``env`` is that of its helpers."""
+    return Site(
+        key=key,
+        folder=folder,
+        env=env,
+        variables=preparation.variables,
+        runtime=preparation.runtime,
+        isolation=preparation.isolation,
+    )
 
 
 def replicas_of(
     site: Site, plan: LaunchPlan, home: JobPython, shares: Sequence[Share]
 ) -> tuple[ReplicaSpec, ...]:
     """Every replica, complete.  Raises EngineFault or OSError for containers."""
-    commands = commands_of(plan, home, shares, site.env)
+    commands = commands_of(plan, home, shares, _base_env(site))
     if any(replica.container for replica in plan.replicas):
         _open_to_containers(site, plan)
+        site = site._replace(runtime=_runtime_for(site, plan))
     return tuple(
-        _process(site, plan, replica, tuple(command.argv), command.env)
+        _walled(site, plan, replica, share, home, command)
         if replica.container is None
         else _container(site, plan, replica, share)
         for replica, share, command in zip(plan.replicas, shares, commands, strict=True)
     )
+
+
+def _base_env(site: Site) -> dict[str, str]:
+    """What a replica's environment begins with."""
+    if site.variables is None:
+        return dict(site.env)
+    own = variables_of(site.isolation, site.folder)
+    return {**of_programs(site.env, site.variables), **own}
+
+
+def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
+    site: Site,
+    plan: LaunchPlan,
+    replica: ReplicaPlan,
+    share: Share,
+    home: JobPython,
+    command: ProcessSpec,
+) -> ReplicaSpec:
+    view = view_of(
+        site.isolation,
+        plan,
+        replica,
+        folder=site.folder,
+        entries=(home.python, *home.python_path_entries),
+        devices=device_nodes.of(share.uuids, site.gpus),
+    )
+    found = _process(site, plan, replica, tuple(command.argv), command.env)
+    return found._replace(isolation=view)
 
 
 def outlines_of(site: Site, plan: LaunchPlan) -> tuple[ReplicaSpec, ...]:
@@ -119,7 +182,8 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
         grace_s=grace_s,
         settle_s=SETTLE_S,
         replicas=tuple(replicas),
-        notes=(*plan.notes, *notes),
+        notes=(*plan.notes, *notes, *(site.isolation.notes if site.isolation else ())),
+        warnings=site.isolation.warnings if site.isolation else (),
         prepare=None if prepare is None else tuple(prepare),
         hang=hang,
         log=log,
@@ -180,12 +244,30 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
     return found._replace(cwd=site.folder.work, limits=Limits(), hosts=(), binds=())
 
 
+def _runtime_for(site: Site, plan: LaunchPlan) -> Runtime | None:
+    """The runtime, with the numbers of the project's user where that is who containers run as."""
+    owner = owner_of(site.isolation, plan)
+    if site.runtime is None or site.runtime.user != USER_OF_PROJECT or owner is None:
+        return site.runtime
+    return site.runtime._replace(user=f"{owner.uid}:{owner.gid}")
+
+
 def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
+    """Have the folders be those of whom containers run as, also where walls have given them away.
+
+    Without capabilities root may not look into the folders of others either.
+    """
     own = (site.folder.work, site.folder.shared, *_metric_folders(site, plan))
     for path in own:
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
-    if site.runtime is not None:
-        hand_over((*own, *(here for here, _ in plan.binds)), site.runtime.user)
+    owner = owner_of(site.isolation, plan)
+    if site.runtime is None or site.runtime.user == USER_OF_PROJECT:
+        return  # its walls have given it all of them
+    if site.runtime.user is not None:
+        places = (*own, *(here for here, _ in plan.binds))
+        hand_over(places, site.runtime.user, before=owner and owner.uid)
+    elif owner is not None:
+        hand_over(own, "0:0", before=owner.uid)
 
 
 def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:

@@ -14,12 +14,13 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.plan_file import Preparation, Site
+from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import wait as device_waiting
@@ -27,6 +28,7 @@ from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.local.environments.job_python import JobPython
+from trainshed.engines.local.isolation.compose import builder_of
 from trainshed.engines.local.supervise.spec import PreparerAnswer
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import AttemptKey
@@ -55,26 +57,36 @@ def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
-    home = _python_of(preparation)
+    home = _python_of(preparation, folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
-    site = Site(key=key, folder=folder, runtime=preparation.runtime)
+    site = plan_file.site_of(preparation, key, folder)._replace(gpus=_gpus_of(lease.uuids))
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
     _send(PreparerAnswer(replicas, after, lease.uuids), lease)
 
 
-def _python_of(preparation: Preparation) -> JobPython:
+def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     """Have the packages of a job installed, if it has any.  Raises EngineFault."""
-    environment = preparation.plan.environment
+    plan = preparation.plan
+    environment = plan.environment
     if "/" in environment.python and not (environment.packages or environment.requirements):
         return JobPython(python=environment.python)
     # most jobs install nothing, and do not wait for what installing imports
     from trainshed.engines.local.environments import cache  # noqa: PLC0415  # see above
+    from trainshed.engines.local.environments.builder import PROJECTS, Builder  # noqa: PLC0415
 
     where = _path(preparation.cache_dir) or default_cache_dir()
-    bytes_max = preparation.package_bytes_max
-    return cache.prepare(environment, cache_dir=where, note=_note, bytes_max=bytes_max)
+    view, owner = builder_of(preparation.isolation, plan, folder)
+    if view is not None and plan.owner is not None:
+        where = where / PROJECTS / str(plan.owner.number)
+    return cache.prepare(
+        environment,
+        cache_dir=where,
+        note=_note,
+        bytes_max=preparation.package_bytes_max,
+        builder=Builder(view, owner),
+    )
 
 
 def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
@@ -93,6 +105,14 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
         if preparation.takes_free:
             return leaser.lease_free(replicas)
         return leaser.lease(replicas, preparation.gpu_wait_s)
+
+
+def _gpus_of(uuids: Sequence[str]) -> dict[str, str]:
+    """The GPU of each device that is a part of one."""
+    if not any(uuid.startswith("MIG-") for uuid in uuids):
+        return {}
+    with find.looking_at(uuids) as look:
+        return {device.uuid: device.gpu_uuid for device in look() if device.gpu_uuid}
 
 
 def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:

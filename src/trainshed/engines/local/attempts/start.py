@@ -20,6 +20,8 @@ from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.environments.job_python import JobPython
+from trainshed.engines.local.isolation import compose
+from trainshed.engines.local.processes import variables
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
@@ -49,9 +51,10 @@ class AttemptStarter(NamedTuple):
         ``tether`` is set for one that ends with the command that starts it; its programs get the
         whole of our environment.
         """
-        env = replica_base_env() if tether is None else dict(os.environ)
-        site = Site(key=key, folder=folder, env=env, runtime=preparation.runtime)
+        env = _environment(preparation) if tether is None else dict(os.environ)
+        site = plan_file.site_of(preparation, key, folder, env)
         folder.make()
+        compose.make_ready(preparation.isolation, preparation.plan, folder)
         plan_file.write(folder.plan, self._spec(site, preparation), preparation)
         return spawn(supervisor_argv(folder), env, folder.words, tether)
 
@@ -104,17 +107,6 @@ _DEFAULT: Final = (
     signal.SIGCHLD,
 )
 
-#: What the server knows and programs of users must not.
-_SECRET_VARIABLES: Final = frozenset(
-    {
-        "CLOUDSDK_AUTH_ACCESS_TOKEN",
-        "PGPASSWORD",
-        "STORAGE_EMULATOR_HOST",  # carries the token in its path
-        "TRAINSHED_DATABASE",
-        "TRAINSHED_TOKEN",
-    }
-)
-
 #: Isolated, and without the packages of the interpreter: the standard library and our own source.
 _FLAGS: Final = ("-I", "-S", "-c")
 _CODE: Final = (
@@ -124,9 +116,11 @@ _CODE: Final = (
 )
 
 
-def replica_base_env() -> dict[str, str]:
-    """What the environment of supervisors and replicas begins with: ours without its secrets."""
-    return {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES}
+def _environment(preparation: Preparation) -> dict[str, str]:
+    """The supervisor's, of which its helpers and its replicas get theirs."""
+    if preparation.variables is None:
+        return variables.without_secrets(os.environ)
+    return variables.of_helpers(os.environ, preparation.variables)
 
 
 def supervisor_argv(folder: AttemptFolder) -> tuple[str, ...]:

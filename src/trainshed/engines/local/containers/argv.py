@@ -23,6 +23,10 @@ SHM_BYTES_MIN: Final = 64 * _MIB
 _SHM_SHARE: Final = 2
 
 
+#: Threads count too: a large machine's data loaders have thousands, a fork bomb has more.
+PROCESSES_MAX: Final = 32_768
+
+
 class Bind(NamedTuple):
     """A folder or file of the machine at a place in the container."""
 
@@ -48,6 +52,9 @@ class ContainerSpec(NamedTuple):
     """UUIDs of its GPUs."""
     memory_bytes: int | None = None
     cpus: float | None = None
+    processes_max: int = PROCESSES_MAX
+    has_peers: bool = False
+    """Whether other replicas of its job must reach it."""
 
 
 def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> int:
@@ -71,6 +78,8 @@ def mount(bind: Bind) -> str:
 #: How containers of ours differ from those of others, and of which attempt they are.
 LABEL: Final = "trainshed.job"
 _ROOT: Final = 0
+#: Where programs may write although their image is closed; it counts as memory.
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - the container's own
 
 
 def docker_run(
@@ -81,9 +90,10 @@ def docker_run(
         *(runtime.program, "run", "--rm", "--pull", "missing"),
         *("--name", spec.name, "--label", f"{LABEL}={spec.mark}"),
         *_surroundings(runtime, spec),
+        *_walls(runtime, spec),
         *_user(runtime, os.geteuid() if euid is None else euid),
         *_devices(runtime, spec),
-        *_limits(runtime, spec),
+        *_limits(spec),
         *variables,
         *docker_started(spec.plan),
     )
@@ -125,10 +135,12 @@ def list_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
 
 
 def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
-    """The host's network, as processes have it: numbers of ports in TF_CONFIG mean the same."""
+    """Replicas share the host's network, as processes do: ports in TF_CONFIG mean the same."""
     if runtime.has_init:
         yield "--init"  # a program that is process 1 does not hear SIGTERM
-    yield from ("--network", "host", "--log-driver", "none")
+    if spec.has_peers or not runtime.has_walls:
+        yield from ("--network", "host")
+    yield from ("--log-driver", "none")
     yield from ("--shm-size", str(spec.shm_bytes))
     yield from ("--security-opt", "label=disable")  # SELinux would keep buckets from being read
     for address, name in spec.hosts:
@@ -136,10 +148,28 @@ def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
     yield from _mounts(spec)
 
 
+def _walls(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+    """What Kubernetes' Pod Security calls ``restricted``, and files that stay as they are.
+
+    Without a word on the network a container has one of its own: the server's loopback is not in
+    it, nor are the ports of other jobs.
+    """
+    if runtime.has_walls:
+        yield from ("--cap-drop", "ALL", "--pids-limit", str(spec.processes_max))
+    elif runtime.name == PODMAN:
+        yield from ("--pids-limit", "-1")  # its 2048 are few for data loaders on a large machine
+    if runtime.has_walls or runtime.user is not None:
+        yield from ("--security-opt", "no-new-privileges")
+    if runtime.is_read_only:
+        yield "--read-only"
+        for place in _TEMPORARY:
+            yield from ("--tmpfs", f"{place}:rw,exec,nosuid,nodev,mode=1777")
+
+
 def _user(runtime: Runtime, euid: int) -> Iterator[str]:
     if runtime.user is None:
         return
-    yield from ("--user", runtime.user, "--security-opt", "no-new-privileges")
+    yield from ("--user", runtime.user)
     if runtime.name == PODMAN and euid != _ROOT:
         yield "--userns=keep-id"  # else the user of the container is nobody on the machine
 
@@ -154,14 +184,12 @@ def _devices(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
         yield from ("--gpus", f'"device={",".join(spec.devices)}"')
 
 
-def _limits(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:
+def _limits(spec: ContainerSpec) -> Iterator[str]:
     if spec.memory_bytes is not None:
         bound = str(spec.memory_bytes)
         yield from ("--memory", bound, "--memory-swap", bound)  # the same: no swap on top
     if spec.cpus is not None:
         yield from ("--cpus", f"{spec.cpus:g}")
-    if runtime.name == PODMAN:
-        yield from ("--pids-limit", "-1")  # its 2048 are few for data loaders on a large machine
 
 
 def apptainer_run(runtime: Runtime, spec: ContainerSpec) -> tuple[str, ...]:

@@ -123,6 +123,7 @@ def _spec(
         devices=devices,
         memory_bytes=replica.memory_bytes_max,
         cpus=replica.cpus_max,
+        has_peers=around.replicas > 1,
     )
 
 
@@ -147,16 +148,17 @@ def _written(folder: str, task_name: str, text: str) -> str:
 _ROOT = 0
 
 
-def hand_over(folders: Iterable[str], user: str | None) -> None:
+def hand_over(folders: Iterable[str], user: str | None, *, before: int | None = None) -> None:
     """Give folders that are root's, and those below them, to ``UID:GID``; links are not followed.
 
-    Does nothing for a server that is not root, or containers that are their images' users.  Raises
-    OSError; folders that are removed meanwhile are passed over.
+    Those of the user ``before`` are given too.  Does nothing for a server that is not root, or
+    containers that are their images' users.  Raises OSError; folders that are removed meanwhile are
+    passed over.
     """
     if user is None or os.geteuid() != _ROOT:
         return
     uid, gid = (int(part) for part in user.split(":"))
     for folder in folders:
         for _, _, _, descriptor in os.fwalk(folder, follow_symlinks=False):
-            if os.fstat(descriptor).st_uid == _ROOT:
+            if os.fstat(descriptor).st_uid in {_ROOT, before}:
                 os.fchown(descriptor, uid, gid)

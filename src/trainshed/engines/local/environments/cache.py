@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 from trainshed.engines.local.environments import content, install, interpreter
+from trainshed.engines.local.environments.builder import Builder
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -37,6 +38,7 @@ def prepare(
     cache_dir: Path,
     note: Callable[[str], None],
     bytes_max: int | None = None,
+    builder: Builder = Builder(),  # noqa: B008 - a constant
 ) -> JobPython:
     """Have the packages of a job installed; a second time this only computes their address.
 
@@ -53,12 +55,20 @@ def prepare(
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         with content.own_copies(ignored, cache_dir, bytes_max) as own:
+            _give_copies(own, environment, builder)
             home = cache_dir / content.address(str(facts["identity"]), own)
             if not home.is_dir():
                 builds = bool(facts["builds"])
-                _install_once(own, python, home, note, builds=builds, bytes_max=bytes_max)
+                _install_once(own, python, home, note, builder, builds=builds, bytes_max=bytes_max)
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
+
+
+def _give_copies(own: Environment, asked: Environment, builder: Builder) -> None:
+    """The copies of packages are for the builder to read; what is not a copy is not ours."""
+    for copy, package in zip(own.packages, asked.packages, strict=True):
+        if copy != package:
+            builder.give(Path(copy).parent)
 
 
 def _check_ours(folder: Path) -> None:
@@ -85,11 +95,12 @@ def _facts(python: str) -> dict[str, object]:
         raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
 
 
-def _install_once(  # noqa: PLR0913 - what an install consists of
+def _install_once(  # noqa: PLR0913 - what is installed, and by whom
     environment: Environment,
     python: str,
     home: Path,
     note: Callable[[str], None],
+    builder: Builder,
     *,
     builds: bool,
     bytes_max: int | None,
@@ -102,7 +113,9 @@ def _install_once(  # noqa: PLR0913 - what an install consists of
         shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            install.install(environment, python, partial, note, builds=builds, bytes_max=bytes_max)
+            place = install.Place(partial, builder)
+            install.install(environment, python, place, note, builds=builds, bytes_max=bytes_max)
+            builder.take_back(partial / install.TARGET)
             (partial / install.TARGET).rename(home)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

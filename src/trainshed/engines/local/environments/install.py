@@ -16,12 +16,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from trainshed.engines.local.environments import content
+from trainshed.engines.local.environments.builder import Builder
 from trainshed.engines.local.environments.unpack import check_wheel
-from trainshed.engines.local.processes.tree import die_with_parent
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -59,22 +59,39 @@ def find_uv() -> str:
     return found
 
 
-def ask(arguments: Sequence[str]) -> Answer:
+class Place(NamedTuple):
+    """Where uv works, and for whom."""
+
+    work: Path
+    """The folder that it fills."""
+    builder: Builder = Builder()
+
+    @property
+    def cache(self) -> Path:
+        """The folder of the environments that it is beside of."""
+        return self.work.parent
+
+
+def ask(arguments: Sequence[str], place: Place) -> Answer:
     """Run uv and wait for it."""
-    command = (find_uv(), *arguments)
+    build = place.builder.build((find_uv(), *arguments), place.work, place.cache)
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(  # noqa: S603 - our own installer
-                command,
-                env={**os.environ, "NO_COLOR": "1"},
+                build.argv,
+                env=build.env,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
-                preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - one thread
+                preexec_fn=build.enter,  # noqa: PLW1509 - one thread
+                pass_fds=build.kept,
             )
         except OSError as error:
             raise EngineFault(f"cannot run uv: {error.filename}: {error.strerror}") from error
+        finally:
+            for descriptor in build.kept:
+                os.close(descriptor)
         try:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         finally:
@@ -108,69 +125,73 @@ _PLANNED = re.compile(
 def install(  # noqa: PLR0913 - what an install consists of
     environment: Environment,
     python: str,
-    work: Path,
+    place: Place,
     note: Callable[[str], None],
     *,
     builds: bool,
     bytes_max: int | None = None,
 ) -> None:
-    """Fill ``work/target``.  ``builds``: the interpreter can build setuptools packages itself.
+    """Fill ``target`` in its folder.
+
+    ``builds``: the interpreter can build setuptools packages by itself.
 
     Raises EngineFault with the builder's or resolver's own last lines, and for a package that
     unpacks to more than ``bytes_max``.
     """
-    ignored = environment.ignored
+    ignored, work = environment.ignored, place.work
     names = [Path(package).name for package in environment.packages]
     note(f"installing {', '.join([*names, *environment.requirements])} (kept for the next time)")
     wheels = [
-        _wheel(Path(package), python, work / f"package-{number}", ignored,
+        _wheel(Path(package), python, place, f"package-{number}", ignored,
                builds=builds, bytes_max=bytes_max)
         for number, package in enumerate(environment.packages)
     ]  # fmt: skip
     for wheel in wheels:
         check_wheel(wheel, bytes_max)
     wanted = [*map(str, wheels), *environment.requirements]
-    lacking = _lacking(wanted, wheels, python, work)
+    lacking = _lacking(wanted, wheels, python, place)
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
     (work / TARGET).mkdir(mode=0o700)
     if not (wheels or lacking):
         return  # the interpreter has all of it
     arguments = ["pip", "install", "--quiet", "--no-deps", "--python", python]
-    answer = ask([*arguments, "--target", str(work / TARGET), *map(str, wheels), *lacking])
+    answer = ask([*arguments, "--target", str(work / TARGET), *map(str, wheels), *lacking], place)
     _check(answer, "cannot install the packages", work)
     (work / TARGET / ".lock").unlink(missing_ok=True)  # uv's own
 
 
-def _wheel(  # noqa: PLR0913 - how one package is built
+def _wheel(  # noqa: PLR0913 - one package, and where it is built
     package: Path,
     python: str,
-    work: Path,
+    place: Place,
+    name: str,
     ignored: Sequence[str],
     *,
     builds: bool,
     bytes_max: int | None,
 ) -> Path:
+    work = place.work / name
     if package.suffix == content.WHEEL_SUFFIX:
         return package.absolute()
     work.mkdir()
     tree = content.source_tree(package, work, ignored, bytes_max=bytes_max)
     isolation = builds and content.builds_with_setuptools(tree)
     arguments = ["build", "--wheel", "--python", python, "--out-dir", str(work / "out")]
-    answer = ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)])
+    answer = ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], place)
     _check(answer, f"the package {package.name} does not build", work)
     return next((work / "out").glob(f"*{content.WHEEL_SUFFIX}"))
 
 
 def _lacking(
-    wanted: Sequence[str], wheels: Sequence[Path], python: str, work: Path
+    wanted: Sequence[str], wheels: Sequence[Path], python: str, place: Place
 ) -> tuple[str, ...]:
     # --break-system-packages: a dry run breaks none, and refuses a distribution's Python without it
     arguments = ["pip", "install", "--dry-run", "--break-system-packages", "--python", python]
-    answer = ask([*arguments, "--offline", *wanted])
+    answer = ask([*arguments, "--offline", *wanted], place)
     if answer.code:
-        answer = ask([*arguments, *wanted])
-    _check(answer, "the packages' requirements cannot be met", work)
+        answer = ask([*arguments, *wanted], place)
+    _check(answer, "the packages' requirements cannot be met", place.work)
     return tuple(_planned(answer.text, wheels))
 
 

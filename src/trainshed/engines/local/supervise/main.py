@@ -136,6 +136,8 @@ class _Supervisor:
         )
         for text in (*spec.notes, *tree.remarks):
             attempt.output.note(text)
+        for text in spec.warnings:
+            attempt.output.note(text, "WARNING")
         if is_tethered():
             self._tether = Tether(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)

@@ -75,16 +75,35 @@ def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callabl
         unshare, mount = libc.unshare, libc.mount
     except (OSError, AttributeError):  # another Unix
         return None
-    groups = _groups(hosts, binds)
+    fill = additions(hosts, binds)
 
     def enter() -> None:
         try:
-            _check(unshare(_NEW_NAMESPACE), "a mount namespace")
-            # what is mounted inside stays inside; what is unmounted outside goes inside too
-            _perform(mount, _Mount(None, b"/", None, _SLAVE | _RECURSIVE, None))
+            leave_namespace(unshare, mount)
         except OSError as error:
             _tell(error)
             return
+        fill(mount)
+
+    return enter
+
+
+def leave_namespace(unshare: Callable[..., int], mount: Callable[..., int]) -> None:
+    """Have a mount namespace of our own.
+
+    What is mounted inside stays inside; what is unmounted outside goes inside too.  Raises OSError.
+    """
+    _check(unshare(_NEW_NAMESPACE), "a mount namespace")
+    _perform(mount, _Mount(None, b"/", None, _SLAVE | _RECURSIVE, None))
+
+
+def additions(
+    hosts: str | None, binds: Sequence[Sequence[str]]
+) -> Callable[[Callable[..., int]], None]:
+    """What adds the names and folders to a namespace, and says on stderr what fails."""
+    groups = _groups(hosts, binds)
+
+    def fill(mount: Callable[..., int]) -> None:
         for group in groups:
             for step in group:
                 try:
@@ -94,7 +113,7 @@ def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callabl
                     if step is group[0]:
                         break
 
-    return enter
+    return fill
 
 
 def allowed() -> bool:

@@ -3,11 +3,19 @@
 import errno
 import os
 import signal
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from trainshed.engines.local.isolation.enter import (
+    Walled,
+    program,
+    signal_in,
+    walled,
+    wrappers,
+)
+from trainshed.engines.local.isolation.view import Mounts, View
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise import mounts
 from trainshed.engines.local.supervise.kill import ProcessTree
@@ -66,9 +74,9 @@ class Terminator:
                 kept.add(child)
         self._ask(listed, but=kept)
 
-    def everybody(self) -> None:
-        """Ask every process, wherever it stands."""
-        self._ask(list(tree.descendants(os.getpid())), but=())
+    def everybody(self, but: Collection[int]) -> None:
+        """Ask every process, wherever it stands, but for some."""
+        self._ask(list(tree.descendants(os.getpid())), but=but)
 
     def _ask(self, listed: list[tuple[int, int]], *, but: Collection[int]) -> None:
         self._asked &= {child for _, child in listed}  # the numbers of others may be given away
@@ -137,8 +145,7 @@ class Replicas:
         faults, errors = os.pipe()
         try:
             for index, replica in enumerate(replicas):
-                mount = self._mounts(replica, hosts_file)
-                self._fork(index, replica, errors, mount)
+                self._fork(index, replica, errors, self._walled(replica, hosts_file))
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
             self.is_worth_another_try = error.errno in _PASSES
@@ -154,6 +161,10 @@ class Replicas:
         """What one of them uses now."""
         return self._tree.usage(index)
 
+    def program(self, index: int) -> int:
+        """The process of one that lives, behind what is around it."""
+        return program(self._view(index), self.living[index])
+
     def terminate(self) -> None:
         """Ask the replicas to end, and whoever outlives one that has ended.
 
@@ -162,13 +173,14 @@ class Replicas:
         """
         self._stopped |= set(self.living)
         self._asked_s = self._loop.now()
-        self._terminator.leaders(self.living.values())
+        self._terminator.leaders([self.program(index) for index in self.living])
         self._terminate_orphans()
 
     def terminate_all(self) -> None:
         """Ask everybody to end who has not been asked, wherever it stands."""
         self._stopped |= set(self.living)
-        self._terminator.everybody()
+        walls = (wrappers(self._view(index), pid) for index, pid in self.living.items())
+        self._terminator.everybody(but=[pid for each in walls for pid in each])
 
     def close(self) -> None:
         """Nothing of them lives; whoever is started from now on is none of theirs."""
@@ -185,17 +197,15 @@ class Replicas:
         self._killed |= set(self.living)
         self._tree.kill()
 
-    def _fork(
-        self, index: int, replica: ReplicaSpec, errors: int, mount: Callable[[], None] | None
-    ) -> None:
+    def _fork(self, index: int, replica: ReplicaSpec, errors: int, walls: Walled) -> None:
         def enter() -> None:
             self._tree.enter(index)
-            if mount is not None:
-                mount()
+            if walls.enter is not None:
+                walls.enter()
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))
-        command = ProcessSpec(replica.argv, replica.env, replica.cwd)
+        command = ProcessSpec(walls.argv, walls.env, replica.cwd)
         try:
             pid = fork_exec(
                 command,
@@ -206,17 +216,21 @@ class Replicas:
                 number=index,
             )
         finally:
-            os.close(wiring.stdout)
-            os.close(wiring.stderr)
+            for descriptor in (wiring.stdout, wiring.stderr, *walls.kept):
+                os.close(descriptor)
         self._tree.started(index, pid)
         self.living[index] = pid
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
 
-    def _mounts(self, replica: ReplicaSpec, hosts_file: str) -> Callable[[], None] | None:
+    def _walled(self, replica: ReplicaSpec, hosts_file: str) -> Walled:
         if replica.hosts and not os.path.exists(hosts_file):
             mounts.write_hosts(hosts_file, replica.hosts)
-        return mounts.private_mounts(hosts_file if replica.hosts else None, replica.binds)
+        mounted = Mounts(hosts_file if replica.hosts else None, replica.binds)
+        return walled(replica.isolation, replica.argv, mounted, replica.env)
+
+    def _view(self, index: int) -> View | None:
+        return self._replicas[index].isolation
 
     def _hear(self, faults: int) -> None:
         """The end of the pipe says that every fork has become its program, or has ended."""
@@ -235,6 +249,9 @@ class Replicas:
     def _ended(self, index: int, death: Death) -> None:
         del self.living[index]
         replica = self._replicas[index]
+        signum = signal_in(replica.isolation, death.exit_code)
+        if signum is not None:
+            death = death._replace(exit_code=None, signal=signum)
         self._tree.ended(index, death.cpu_s, death.max_rss_kib)
         usage = self._tree.usage(index)
         was_killed = death.signal == signal.SIGKILL

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from trainshed.engines.local.attempts.folder import read_file
+from trainshed.engines.local.isolation.view import View
 from trainshed.engines.local.supervise.limits import Limits
 from trainshed.files.beneath import Place
 from trainshed.model.attempt import MetricsPlan
@@ -33,6 +34,8 @@ class ReplicaSpec(NamedTuple):
     """(folder here, folder there)."""
     cleanup: tuple[tuple[str, ...], ...] = ()
     """Programs that end what its own end leaves alive (containers), before the end is recorded."""
+    isolation: View | None = None
+    """The walls around it; None: it is what its supervisor is."""
 
 
 class HangRule(NamedTuple):
@@ -66,6 +69,8 @@ class AttemptSpec(NamedTuple):
     replicas: tuple[ReplicaSpec, ...]
     """Where there is a preparer: what it will complete, with the limits already in place."""
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What each job's log has to say besides, as a warning."""
     prepare: tuple[str, ...] | None = None
     """The program that makes the replicas complete."""
     after: tuple[str, ...] | None = None

@@ -120,8 +120,8 @@ class Watching:
                 self._note(f"{name}: {line}", "WARNING")
             self._facts.tell(Hang(name, seconds, stacks))
 
-        pid = self._replicas.living.get(index)
-        if pid is None or not self._spec.hang.stacks or not self.stacks.look(pid, tell):
+        is_looked_at = index in self._replicas.living and self._spec.hang.stacks
+        if not is_looked_at or not self.stacks.look(self._replicas.program(index), tell):
             tell("")
 
     def _hear_of_checkpoints(self) -> None:

@@ -1,0 +1,258 @@
+"""What walls cost: the start of a job, its supervisor's memory and a submit, in each mode in turns.
+
+    python benchmarks/isolation.py [--rounds 30] [--submits 100] [--format json]
+
+A start lasts from the engine's order to the first line of the program, a shell, as the supervisor
+stamps it.  All modes take turns in one run, so that whatever else the machine does meets all of
+them.  It needs root, since *users* does; modes that do not work here are left out by name.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from service_jobs import VERTEX
+from service_load import Client
+from service_servers import Server, local
+
+from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.engines.local.attempts.observe import AttemptRecords
+from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.isolation.choose import Asked, tried
+from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
+from trainshed.model.log_line import SEGMENT_PATTERN, decode
+from trainshed.model.roles import Role
+from trainshed.model.stopping import StopOrder, StopReason
+
+MODES: Final = (NONE, USERS, LANDLOCK, SANDBOX)
+#: The promises; the sandbox starts two processes more, and none is made for it.
+START_MS_MAX: Final = 10.0
+MEMORY_MB_MAX: Final = 0.5
+SUBMIT_SHARE_MAX: Final = 1.03
+PROMISED: Final = (USERS, LANDLOCK)
+_UIDS: Final = (200_000, 265_535)
+_WAIT_S_MAX: Final = 60.0
+_ROUNDS_OF_SUBMITS: Final = 7
+
+
+class Start(NamedTuple):
+    """One start of a job."""
+
+    ms: float
+    memory_mb: float
+    """What its supervisor has in memory while it runs."""
+
+
+def main() -> int:
+    """Measure, print, and say whether the promises are kept."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--submits", type=int, default=100)
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    args = parser.parse_args()
+    absent = {mode: why for mode in MODES[1:] if (why := tried(mode, Asked().uids[0]))}
+    starts = all_starts([mode for mode in MODES if mode not in absent], args.rounds)
+    submits = all_submits(args.submits)
+    if args.format == "json":
+        print(json.dumps({"starts": starts, "submits_ms": submits, "absent": absent}))
+    else:
+        show(starts, submits, absent)
+    return int(not all(is_kept for is_kept, _ in verdicts(starts, submits)))
+
+
+# ---- starts ----
+
+
+def all_starts(modes: list[str], rounds: int) -> dict[str, list[Start]]:
+    """So many of each mode, in turns; the first round is not counted."""
+    found: dict[str, list[Start]] = {mode: [] for mode in modes}
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        Path(folder).chmod(0o755)
+        for number in range(rounds + 1):
+            for mode in modes:
+                start = one_start(Path(folder) / mode, mode, number + 1)
+                found[mode] += [start] if number else []
+    return found
+
+
+def one_start(root: Path, mode: str, number: int) -> Start:
+    """Launch a job, wait for its line, look at its supervisor, end it."""
+    isolation = Isolation(mode, uids=_UIDS, hides=() if mode == NONE else (str(root),))
+    engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, pass_env=())
+    key = AttemptKey(number, 1)
+    began_ns = time.time_ns()
+    engine.launch(key, plan(), ())
+    folder = AttemptFolder(root / str(number) / "1")
+    stamp_ns = first_line_ns(folder)
+    memory = memory_mb(folder)
+    engine.stop(key, StopOrder(grace_s=0.0, reason=StopReason.CANCEL, message=""))
+    wait_for(lambda: engine.observe([key])[0].phase is Phase.ENDED)
+    engine.close()
+    return Start((stamp_ns - began_ns) / 1e6, memory)
+
+
+def plan() -> LaunchPlan:
+    """A shell that says that it is there."""
+    replica = ReplicaPlan(
+        role=Role.PRIMARY,
+        index=0,
+        task_name="master-replica-0",
+        argv=("/bin/sh", "-c", "echo up; exec sleep 600"),
+    )
+    return LaunchPlan(
+        job_id="job",
+        attempt=1,
+        replicas=(replica,),
+        environment=Environment(python=sys.executable),
+        owner=Owner(project="benchmark", number=0),
+    )
+
+
+def first_line_ns(folder: AttemptFolder) -> int:
+    """When the program's line was read."""
+    found: list[int] = []
+
+    def look() -> bool:
+        for path in sorted(Path(folder.log).glob(SEGMENT_PATTERN)):
+            lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
+            found.extend(
+                line.stamp_ns for line in map(decode, filter(None, lines)) if line.text == "up"
+            )
+        return bool(found)
+
+    wait_for(look)
+    return found[0]
+
+
+def memory_mb(folder: AttemptFolder) -> float:
+    """What the supervisor of an attempt has in memory, its share of what others have too."""
+    records = AttemptRecords()
+    records.read(folder.records)
+    if records.began is None:
+        raise SystemExit("the supervisor has not begun")
+    text = Path(f"/proc/{records.began.pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) for line in text.splitlines() if line[:4] == "Rss:") / 1024
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Poll, so that the machine is left to what is measured."""
+    deadline = time.monotonic() + _WAIT_S_MAX
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise SystemExit("waited too long")
+        time.sleep(0.005)
+
+
+# ---- submits ----
+
+
+def all_submits(count: int) -> dict[str, list[float]]:
+    """The middle submit of each round, in ms, to a server without walls and to one with users."""
+    found: dict[str, list[float]] = {NONE: [], USERS: []}
+    with running(NONE) as none, running(USERS) as users:
+        servers = {NONE: none, USERS: users}
+        for number in range(_ROUNDS_OF_SUBMITS + 1):
+            for mode, server in servers.items():
+                ms = middle_submit_ms(server, count)
+                found[mode] += [ms] if number else []
+    return found
+
+
+@contextlib.contextmanager
+def running(mode: str) -> Iterator[Server]:
+    """A server with room for no job, so that submits alone are measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = f'[isolation]\nmode = "{mode}"\nallow_root_jobs = true\n[fleet]\nslots = 1\n'
+        (Path(folder) / "config.toml").write_text(text + _IMAGE)
+        with local(Path(folder)) as server, server.client() as client:
+            client.call("POST", VERTEX, job("sleep 100000"))
+            yield server
+
+
+_IMAGE: Final = f"""\
+[[environment]]
+name = "own"
+python = "{sys.executable}"
+[[image]]
+image = "registry.test/*"
+environment = "own"
+"""
+
+
+def job(script: str) -> dict[str, object]:
+    """A job of one replica that runs a shell."""
+    container = {"imageUri": "registry.test/x", "command": ["sh", "-c"], "args": [script]}
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": container,
+    }
+    return {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
+
+
+def middle_submit_ms(server: Server, count: int) -> float:
+    """Submit jobs one after the other that wait."""
+    seen: list[float] = []
+    with server.client() as client:
+        for _ in range(count):
+            began = time.perf_counter()
+            submit(client)
+            seen.append((time.perf_counter() - began) * 1000)
+    return statistics.median(seen)
+
+
+def submit(client: Client) -> None:
+    """One that is queued."""
+    client.answer("POST", VERTEX, job("true"))
+
+
+# ---- what is said ----
+
+
+def verdicts(
+    starts: dict[str, list[Start]], submits: dict[str, list[float]]
+) -> Iterator[tuple[bool, str]]:
+    """Each promise: whether it is kept, and the figures."""
+    for mode in (mode for mode in PROMISED if mode in starts):
+        pairs = list(zip(starts[mode], starts[NONE], strict=True))
+        ms = statistics.median(walled.ms - none.ms for walled, none in pairs)
+        yield ms <= START_MS_MAX, f"start, {mode}: {ms:+.1f} ms (at most {START_MS_MAX:g} more)"
+        mb = statistics.median(walled.memory_mb - none.memory_mb for walled, none in pairs)
+        yield mb <= MEMORY_MB_MAX, f"supervisor, {mode}: {mb:+.2f} MB (at most {MEMORY_MB_MAX:g})"
+    share = statistics.median(submits[USERS]) / statistics.median(submits[NONE])
+    yield share <= SUBMIT_SHARE_MAX, f"submit, users: {share:.3f} times (at most 1.03)"
+
+
+def show(
+    starts: dict[str, list[Start]], submits: dict[str, list[float]], absent: dict[str, str]
+) -> None:
+    """The figures and the verdicts."""
+    base = statistics.median(start.ms for start in starts[NONE])
+    print(f"  {'mode':<10} {'first line':>12} {'of none':>8} {'supervisor':>12}")
+    for mode, seen in starts.items():
+        ms = statistics.median(start.ms for start in seen)
+        mb = statistics.median(start.memory_mb for start in seen)
+        print(f"  {mode:<10} {ms:9.1f} ms {ms / base:8.2f} {mb:9.2f} MB")
+    for mode, times in submits.items():
+        print(f"  submit, {mode:<6} {statistics.median(times):6.2f} ms")
+    for mode, why in absent.items():
+        print(f"  {mode} does not work here: {why}")
+    for is_kept, words in verdicts(starts, submits):
+        print(f"  {'PASS' if is_kept else 'FAIL'}  {words}")
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        raise SystemExit("the mode users needs root")
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""The modes of isolation by name, for settings and for people."""
+
+from typing import Final
+
+AUTO: Final = "auto"
+CONTAINER: Final = "container"
+USERS: Final = "users"
+SANDBOX: Final = "sandbox"
+LANDLOCK: Final = "landlock"
+NONE: Final = "none"
+
+#: From the strongest to the weakest.
+MODES: Final = (CONTAINER, USERS, SANDBOX, LANDLOCK, NONE)
+
+
+def at_least(weakest: str) -> tuple[str, ...]:
+    """The modes that are as strong as this one."""
+    return MODES[: MODES.index(weakest) + 1]

@@ -1,0 +1,100 @@
+"""Who builds packages, and where: setup.py and build backends are programs of the job.
+
+They run behind the walls of their project, and write to folders that are given to it.  What they
+have made becomes the server's before a job imports it, so that no program can change it later.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.engines.local.isolation.compose import Owner, give
+from trainshed.engines.local.isolation.enter import walled
+from trainshed.engines.local.isolation.view import Mounts, View
+from trainshed.engines.local.processes.tree import die_with_parent
+
+#: Below the cache: one for each project, by its number.
+PROJECTS: Final = "projects"
+_UV_CACHE: Final = "uv"
+_UV_SETTINGS: Final = "/etc/uv/uv.toml"
+_PRIVATE_FOLDER: Final = 0o700
+_READABLE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
+_ENTERS: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+class Build(NamedTuple):
+    """A command that builds, as it is run."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    enter: Callable[[], None]
+    """Called in the forked child."""
+    kept: tuple[int, ...] = ()
+    """Descriptors that the command has, to be closed by who has forked."""
+
+
+class Builder(NamedTuple):
+    """By default the server's own user, without walls."""
+
+    view: View | None = None
+    """What it may read, and its temporary files."""
+    owner: Owner | None = None
+    """Whom the folders are given to; None: it is our own user."""
+
+    def build(self, argv: Sequence[str], work: Path, cache: Path) -> Build:
+        """How a command runs that may write to ``work`` alone; ``cache`` is the project's.
+
+        To be called in the process that forks.
+        """
+        env = {**os.environ, "NO_COLOR": "1"}
+        parent = os.getpid()
+        if self.view is None:
+            return Build(tuple(argv), env, partial(die_with_parent, parent))
+        kept = cache / _UV_CACHE
+        kept.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        for folder in (work, kept):
+            self.give(folder)
+        view = self.view._replace(writes=(str(work), str(kept)))
+        env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
+        env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
+        env |= _uv_settings()
+        run = walled(view, argv, Mounts(), env)
+        return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.kept)
+
+    def give(self, folder: Path) -> None:
+        """Have a folder, with all that is in it, be the builder's."""
+        if self.owner is not None:
+            give(str(folder), self.owner)
+
+    def take_back(self, folder: Path) -> None:
+        """Have it be ours, readable by all who get there and written by none."""
+        if self.owner is None:
+            return
+        give(str(folder), Owner(os.geteuid(), os.getegid()))
+        for _, _, files, descriptor in os.fwalk(folder, follow_symlinks=False):
+            os.fchmod(descriptor, _READABLE | _ENTERS)
+            for name in files:
+                _open_to_readers(name, descriptor)
+
+
+def _uv_settings() -> dict[str, str]:
+    """The machine's alone: uv looks for others in every folder above, which are behind walls."""
+    is_there = os.access(_UV_SETTINGS, os.R_OK)
+    return {"UV_CONFIG_FILE": _UV_SETTINGS} if is_there else {"UV_NO_CONFIG": "1"}
+
+
+def _enter(walls: Callable[[], None] | None, parent: int) -> None:
+    die_with_parent(parent)
+    if walls is not None:
+        walls()
+        die_with_parent(parent)  # who becomes another user has lost it
+
+
+def _open_to_readers(name: str, folder: int) -> None:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISREG(found.st_mode):
+        runs = _ENTERS if found.st_mode & stat.S_IXUSR else 0
+        os.chmod(name, _READABLE | runs, dir_fd=folder)

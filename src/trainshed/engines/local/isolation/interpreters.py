@@ -1,0 +1,66 @@
+"""The folders that a Python interpreter needs to run: its own, and those of its packages."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+_ANSWER_S_MAX: Final = 60.0
+_SCRIPT: Final = """
+import json, sys
+print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))
+"""
+#: What is anybody's: never all of it, but these parts of it.
+_PARTS: Final = ("bin", "lib", "lib64", "libexec", "share", "include")
+_SYSTEM: Final = ("/usr", "/")
+
+
+@functools.cache
+def folders_of(python: str) -> tuple[str, ...]:
+    """What an interpreter of the server's settings reads.  It is asked once a process."""
+    found = dict.fromkeys(filter(os.path.isdir, (*_by_links(python), *_by_itself(python))))
+    return tuple(each for folder in found for each in _narrowed(folder))
+
+
+def _by_links(python: str) -> Iterator[str]:
+    """The folder above the one with the program, for each link on the way to it."""
+    path = os.path.abspath(python)
+    for _ in range(40):
+        yield os.path.dirname(os.path.dirname(path))
+        yield os.path.dirname(os.path.dirname(os.path.realpath(path)))
+        if not os.path.islink(path):
+            return
+        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+
+
+def _by_itself(python: str) -> list[str]:
+    if python == sys.executable:
+        found = [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]
+        return [path for path in found if path.startswith("/")]
+    import subprocess  # noqa: PLC0415 - rarely needed, and slow to import
+
+    try:
+        answer = subprocess.run(  # noqa: S603  # an interpreter of the server's configuration
+            [python, "-I", "-c", _SCRIPT],
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=_ANSWER_S_MAX,
+        )
+        return [path for path in json.loads(answer.stdout) if path.startswith("/")]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
+
+
+def _narrowed(folder: str) -> Iterator[str]:
+    """An installation below a home or the root is not all that lies there."""
+    home = os.path.expanduser("~")
+    if folder in _SYSTEM:
+        return
+    if home == folder or home.startswith(f"{folder}/"):
+        parts = (os.path.join(folder, part) for part in _PARTS)
+        yield from filter(os.path.isdir, parts)
+    else:
+        yield folder

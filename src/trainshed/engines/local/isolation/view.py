@@ -1,0 +1,47 @@
+"""What one replica may see and change: the engine writes it, the supervisor builds it."""
+# the supervisor of an attempt imports this, and must stay small
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class View(NamedTuple):
+    """The walls around one replica.  All paths are absolute."""
+
+    mode: str
+    """One of ``isolation_modes.MODES``; a container's own words say the rest."""
+    writes: tuple[str, ...] = ()
+    """Folders and files that it may change."""
+    reads: tuple[str, ...] = ()
+    """What it may read and execute besides the system's own: interpreters, packages, our source."""
+    hides: tuple[str, ...] = ()
+    """Folders that are not there for it, but for what lies in them and is named above."""
+    devices: tuple[str, ...] = ()
+    """The device nodes of its GPUs; those of other GPUs cannot be opened."""
+    tmp: str = ""
+    """A folder of the attempt that is its /tmp, or its TMPDIR where /tmp cannot be replaced."""
+    uid: int | None = None
+    """Whom it runs as, where that is not the supervisor's user."""
+    gid: int | None = None
+    processes_max: int | None = None
+    has_peers: bool = False
+    """Whether other replicas must reach it by abstract sockets, as NCCL does on one machine."""
+
+
+class Mounts(NamedTuple):
+    """What a replica sees besides the machine's own files, where it may have mounts."""
+
+    hosts: str | None = None
+    """A file that is its ``/etc/hosts``."""
+    binds: Sequence[Sequence[str]] = ()
+    """(folder here, folder there)."""
+
+
+class WallFault(OSError):
+    """A wall cannot be built: the program is not started."""
+
+    def __init__(self, mode: str, error: OSError) -> None:
+        """Say which wall, in words for the job's story."""
+        what = error.filename or "the walls"
+        place = what.decode(errors="replace") if isinstance(what, bytes) else str(what)
+        super().__init__(error.errno, error.strerror, f"isolation {mode}: {place}")

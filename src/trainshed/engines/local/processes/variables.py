@@ -1,0 +1,63 @@
+"""Which variables of the server's environment reach supervisors, installers and programs of users.
+
+A service's environment holds what nobody wrote down: tokens of other services, addresses, keys.
+So it is not passed on but for what is known to be needed, and what ``[fleet] pass_env`` names.
+A local run passes on all that the user has.
+"""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Final
+
+#: What programs need of the machine: where things are, how text and time are written, GPUs.
+_OF_PROGRAMS: Final = (
+    "PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR", "HOME", "USER", "LOGNAME", "SHELL",
+    "LD_LIBRARY_PATH", "CUDA_*", "CUDNN_*", "NVIDIA_*", "NCCL_*", "OMP_NUM_THREADS",
+    "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+
+#: What installers, container runtimes and we ourselves need besides; programs get none of it.
+_OF_HELPERS: Final = (
+    "TMPDIR", "XDG_*", "PYTHON*", "TRAINSHED_*", "PIP_*", "UV_*", "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy",
+    "https_proxy", "all_proxy", "no_proxy", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
+    "REGISTRY_AUTH_FILE", "STORAGE_DRIVER", "STORAGE_OPTS", "DOCKER_*", "CONTAINER_*",
+    "CONTAINERS_*", "APPTAINER_*", "SINGULARITY_*",
+)  # fmt: skip
+
+#: What the server knows and nobody else must, whatever is asked for.
+SECRET: Final = frozenset(
+    {
+        "CLOUDSDK_AUTH_ACCESS_TOKEN",
+        "PGPASSWORD",
+        "STORAGE_EMULATOR_HOST",  # carries the token in its path
+        "TRAINSHED_DATABASE",
+        "TRAINSHED_TOKEN",
+    }
+)
+
+
+def of_helpers(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
+    """What a supervisor and the helpers that it starts have of a server's environment."""
+    return _only(env, (*_OF_PROGRAMS, *_OF_HELPERS, *passed))
+
+
+def of_programs(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
+    """What programs of users have of it; ``passed`` are names, in which * stands for anything."""
+    return _only(env, (*_OF_PROGRAMS, *passed))
+
+
+def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """All of it but what the server alone knows."""
+    return {name: text for name, text in env.items() if name not in SECRET}
+
+
+def _only(env: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    plain = frozenset(pattern for pattern in patterns if "*" not in pattern)
+    wild = [pattern for pattern in patterns if "*" in pattern]
+    return {
+        name: text
+        for name, text in env.items()
+        if name not in SECRET
+        and (name in plain or any(fnmatchcase(name, pattern) for pattern in wild))
+    }

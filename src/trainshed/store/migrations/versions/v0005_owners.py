@@ -1,0 +1,21 @@
+"""Numbers of projects, given once for ever: what the users of their programs are made of.
+
+A project of before gets one with its next job.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+
+def upgrade() -> None:
+    """Add a table."""
+    op.create_table(
+        "owners",
+        sa.Column("project", sa.Text(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("project"),
+        sa.UniqueConstraint("number"),
+    )

@@ -1,0 +1,288 @@
+"""What a program reaches behind the walls of each mode, and that it runs nowhere else."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, folder, marked, texts
+from engines.isolating import UIDS, isolation_of
+from trainshed.engines.local.isolation import choose, device_nodes, interpreters, users
+from trainshed.engines.local.isolation.choose import Asked, Machine, chosen
+from trainshed.engines.local.isolation.view import View
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.launch_plan import Owner
+
+WALLS = ("users", "landlock", "sandbox")
+NUMBER = 7
+UID = UIDS[0] + NUMBER
+
+#: Tries each thing, and says in one line of JSON what became of it.
+TRIES = """
+import json, os, socket, stat, sys, tempfile
+def tried(act):
+    try:
+        return act() or "done"
+    except OSError as error:
+        return type(error).__name__
+def status(word):
+    line = next(l for l in open("/proc/self/status") if l.startswith(word + ":"))
+    return line.split()[1]
+secret, bucket, server = sys.argv[1:]
+found = {
+    "secret": tried(lambda: open(secret + "/token").read()),
+    "listing": tried(lambda: len(os.listdir(secret))),
+    "planted": tried(lambda: open(secret + "/planted", "w").close()),
+    "bucket": tried(lambda: open(bucket + "/result", "w").write("7") and "written"),
+    "there": tried(lambda: open(bucket + "/data").read()),
+    "work": tried(lambda: open("model", "w").write("7") and "written"),
+    "tmp": tried(lambda: tempfile.NamedTemporaryFile().write(b"7") and "written"),
+    "stdout": tried(lambda: open("/dev/stdout", "w").close()),
+    "environ": tried(lambda: open("/proc/" + server + "/environ").read() and "read"),
+    "signal": tried(lambda: os.kill(int(server), 0)),
+    "uid": os.getuid(), "gid": os.getgid(), "groups": os.getgroups(),
+    "caps": status("CapEff") + status("CapBnd"), "nnp": status("NoNewPrivs"),
+    "umask": oct(os.umask(0)), "home": os.environ["HOME"], "cwd": os.getcwd(),
+}
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def world(root, mark, tmp_path):
+    """A server's folder with a secret and the buckets of two projects; one of them is the job's."""
+    data = tmp_path
+    (data / "secret").mkdir()
+    (data / "secret/token").write_text("hush")
+    (data / "secret/token").chmod(0o666)
+    (data / "secret").chmod(0o777)
+    (data / "own").mkdir(mode=0o700)
+    (data / "own/data").write_text("7")
+    (data / "own/data").chmod(0o600)
+
+    def run(mode, code, *arguments, **more):
+        engine = engine_at(root, isolation=isolation_of(mode, data), pass_env=())
+        plan = marked(mark, code)
+        (replica,) = plan.replicas
+        argv = (*replica.argv, *map(str, arguments))
+        plan = replace(
+            plan,
+            replicas=(replace(replica, argv=argv, **more),),
+            owner=Owner(project="alpha", number=NUMBER),
+            binds=((str(data / "own"), "/gcs/own"),),
+        )
+        engine.launch(KEY, plan, ())
+        return ended(engine)
+
+    return run
+
+
+@pytest.mark.parametrize("mode", WALLS)
+def test_a_program_has_its_own_and_nothing_of_others(mode, world, root, tmp_path):
+    end = world(mode, TRIES, tmp_path / "secret", tmp_path / "own", os.getpid())
+    assert end.outcome.exit_code == 0, (end.outcome, texts(root))
+    found = json.loads(texts(root)[-1])
+    refused = {"FileNotFoundError", "PermissionError", "ProcessLookupError"}
+    names = ("secret", "listing", "planted", "environ", "signal")
+    assert {name: found[name] for name in names if found[name] not in refused} == {}
+    assert [found[name] for name in ("bucket", "work", "tmp")] == ["written"] * 3
+    assert (found["there"], found["stdout"]) == ("7", "done")
+    assert (found["nnp"], found["umask"]) == ("1", "0o77")
+    assert found["home"] == found["cwd"] == str(folder(root) / "work")
+    assert (tmp_path / "own/result").read_text() == "7"
+    if mode == "users":
+        assert (found["uid"], found["gid"], found["groups"]) == (UID, UID, [UID])
+        assert set(found["caps"]) == {"0"}
+        assert (tmp_path / "own/result").stat().st_gid == UID
+
+
+def test_the_temporary_files_of_a_job_are_its_own(world, root):
+    name = f"trainshed-test-{os.getpid()}"
+    code = f"import os; open('/tmp/{name}', 'w').close(); print(sorted(os.listdir('/tmp')))"
+    assert world("users", code).outcome.exit_code == 0
+    assert name in texts(root)[-1]
+    assert not Path("/", "tmp", name).exists()
+    assert (folder(root) / "tmp" / name).exists()
+
+
+def test_processes_of_other_users_are_not_there(world, root):
+    code = "import os; print(sorted(int(n) for n in os.listdir('/proc') if n.isdecimal()))"
+    assert world("users", code).outcome.exit_code == 0
+    assert 1 not in json.loads(texts(root)[-1])
+
+
+@pytest.mark.parametrize("mode", WALLS)
+def test_only_what_is_passed_on_of_the_server_s_environment_reaches_a_program(
+    mode, root, mark, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("AWS_SECRET", "hush")
+    monkeypatch.setenv("TEAM_NAME", "alpha")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://user:hush@index.example")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    engine = engine_at(root, isolation=isolation_of(mode, tmp_path), pass_env=("TEAM_*",))
+    plan = marked(mark, "import json, os; print(json.dumps(dict(os.environ)))")
+    engine.launch(KEY, replace(plan, owner=Owner(project="alpha", number=0)), ())
+    assert ended(engine).outcome.exit_code == 0
+    found = json.loads(texts(root)[-1])
+    assert (found["TEAM_NAME"], found["LC_ALL"]) == ("alpha", "C.UTF-8")
+    assert not {"AWS_SECRET", "PIP_INDEX_URL"} & set(found)
+    assert "hush" not in str(found)
+
+
+def test_a_wall_that_cannot_be_built_keeps_the_program_from_running(world, root, monkeypatch):
+    """The supervisor finds no folder for the private /tmp: it says so, and starts nothing."""
+    monkeypatch.setattr("trainshed.engines.local.isolation.compose.make_ready", lambda *_: None)
+    end = world("users", "print('ran')")
+    assert "isolation users" in end.outcome.message
+    assert end.outcome.message.startswith("master-replica-0 cannot be started: ")
+    assert texts(root) == []
+
+
+def test_a_project_beyond_the_range_of_users_is_told_so(root, mark):
+    isolation = isolation_of("users")._replace(uids=(200_000, 200_001))
+    engine = engine_at(root, isolation=isolation)
+    plan = replace(marked(mark, "pass"), owner=Owner(project="third", number=2))
+    with pytest.raises(EngineFault, match=r"\[isolation\] uids = \[200000, 200001\].*third"):
+        engine.launch(KEY, plan, ())
+
+
+def test_the_log_says_how_a_job_is_kept_apart(root, world):
+    world("landlock", "pass")
+    assert "isolation: landlock" in texts(root, task="service")
+
+
+def test_without_isolation_each_job_is_warned(root, mark):
+    machine = Machine(is_root=False, no_containers="none", try_mode=lambda *_: "no")
+    engine = engine_at(root, isolation=chosen(Asked(), machine))
+    engine.launch(KEY, marked(mark, "pass"), ())
+    ended(engine)
+    (said,) = [text for text in texts(root, task="service") if "isolation none" in text]
+    assert "run as the server's user" in said
+
+
+ROOT = Machine(is_root=True, no_containers="no docker", try_mode=lambda *_: "")
+USER = ROOT._replace(is_root=False)
+
+
+def only(*works):
+    return lambda mode, _: "" if mode in works else f"{mode} is broken"
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "mode"),
+    [
+        (Asked(), ROOT, "users"),
+        (Asked(), USER, "sandbox"),
+        (Asked(), USER._replace(try_mode=only("landlock")), "landlock"),
+        (Asked(), USER._replace(try_mode=only()), "none"),
+        (Asked(mode="none"), USER, "none"),
+        (Asked(mode="none", allow_root_jobs=True), ROOT, "none"),
+        (Asked(mode="landlock", allow_root_jobs=True), ROOT, "landlock"),
+        (Asked(allow_root_jobs=True), ROOT._replace(try_mode=only()), "none"),
+        (Asked(require=("users", "container")), ROOT, "users"),
+        (Asked(mode="container"), ROOT._replace(no_containers=""), "container"),
+    ],
+)
+def test_the_strongest_that_works_is_chosen(asked, machine, mode):
+    assert chosen(asked, machine).mode == mode
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "words"),
+    [
+        (Asked(mode="users"), USER, "only root can run programs as other users"),
+        (Asked(mode="none"), ROOT, "allow_root_jobs"),
+        (Asked(mode="landlock"), ROOT, "allow_root_jobs"),
+        (Asked(), ROOT._replace(try_mode=only()), "users is broken.*allow_root_jobs"),
+        (Asked(mode="landlock"), USER._replace(try_mode=only()), "landlock is broken"),
+        (Asked(mode="container"), ROOT, "no docker"),
+        (Asked(require=("users",)), USER, 'require accepts "users".*"sandbox"'),
+        (Asked(require=("landlock",)), USER._replace(try_mode=only()), "landlock is broken"),
+    ],
+)
+def test_what_cannot_be_had_stops_the_server(asked, machine, words):
+    with pytest.raises(UsageFault, match=words):
+        chosen(asked, machine)
+
+
+def test_a_mode_is_tried_before_it_is_used():
+    for mode in WALLS:
+        isolation_of(mode)
+    assert choose.tried("sandbox-that-nobody-knows", UIDS[0])
+
+
+@pytest.fixture
+def gpus(tmp_path):
+    """What the driver tells of two GPUs, with their nodes."""
+    for minor, uuid in ((0, "GPU-a"), (1, "GPU-b")):
+        place = tmp_path / f"proc/0000:0{minor}"
+        place.mkdir(parents=True)
+        (place / "information").write_text(f"GPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n")
+    (tmp_path / "dev/nvidia-caps").mkdir(parents=True)
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps/nvidia-cap1"):
+        (tmp_path / "dev" / name).touch()
+    return str(tmp_path / "dev"), str(tmp_path / "proc")
+
+
+def test_the_nodes_of_a_lease_are_its_gpus_and_no_other(gpus):
+    dev, proc = gpus
+    own = device_nodes.of(["GPU-b"], {}, dev, proc)
+    assert own == (f"{dev}/nvidia1",)
+    assert device_nodes.others(own, dev) == (f"{dev}/nvidia-caps/nvidia-cap1", f"{dev}/nvidia0")
+    part = device_nodes.of(["MIG-1"], {"MIG-1": "GPU-a"}, dev, proc)
+    assert part == (f"{dev}/nvidia0", f"{dev}/nvidia-caps/nvidia-cap1")
+    assert device_nodes.of(["GPU-fake-0001"], {}, dev, proc) == ()
+
+
+OPENS = """
+import os
+for path in os.environ["NODES"].split():
+    try:
+        os.close(os.open(path, os.O_RDWR))
+        print(path[-1], "open")
+    except OSError as error:
+        print(path[-1], type(error).__name__)
+"""
+
+
+def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
+    """The nodes are /dev/null by other names: what counts is who may open which."""
+    if os.geteuid():
+        pytest.skip("only root makes device nodes")
+    isolation_of("users")
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    try:
+        for number in range(2):
+            os.mknod(dev / f"nvidia{number}", 0o020666, os.makedev(1, 3))
+            (dev / f"nvidia{number}").chmod(0o666)
+    except PermissionError:
+        pytest.skip("device nodes may not be made here")
+    view = View(
+        "users",
+        writes=(str(dev),),
+        reads=interpreters.folders_of(sys.executable),
+        devices=(str(dev / "nvidia1"),),
+        uid=UID,
+        gid=UID,
+    )
+    monkeypatch.setattr(device_nodes.others, "__defaults__", (str(dev),))
+    go = users.enter(view, users.Mounts())
+    nodes = " ".join(str(dev / f"nvidia{number}") for number in range(2))
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(writer, 1)
+            go()
+            argv = [sys.executable, "-c", OPENS]
+            os.execve(sys.executable, argv, {"NODES": nodes})  # noqa: S606 - as a replica is started
+        finally:
+            os._exit(127)
+    os.close(writer)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.read(reader, 1000).decode().splitlines() == ["0 PermissionError", "1 open"]
+    os.close(reader)

@@ -1,0 +1,85 @@
+"""Packages are strangers' programs too: their setup.py runs behind the walls of their project."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, marked, texts
+from engines.isolating import UIDS, isolation_of
+from trainshed.model.launch_plan import Environment, Owner
+
+NUMBER = 7
+
+#: What a build sees goes into the package, where the job can read it.
+SETUP = """
+import json, os
+from setuptools import setup
+def tried(act):
+    try:
+        return act()
+    except OSError as error:
+        return type(error).__name__
+found = {
+    "uid": os.getuid(),
+    "secret": tried(lambda: open(os.path.join(%(data)r, "secret")).read()),
+    "planted": tried(lambda: open(os.path.join(%(cache)r, "planted"), "w").close()),
+    "other": tried(lambda: open(%(cache)r + "/projects/3/trainer.py").read()),
+    "environ": os.environ.get("AWS_SECRET"),
+}
+open("trainer/found.py", "w").write("FOUND = " + repr(found))
+setup(name="trainer", version="0.1", packages=["trainer"])
+"""
+TRAINS = """
+import json, trainer, trainer.found
+def tried(act):
+    try:
+        return act()
+    except OSError as error:
+        return type(error).__name__
+place = trainer.__path__[0]
+changed = tried(lambda: open(place + "/found.py", "w").close())
+planted = tried(lambda: open(place + "/planted.py", "w").close())
+print(json.dumps({**trainer.found.FOUND, "changed": changed, "added": planted}))
+"""
+
+
+@pytest.mark.parametrize("mode", ["users", "landlock"])
+def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_to_change(
+    mode, root, mark, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("AWS_SECRET", "hush")
+    data, cache = tmp_path, tmp_path / "cache"
+    (data / "secret").write_text("hush")
+    (cache / "projects/3").mkdir(parents=True)
+    (cache / "projects/3/trainer.py").write_text("pass")
+    bucket = data / "buckets/own"
+    (bucket / "source/trainer").mkdir(parents=True)
+    (bucket / "source/trainer/__init__.py").touch()
+    (bucket / "source/setup.py").write_text(SETUP % {"data": str(data), "cache": str(cache)})
+    engine = engine_at(root, isolation=isolation_of(mode, data), pass_env=(), cache_dir=cache)
+    plan = replace(
+        marked(mark, TRAINS),
+        owner=Owner(project="alpha", number=NUMBER),
+        binds=((str(bucket), "/gcs/own"),),
+        environment=Environment(
+            python=sys.executable,
+            packages=(str(bucket / "source"),),
+            buckets=str(data / "buckets"),
+        ),
+    )
+    engine.launch(KEY, plan, ())
+    end = ended(engine).outcome
+    assert end.exit_code == 0, (end, texts(root), texts(root, task="service"))
+    found = json.loads(texts(root)[-1])
+    refused = {"FileNotFoundError", "PermissionError", "OSError"}
+    names = ("secret", "planted", "other", "changed", "added")
+    assert {name: found[name] for name in names if found[name] not in refused} == {}
+    assert found["environ"] is None
+    assert found["uid"] == (UIDS[0] + NUMBER if mode == "users" else os.geteuid())
+    (home,) = [each for each in (cache / f"projects/{NUMBER}").iterdir() if len(each.name) == 40]
+    assert {path.stat().st_uid for path in home.rglob("*")} == {os.geteuid()}
+    assert not [path for path in home.rglob("*") if path.stat().st_mode & 0o022]

@@ -1,0 +1,129 @@
+"""Behind bubblewrap a replica hears, ends and is ended as without it."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from engines.attempts import KEY, ended, engine_at, marked, order, supervisor, texts, until
+from engines.support import FOREVER, assert_no_survivor, wait_until
+from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.local.isolation.choose import tried
+from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.local.processes import tree
+from trainshed.model.attempt import Phase
+
+#: Ends well when it is asked to, and not at once.
+SAVES = """
+import signal, time
+def save(*_):
+    time.sleep(0.3)
+    print("saved", flush=True)
+    raise SystemExit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(600)
+"""
+DEAF = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+print("ready", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+#: Leaves the session, loses its parents, forgets its environment, closes what it has open.
+STRANGER = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 64)
+        os.execve("/bin/sleep", [WORD, "600"], {})
+    os._exit(0)
+os.wait()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def run(root, mark):
+    """Starts a program in a sandbox."""
+    if why_not := tried(SANDBOX, os.getuid()):
+        pytest.skip(f"no sandbox here: {why_not}")
+
+    def begin(code):
+        engine = engine_at(root, isolation=Isolation(SANDBOX, hides=(str(root),)))
+        engine.launch(KEY, marked(mark, code), ())
+        return engine
+
+    return begin
+
+
+def ready(root):
+    wait_until(lambda: "ready" in texts(root), "it is ready")
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "signum"),
+    [
+        ("raise SystemExit(7)", 7, None),
+        ("import os; os.kill(os.getpid(), 9)", None, signal.SIGKILL),
+        ("import os; os.kill(os.getpid(), 11)", None, signal.SIGSEGV),
+    ],
+)
+def test_its_end_is_told_as_it_was(run, code, exit_code, signum):
+    (found,) = ended(run(code)).outcome.replicas
+    assert (found.exit_code, found.signal) == (exit_code, signum)
+    assert not found.stopped_by_us
+
+
+def test_it_hears_that_it_is_to_end_and_has_its_grace(run, root):
+    engine = run(SAVES)
+    ready(root)
+    engine.stop(KEY, order(60.0))
+    (found,) = ended(engine).outcome.replicas
+    assert (found.exit_code, found.killed) == (0, False)
+    assert "saved" in texts(root)
+
+
+def test_one_who_does_not_end_is_killed_when_the_grace_is_over_and_not_before(run, root, mark):
+    engine = run(DEAF)
+    ready(root)
+    engine.stop(KEY, order(1.5))
+    (found,) = ended(engine).outcome.replicas
+    assert found.killed
+    assert texts(root).count("asked") == 1
+    assert_no_survivor(mark)
+
+
+def test_a_killed_supervisor_leaves_nothing_whatever_it_has_forked(run, root, mark):
+    engine = run(STRANGER.replace("WORD", repr(mark)))
+    ready(root)
+    assert len(named(mark)) == 1
+    os.kill(supervisor(root), signal.SIGKILL)
+    wait_until(lambda: not named(mark), "the kernel has ended it")
+    until(engine, Phase.LOST)
+
+
+def named(word):
+    """Processes whose first word it is."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [path] if path.read_bytes().split(b"\0")[0] == word.encode() else []
+        except OSError:
+            continue
+    return found
+
+
+def test_bubblewrap_itself_has_none_of_the_jobs_variables(run, root, mark):
+    engine = run("import os; print('ready', flush=True); print(*os.environ)\n" + FOREVER)
+    ready(root)
+    (bubblewrap,) = tree.children(supervisor(root))
+    assert Path(f"/proc/{bubblewrap}/environ").read_bytes() == b""
+    assert mark.encode() not in Path(f"/proc/{bubblewrap}/cmdline").read_bytes()
+    assert "TRAINSHED_JOB" in " ".join(texts(root)).split()
+    engine.stop(KEY, order(0.0))
+    ended(engine)

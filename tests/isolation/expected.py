@@ -1,0 +1,156 @@
+"""What each mode does about each attempt: the one table, which tests hold and the docs print.
+
+Without walls everything can be done, behind walls nothing; what is otherwise stands here, with its
+reason.  A name with ``*`` stands for all attempts that it fits.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from isolation import python_image
+from isolation.hostile import ATTEMPTS
+
+DONE, DENIED, ABSENT = "done", "denied", "absent"
+ROOT = 0
+#: A user that has no name, no folder and no process on any machine.
+USER = 61_234
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A server as it is started, and what it makes of an attempt that has no row of its own."""
+
+    name: str
+    uid: int
+    config: str
+    otherwise: str = DENIED
+    image: str = "registry.test/p/img:1"
+    """What its jobs name; the Python of the tests stands in for that one."""
+
+
+def _mode(name, uid, setting, otherwise=DENIED, more=""):
+    return Mode(name, uid, f'[isolation]\nmode = "{setting}"\n{more}', otherwise)
+
+
+ALLOWED = "allow_root_jobs = true\n"
+NONE_ROOT = _mode("none, root", ROOT, "none", DONE, ALLOWED)
+NONE_USER = _mode("none, a user", USER, "none", DONE)
+LANDLOCK = _mode("landlock", USER, "landlock")
+SANDBOX = _mode("sandbox", USER, "sandbox")
+USERS = _mode("users", ROOT, "users")
+CONTAINER = Mode("container", ROOT, '[isolation]\nmode = "container"\n', image=python_image.IMAGE)
+PROCESSES = (USERS, SANDBOX, LANDLOCK)
+WALLS = (CONTAINER, *PROCESSES)
+MODES = (*WALLS, NONE_USER, NONE_ROOT)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is otherwise, in which modes, and why."""
+
+    names: str
+    outcome: str
+    modes: tuple[Mode, ...]
+    reason: str
+
+    def fits(self, name, mode):
+        return mode in self.modes and any(fnmatchcase(name, each) for each in self.names.split())
+
+
+#: The first that fits counts.
+ROWS = (
+    Row("connect_to_docker", ABSENT, (*PROCESSES, NONE_USER, NONE_ROOT), "tried with docker alone"),
+    Row("use_api_without_token", DENIED, MODES, "the API asks for a token, whoever calls"),
+    Row("order_supervisor", DENIED, MODES, "the supervisor asks the kernel which process sends"),
+    Row("find_secrets_in_environment", DENIED, MODES, "jobs get named variables only"),
+    Row("plant_links", DONE, MODES, "it may link in its own folders; the server follows none"),
+    Row("connect_to_port_of_*", DONE, PROCESSES, "replicas of distributed jobs listen and connect"),
+    Row("fork_bomb fill_disk flood_log", DONE, WALLS, "limits end them, not walls"),
+    Row(
+        "connect_to_abstract_socket", DONE, (USERS, SANDBOX),
+        "these sockets belong to the network, which jobs share; NCCL needs them",
+    ),
+    Row(
+        "read_cmdline_of_*", DONE, (LANDLOCK,),
+        "/proc shows the command lines of all processes; no secret stands in ours",
+    ),
+    Row(
+        "list_descriptors_of_*", DONE, (LANDLOCK,),
+        "/proc counts the descriptors of processes of the same user; none can be opened",
+    ),
+    Row(
+        "change_limits_of_* slow_down_*", DONE, (LANDLOCK,),
+        "Linux asks for the user alone, and Landlock has no rule for it",
+    ),
+    Row(
+        "connect_to_socket_of_server", DONE, (LANDLOCK,),
+        "Landlock has no rule for socket files: keep the server's user out of docker's group",
+    ),
+    Row(
+        "read_shared_memory", DONE, (LANDLOCK,),
+        "frameworks need /dev/shm, and what lies there is the same user's",
+    ),
+    Row("read_disk", DENIED, (NONE_ROOT, NONE_USER), "the machine of the tests denies it to all"),
+    Row(
+        "read_shadow write_trainer_library write_source write_interpreter write_system "
+        "write_kernel_setting enter_namespaces_of_* be_root have_capabilities mount_something "
+        "make_device leave_chroot read_kernel_log leave_cgroup",
+        DENIED, (NONE_USER,), "the server's user may not",
+    ),
+)  # fmt: skip
+
+
+def row_of(name, mode):
+    """The row for an attempt, if it has one."""
+    return next((row for row in ROWS if row.fits(name, mode)), None)
+
+
+def outcome_of(name, mode):
+    """What an attempt comes to."""
+    row = row_of(name, mode)
+    return mode.otherwise if row is None else row.outcome
+
+
+def outcomes_of(mode):
+    return {name: outcome_of(name, mode) for name in ATTEMPTS}
+
+
+#: What attempts are made at: a row of the table for each is too much to read.
+TARGETS = ("server", "supervisor", "foreign_job")
+
+
+def table():
+    """The lines of the table in Markdown, with its reasons."""
+    reasons = list(dict.fromkeys(row.reason for row in ROWS if row.modes))
+    used = []
+    lines = [
+        f"| attempt | {' | '.join(mode.name for mode in MODES)} |",
+        f"|---|{'---|' * len(MODES)}",
+    ]
+    for label, name in labels().items():
+        cells = [cell(name, mode, reasons, used) for mode in MODES]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    notes = [f"{used.index(reason) + 1}. {reason[0].upper()}{reason[1:]}." for reason in used]
+    return [*lines, "", *notes]
+
+
+def labels():
+    """What is written in the first column, and an attempt that it stands for."""
+    found = {}
+    for name in ATTEMPTS:
+        target = next((each for each in TARGETS if name.endswith(f"_{each}")), None)
+        stem = name.removesuffix(f"_{target}") if target else name
+        is_for_all = target and all(f"{stem}_{each}" in ATTEMPTS for each in TARGETS)
+        label = f"{stem}: server, supervisor, others" if is_for_all else name
+        found.setdefault(label.replace("_", " "), name)
+    return found
+
+
+def cell(name, mode, reasons, used):
+    outcome, row = outcome_of(name, mode), row_of(name, mode)
+    text = "**done**" if outcome == DONE and mode in WALLS else outcome
+    if row is None or row.reason not in reasons:
+        return text
+    if row.reason not in used:
+        used.append(row.reason)
+    return f"{text} ({used.index(row.reason) + 1})"

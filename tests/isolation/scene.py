@@ -1,0 +1,411 @@
+"""The place of the deed: a server, the job of beta with its secrets, and what alpha knows."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import socket
+import sys
+import tarfile
+import tempfile
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+import trainshed
+import trainshed_trainer
+from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
+from isolation.as_user import GPUS
+from isolation.expected import CONTAINER, ROOT, Mode
+from server_process import TRAINSHED, ServerProcess
+from trainshed.engines.local.isolation import choose
+
+HERE = Path(__file__).parent
+HOSTILE = HERE / "hostile.py"
+BUILD = HERE.parents[1] / "build"
+ALPHA, BETA = "alpha-proj", "beta-proj"
+SECRET_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "HF_TOKEN", "VAULT_TOKEN")
+PROCESSES = 400
+#: A replica of beta: what it has in memory, in its folder, and on a port is nobody else's.
+VICTIM = """\
+import os, pathlib, socket, time
+work = pathlib.Path(os.environ["TRAINSHED_NOTICE_FILE"]).parents[1] / "work"
+(work / "secret").write_text("the secret of beta")
+listener = socket.create_server(("127.0.0.1", 0))
+print("port", listener.getsockname()[1], flush=True)
+time.sleep(7200)
+"""
+#: What is tried while a package is built; the supervisor's files are known only when a job runs.
+GROUPS = ("files", "processes", "sockets", "environment", "privileges")
+SETUP = f"""\
+import json, pathlib, sys
+from setuptools import setup
+sys.path.insert(0, "trapped")
+facts = json.loads(pathlib.Path("trapped/facts.json").read_text())
+import task
+facts["own_folder"] = str(pathlib.Path.cwd())
+found = task.outcomes(facts, {GROUPS})
+pathlib.Path("trapped/built.json").write_text(json.dumps(found))
+setup(name="trapped", version="1", packages=["trapped"], package_data={{"trapped": ["*.json"]}})
+"""
+
+
+@dataclass
+class Scene:
+    """A server and what lies around it."""
+
+    folder: Path
+    server: ServerProcess
+    mode: Mode
+    environ: dict
+    sockets: list = field(default_factory=list)
+
+    @property
+    def uid(self):
+        return self.mode.uid
+
+    @property
+    def data(self):
+        return self.folder / "data"
+
+    @property
+    def cache(self):
+        return self.folder / "cache" / "environments"
+
+
+def skip_unless_possible(mode):
+    """Say why a mode is not tried here."""
+    setting = mode.name.partition(",")[0]
+    if os.geteuid() != ROOT:
+        pytest.skip("users are changed by root only")
+    if setting not in {"none", "container"} and (
+        why_not := choose.tried(setting, choose.Asked().uids[0])
+    ):
+        pytest.skip(f"no isolation {setting} here: {why_not}")
+
+
+@contextlib.contextmanager
+def staged(mode, *, environ=None):
+    """Start a server of a mode, in a folder that everybody may enter; skips where it cannot be.
+
+    It does not lie in /tmp: where a job has a /tmp of its own, all would be hidden by that alone.
+    """
+    skip_unless_possible(mode)
+    BUILD.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="hostile-", dir=BUILD))
+    folder.chmod(0o755)
+    scene = None
+    try:
+        environ = environ or {}
+        scene = Scene(folder, prepared(folder, mode, environ), mode, environ)
+        with planted(scene):
+            try:
+                scene.server.start()
+                yield scene
+                scene.server.stop()
+                check_the_end(scene.server)
+            finally:
+                end_all(scene.server)
+    finally:
+        shutil.rmtree(folder)
+
+
+def prepared(folder, mode, environ):
+    uid = mode.uid
+    for name in ("data", "home", "cache"):
+        (folder / name).mkdir(mode=0o700)
+        os.chown(folder / name, uid, uid)
+    (folder / "data" / "config.toml").write_text(mode.config + CONFIG)
+    (folder / "home" / ".netrc").write_text("machine example.com password secret")
+    (folder / "home" / ".netrc").chmod(0o600)
+    os.chown(folder / "home" / ".netrc", uid, uid)
+    environ = {
+        "TRAINSHED_CACHE_DIR": str(folder / "cache"),
+        "HOME": str(folder / "home"),
+        **dict.fromkeys(SECRET_VARIABLES, "a secret of the server's"),
+        **environ,
+    }
+    server = ServerProcess(folder / "data", "--fleet-policy", "emulate", environ=environ)
+    if mode != CONTAINER:  # what is in containers is docker's to say
+        server.program = (sys.executable, HERE / "as_user.py", str(uid), TRAINSHED)
+    return server
+
+
+@contextlib.contextmanager
+def planted(scene):
+    """Sockets and files that belong to the server's user and to no job."""
+    name = scene.folder.name
+    with contextlib.ExitStack() as stack:
+        for address in (str(scene.folder / "home" / "socket"), f"\0{name}"):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(address)
+            listener.listen(64)
+            if not address.startswith("\0"):
+                os.chown(address, scene.uid, scene.uid)
+                Path(address).chmod(0o600)
+        for path in (tmp_file(scene), shared_memory(scene)):
+            path.write_text("a secret of the server's")
+            stack.callback(path.unlink)
+            path.chmod(0o600)
+            os.chown(path, scene.uid, scene.uid)
+        yield
+
+
+def tmp_file(scene):
+    return Path("/tmp") / scene.folder.name  # noqa: S108 - everybody's
+
+
+def shared_memory(scene):
+    return Path("/dev/shm") / scene.folder.name  # noqa: S108 - the same
+
+
+# ---- what happens there ----
+
+
+def victim(scene):
+    """Have beta's job run; what a neighbour may know of it."""
+    make_bucket(scene, BETA, "beta-bucket")
+    upload(scene, "beta-bucket", "secret.txt", b"the secret of beta")
+    name = submit(scene, BETA, program(scene, "-c", VICTIM))
+    port = said(scene, name, port_in)
+    (attempt,) = {
+        path.parent for path in (scene.data / "jobs").glob("*/*/records.jsonl")
+        if (path.parent / "work" / "secret").exists()
+    }  # fmt: skip
+    facts = {
+        "foreign_bucket": str(scene.data / "buckets" / "beta-bucket"),
+        "foreign_object": str(scene.data / "buckets" / "beta-bucket" / "secret.txt"),
+        "foreign_attempt": str(attempt),
+        "foreign_environment": str(foreign_environment(scene)),
+        "foreign_port": port,
+        "foreign_job": process_facts(process_of(VICTIM)),
+    }
+    return name, facts
+
+
+def foreign_environment(scene):
+    """Packages of beta's, as an earlier job has left them."""
+    folder = scene.cache / "0123456789abcdef" / "beta"
+    folder.mkdir(parents=True)
+    for each in (scene.cache, folder.parent, folder):
+        each.chmod(0o700)
+        os.chown(each, scene.uid, scene.uid)
+    return folder
+
+
+def said(scene, name, find):
+    """What is found in the log of a job, which must not end before."""
+
+    def look():
+        found = find(scene.server.log_of(name))
+        state = good(scene.server.call("GET", f"/v1/{name}"))["state"]
+        assert found or state not in FINAL, seen(scene, name)
+        return found
+
+    return wait_until(look, lambda: seen(scene, name))
+
+
+def port_in(log):
+    return next((int(line.split()[1]) for line in log.splitlines() if line[:5] == "port "), None)
+
+
+def facts_of(scene, foreign):
+    """What alpha knows."""
+    data = scene.data
+    return {
+        **foreign,
+        "data": str(data),
+        "token": str(data / "admin-token"),
+        "database": str(next(data.glob("*.db"), data / "trainshed.db")),
+        "tls_key": str(next((data / "tls").glob("*.key"), data / "tls" / "key.pem")),
+        "buckets": str(data / "buckets"),
+        "home": str(scene.folder / "home"),
+        "cache": str(scene.cache),
+        "tmp_file": str(tmp_file(scene)),
+        "shared_memory": str(shared_memory(scene)),
+        "source": str(Path(trainshed.__file__).parent),
+        "trainer_library": str(Path(trainshed_trainer.__file__).parent),
+        "site_packages": str(Path(psutil.__file__).parents[1]),
+        "private_socket": str(scene.folder / "home" / "socket"),
+        "abstract_socket": scene.folder.name,
+        "server_port": int(scene.server.url.rpartition(":")[2]),
+        "server": process_facts(scene.server.pid),
+        "docker_socket": scene.environ.get("DOCKER_HOST", "").removeprefix("unix://"),
+        "foreign_gpu": f"/dev/{GPUS[0]}",
+        "secret_variables": SECRET_VARIABLES,
+        "own_bucket": str(data / "buckets" / "alpha-bucket"),
+        "processes": PROCESSES,
+        "flood_mib": 8,
+        "flood_lines": 50,
+    }
+
+
+def process_facts(pid):
+    """A process and an address in it that can be read."""
+    line = Path(f"/proc/{pid}/maps").read_text().splitlines()[0]
+    return {"pid": pid, "address": int(line.partition("-")[0], 16)}
+
+
+def tried(scene, *, build=False):
+    """What alpha's job could do, {attempt: (outcome, detail)}, and the build of its package."""
+    job, foreign = victim(scene)
+    facts = facts_of(scene, foreign)
+    make_bucket(scene, ALPHA, "alpha-bucket")
+    name = submit(scene, ALPHA, packaged(scene, facts) if build else uploaded(scene))
+    said(scene, name, lambda log: "hostile trainer is up" in log)
+    facts |= facts_of_job(scene, foreign)
+    upload(scene, "alpha-bucket", "facts.json", json.dumps(facts).encode())
+    scene.server.wait_for(f"/v1/{name}", FINAL)
+    log = scene.server.log_of(name)
+    assert "hostile trainer is done" in log, log
+    cancel(scene, job)
+    return outcomes_in(log, "tried"), outcomes_in(log, "built")
+
+
+#: Leaves a process in another session, without parents, variables and descriptors; then kills its
+#: supervisor.  A second attempt, which is there where that was possible, has nothing to do.
+OUTLIVES = """\
+import os, signal
+if os.environ["TRAINSHED_ATTEMPT"] == "1":
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            os.execve("/bin/sleep", [WORD, "600"], {})
+        os._exit(0)
+    os.wait()
+    try:
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getppid(), 0)
+        if os.getppid() == 1:
+            print("denied", flush=True)
+    except OSError:
+        print("denied", flush=True)
+"""
+
+
+def outlived(scene):
+    """What lives of a job that has killed its supervisor, or tried: (processes, log)."""
+    word = f"outlives-{scene.folder.name}"
+    name = submit(scene, ALPHA, program(scene, "-c", OUTLIVES.replace("WORD", repr(word))))
+    scene.server.wait_for(f"/v1/{name}", FINAL)
+    return processes_named(word), scene.server.log_of(name)
+
+
+def processes_named(word):
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            found += [process.pid] if process.cmdline()[:1] == [word] else []
+    return found
+
+
+def outcomes_in(log, word):
+    lines = [line.partition(" ")[2] for line in log.splitlines() if line.startswith(f"{word} ")]
+    found = map(json.loads, lines)
+    return {each["attempt"]: (each["outcome"], each["detail"]) for each in found}
+
+
+def facts_of_job(scene, foreign):
+    """What it knows of itself only when it runs."""
+    pids = psutil.process_iter()
+    (own,) = [each.pid for each in pids if is_supervisor(each, scene, foreign)]
+    return {"supervisor": process_facts(own)}
+
+
+def is_supervisor(process, scene, foreign):
+    """Whether it is one of the scene's, and not that of the foreign attempt."""
+    with contextlib.suppress(psutil.Error):
+        words = process.cmdline() or [""]
+        is_known = words[-1] == foreign["foreign_attempt"]
+        return words[-1].startswith(f"{scene.data}/jobs/") and not is_known
+    return False
+
+
+def process_of(word):
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if word in words and Path(words[0]).name.startswith("python"):
+                return process.pid
+    raise AssertionError(f"no process of {word}")
+
+
+def cancel(scene, name):
+    good(scene.server.call("POST", f"/v1/{name}:cancel", {}))
+    scene.server.wait_for(f"/v1/{name}", FINAL)
+
+
+def seen(scene, name):
+    return f"{scene.server.log_of(name)}\n{scene.server.output()[-2000:]}"
+
+
+def make_bucket(scene, project, name):
+    good(scene.server.call("POST", f"/storage/v1/b?project={project}", {"name": name}))
+
+
+def upload(scene, bucket, name, data):
+    request = urllib.request.Request(
+        f"{scene.server.url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}",
+        data=data,
+        headers={"Authorization": f"Bearer {scene.server.token}"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request, timeout=60):
+        return f"gs://{bucket}/{name}"
+
+
+FACTS = "/gcs/alpha-bucket/facts.json"
+
+
+def program(scene, *args):
+    """A container that is Python with some words."""
+    container = {"imageUri": scene.mode.image, "command": ["python"], "args": list(args)}
+    return {"containerSpec": container}
+
+
+def uploaded(scene):
+    """The trainer as a script in a bucket."""
+    upload(scene, "alpha-bucket", "hostile.py", HOSTILE.read_bytes())
+    return program(scene, "/gcs/alpha-bucket/hostile.py", FACTS)
+
+
+def packaged(scene, facts):
+    """The trainer as a package that tries the same while it is built."""
+    files = {
+        "setup.py": SETUP.encode(),
+        "trapped/__init__.py": b"",
+        "trapped/task.py": HOSTILE.read_bytes(),
+        "trapped/facts.json": json.dumps(facts).encode(),
+    }
+    package = upload(scene, "alpha-bucket", "trapped-1.tar.gz", archive(files))
+    spec = {
+        "executorImageUri": scene.mode.image,
+        "packageUris": [package],
+        "pythonModule": "trapped.task",
+        "args": [FACTS],
+    }
+    return {"pythonPackageSpec": spec}
+
+
+def archive(files):
+    """A source distribution, by hand."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as file:
+        for path, content in files.items():
+            member = tarfile.TarInfo(f"trapped-1/{path}")
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
+def submit(scene, project, spec):
+    """A job of one replica."""
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "1", **spec}
+    document = {"displayName": "job", "jobSpec": {"workerPoolSpecs": [pool]}}
+    path = f"/v1/projects/{project}/locations/us-central1/customJobs"
+    return good(scene.server.call("POST", path, document))["name"]

@@ -1,0 +1,76 @@
+"""A hostile trainer in each mode that the machine allows: what it could do is what the table says.
+
+The modes without walls show that the attempts are real: there they succeed.
+"""
+
+import pytest
+
+from engines import docker_daemon
+from isolation import python_image
+from isolation.expected import (
+    ABSENT,
+    CONTAINER,
+    LANDLOCK,
+    NONE_ROOT,
+    NONE_USER,
+    PROCESSES,
+    SANDBOX,
+    USERS,
+    WALLS,
+    outcomes_of,
+)  # fmt: skip
+from isolation.hostile import ATTEMPTS
+from isolation.scene import GROUPS, outlived, staged, tried
+
+pytestmark = pytest.mark.slow
+#: What only a job with packages can try.
+PACKAGES = "write_own_environment"
+
+
+def as_table(found):
+    return {name: outcome for name, (outcome, _) in found.items()}
+
+
+def differences(found, wanted):
+    """What is otherwise than the table says, with the reason that the kernel gave."""
+    return {
+        name: (f"{wanted[name]} in the table", *found.get(name, ("not tried", "")))
+        for name in wanted
+        if as_table(found).get(name) != wanted[name]
+    }
+
+
+@pytest.mark.parametrize("mode", [USERS, SANDBOX, LANDLOCK, NONE_ROOT], ids=lambda mode: mode.name)
+def test_a_hostile_trainer_can_do_what_the_table_says_and_no_more(mode):
+    with staged(mode) as scene:
+        found, _ = tried(scene)
+        left, log = outlived(scene)
+    assert not differences(found, {**outcomes_of(mode), PACKAGES: ABSENT})
+    assert not left
+    assert ("denied" in log.splitlines()) == (mode in WALLS), log
+
+
+@pytest.mark.full
+@pytest.mark.skipif(bool(docker_daemon.why_not()), reason=docker_daemon.why_not())
+@pytest.mark.skipif(bool(python_image.why_not()), reason=python_image.why_not())
+def test_the_same_in_a_container():
+    with docker_daemon.docker_with_image() as environ:
+        python_image.make(environ)
+        with staged(CONTAINER, environ=environ) as scene:
+            found, _ = tried(scene)
+            left, log = outlived(scene)
+    assert not differences(found, {**outcomes_of(CONTAINER), PACKAGES: ABSENT})
+    assert not left
+    assert "denied" in log.splitlines(), log
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", [*PROCESSES, NONE_USER, NONE_ROOT], ids=lambda mode: mode.name)
+def test_the_same_holds_for_its_package_and_while_that_is_built(mode):
+    with staged(mode) as scene:
+        found, built = tried(scene, build=True)
+    wanted = outcomes_of(mode)
+    assert not differences(found, wanted)
+    tells = {name: each for name, each in wanted.items() if ATTEMPTS[name][0] in GROUPS}
+    unknown = {name: ABSENT for name in tells if name.endswith("_supervisor") or name == PACKAGES}
+    assert not differences(built, {**tells, **unknown})

@@ -1,0 +1,27 @@
+"""The table in the docs is the one that the hostile trainer was held against."""
+
+from isolation.expected import MODES, ROWS, outcome_of
+from isolation.hostile import ATTEMPTS
+from isolation.table import PAGE, page
+
+
+def test_the_docs_have_the_table():
+    text = PAGE.read_text()
+    assert text == page(text), "python tests/isolation/table.py --write"
+
+
+def test_no_row_of_the_table_is_idle():
+    for row in ROWS:
+        for names in row.names.split():
+            fits = [name for name in ATTEMPTS if any(row.fits(name, mode) for mode in row.modes)]
+            assert fits, names
+
+
+def test_every_attempt_succeeds_where_there_are_no_walls_or_says_why_not():
+    """What is denied without walls proves nothing of them."""
+    none = MODES[-1]
+    denied = {name for name in ATTEMPTS if outcome_of(name, none) != "done"}
+    assert denied == {
+        "connect_to_docker", "use_api_without_token", "order_supervisor",
+        "find_secrets_in_environment", "read_disk",
+    }  # fmt: skip
