@@ -29,7 +29,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
-from trainshed.api.documents import TransportRefusal, json_bytes_response, refusal_response
+from trainshed.api.documents import (
+    TransportRefusal,
+    check_json,
+    json_bytes_response,
+    refusal_response,
+)
 from trainshed.api.grants import grant_route
 from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
 from trainshed.api.threads import THREADS
@@ -243,6 +248,7 @@ class Recognised:
         try:
             scope.setdefault("state", {})["caller"] = await admit(scope, self.around)
             body = await read_whole(scope, incoming, self.around.body_bytes_max)
+            await anyio.to_thread.run_sync(check_json, body, passage_of(scope).content_type)
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
