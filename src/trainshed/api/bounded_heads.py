@@ -43,9 +43,20 @@ class BoundedHeads(HttpToolsProtocol):
             self._refuse()
 
     def on_headers_complete(self) -> None:
-        """A head has ended."""
+        """A head has ended.  A target that names a host is a proxy's: its Host could be another."""
         self._unended = 0
+        if not self.url.startswith((b"/", b"*")):
+            raise ValueError("the target is no path")  # becomes ``send_400_response``
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say in the form of all refusals what cannot be parsed, or is no request of a server."""
+        url = getattr(self, "url", b"")
+        if url and not url.startswith((b"/", b"*")):
+            msg = "The request's target is to be a path, such as /v1/projects, without a host"
+        refusal = TransportRefusal(Code.INVALID_ARGUMENT, msg, 400)
+        self._write(b"HTTP/1.1 400 Bad Request", refusal)
+        self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body is there; bodies have limits of their own."""
@@ -60,11 +71,14 @@ class BoundedHeads(HttpToolsProtocol):
     def _refuse(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             message = f"the request's head is larger than {HEAD_BYTES_MAX} bytes"
-            answer = refusal_response(TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
-            headers = (b"%s: %s" % pair for pair in answer.raw_headers)
-            lines = (_STATUS_LINE, *headers, b"connection: close", b"", bytes(answer.body))
-            self.transport.write(b"\r\n".join(lines))
+            self._write(_STATUS_LINE, TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
         self._linger()
+
+    def _write(self, status_line: bytes, refusal: TransportRefusal) -> None:
+        answer = refusal_response(refusal)
+        headers = (b"%s: %s" % pair for pair in answer.raw_headers)
+        lines = (status_line, *headers, b"connection: close", b"", bytes(answer.body))
+        self.transport.write(b"\r\n".join(lines))
 
     def _linger(self) -> None:
         """Close once the sender has heard: unread bytes would reset the connection, answer too."""

@@ -2,7 +2,7 @@
 
 ``CHAIN``, for REST:
 
-1.  ``guard``: the Host is ours and the Origin is no foreign page.
+1.  ``guard``: the Host is ours and the Origin is no foreign page; 400 for two Hosts.
 2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one.
 3.  ``bound_body``: the body is not over the limit; 413.
 4.  ``find_route``: the path and verb have a row in the table; 404 or 405.
@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 
 
+GIVEN_TWICE: Final = "is given twice; send it once"
+
+
 class Recognise(Protocol):
     """Finds the caller of an Authorization header, or raises a Refusal."""
 
@@ -65,6 +68,8 @@ class Passage:
     origin: str | None = None
     fetch_site: str | None = None
     loopback: bool = False
+    repeated: str = ""
+    """A header that is given twice and may be given once."""
 
     caller: Caller | None = None
     method: Method | None = None
@@ -97,6 +102,8 @@ Step = Callable[[Surroundings, Passage], None]
 
 def guard(around: Surroundings, passage: Passage) -> None:
     """Keep foreign web pages from using a browser's place on this machine."""
+    if passage.repeated:
+        raise Refusal(Code.INVALID_ARGUMENT, f"the header {passage.repeated} {GIVEN_TWICE}")
     check_host(passage.host, around.allowed_hosts)
     check_origin(passage.origin, passage.fetch_site, around.allowed_origins, host=passage.host)
 

@@ -30,9 +30,9 @@ def grant_route(exchange: Exchange, around: Surroundings) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
             guard(around, passage_of(request.scope))
+            body = await read_body(request.receive, b"", GRANT_BYTES_MAX)
         except Refusal as refusal:
             return refusal_response(refusal)
-        body = await read_body(request.receive, b"", GRANT_BYTES_MAX)
         return await anyio.to_thread.run_sync(_granted, exchange, body)
 
     return Route("/token", endpoint, methods=["POST"])

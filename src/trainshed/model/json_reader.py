@@ -79,16 +79,15 @@ def _levels(document: Any) -> Iterator[list[Any]]:
     level = [document]
     for _ in range(DEPTH_MAX + 1):
         yield level
-        level = [each for item in level for each in _items(item)]
-        if not level:
+        nested = [item for item in level if isinstance(item, (dict, list))]
+        if not nested:
             return
+        level = [each for item in nested for each in _items(item)]
     raise BadJson(f"It is nested more than {DEPTH_MAX} deep")
 
 
-def _items(item: Any) -> Iterable[Any]:
-    if isinstance(item, dict):
-        return item.values()
-    return item if isinstance(item, list) else ()
+def _items(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, dict) else item
 
 
 def _check_characters(text: str) -> None:

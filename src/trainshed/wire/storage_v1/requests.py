@@ -179,6 +179,10 @@ def conditions_of(
     return Conditions(**{name: whole(query, key) for key, name in keys.items()})
 
 
+#: As Cloud Storage has it.
+SOURCES_MAX = 32
+
+
 def compose_sources(
     document: Mapping[str, Any],
 ) -> tuple[list[tuple[str, Conditions]], dict[str, Any]]:
@@ -186,6 +190,11 @@ def compose_sources(
     sources, destination = document.get("sourceObjects"), document.get("destination") or {}
     if not isinstance(sources, list) or not sources or not isinstance(destination, dict):
         raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
+    if len(sources) > SOURCES_MAX:
+        raise BadStorageRequest(
+            f"The number of source components provided ({len(sources)}) exceeds the maximum "
+            f"({SOURCES_MAX}); compose in several steps"
+        )
     return [_source(each) for each in sources], destination
 
 

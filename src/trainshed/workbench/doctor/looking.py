@@ -16,6 +16,7 @@ from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
 from trainshed.service.server_files import ADMIN_FILE, read_running
+from trainshed.storage.bucket_folders import unreadable_notes
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store import audit
 from trainshed.store.audit import Audit
@@ -158,6 +159,7 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
         open_modes={str(path): _mode(path) for path in paths if _mode(path) & _OTHERS},
         future_s=_newest_s(data_dir, now_s) - now_s,
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
+        unreadable_notes=tuple(map(str, unreadable_notes(data_dir))),
     )
 
 
