@@ -5,6 +5,8 @@ import ssl
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import Seen, method, surroundings
@@ -15,6 +17,7 @@ from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.descriptors import message_class
+from trainshed.wire.field_count import holds_more
 
 PARENT = "projects/demo/locations/us-central1"
 NAME = f"{PARENT}/customJobs/7"
@@ -233,6 +236,40 @@ def test_a_name_of_something_else_is_refused(edge, name):
 def test_what_no_database_keeps_is_refused(edge):
     request = {"parent": PARENT, "customJob": {"displayName": "a\u0000b"}}
     assert "U+0000" in refused(edge, "CreateCustomJob", request).details()
+
+
+def test_a_message_of_very_many_fields_is_refused_before_it_is_made():
+    """Two bytes each: as objects they would take hundreds of megabytes."""
+    kind = message_class(f"{PACKAGE}.CreateCustomJobRequest")
+    few, many = kind(), kind()
+    for request, count in ((few, 10_000), (many, 30_000)):
+        for _ in range(count):
+            request.custom_job.job_spec.worker_pool_specs.add()
+    few.custom_job.display_name = "a" * 100_000
+    assert holds_more(many.SerializeToString(), kind.DESCRIPTOR, 20_000)
+    assert not holds_more(few.SerializeToString(), kind.DESCRIPTOR, 20_000)
+    row = next(row for row in ROWS if row.rpc.endswith("CreateCustomJob"))
+    with pytest.raises(Refusal, match="more than 20000 fields"):
+        transcoder(row).read(surroundings([]), Passage(body=many.SerializeToString()))
+
+
+@given(st.binary(max_size=80))
+def test_whatever_bytes_come_their_fields_can_be_counted(data):
+    holds_more(data * 3, message_class(f"{PACKAGE}.CreateCustomJobRequest").DESCRIPTOR, 3)
+
+
+def test_a_name_that_no_head_would_hold_is_refused(edge):
+    name = NAME.replace("demo", "d" * 3000)
+    assert "is not the name" in refused(edge, "GetCustomJob", {"name": name}).details()
+
+
+def test_two_authorizations_are_refused(edge):
+    call = edge.channel.unary_unary(f"/{JOBS}/GetCustomJob")
+    twice = [("authorization", "Bearer demo"), ("authorization", "Bearer admin")]
+    with pytest.raises(grpc.RpcError) as caught:
+        call(b"", timeout=60, metadata=twice)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "given twice" in caught.value.details()
 
 
 def test_bytes_that_are_no_message_are_refused(edge):

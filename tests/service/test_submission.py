@@ -53,16 +53,6 @@ def test_any_json_at_all_is_refused_in_words(message, document, location):
     is_told(refused.value)
 
 
-@pytest.mark.parametrize("depth", [200, 2_000])
-def test_a_document_without_a_bottom_is_refused(depth):
-    inputs = []
-    for _ in range(depth):
-        inputs = [inputs]
-    for message in PARSE:
-        with pytest.raises(Refusal, match="more than 100 deep"):
-            submit({"displayName": "x", "trainingTaskInputs": inputs}, message)
-
-
 @pytest.mark.parametrize(("document", "message"), [(ml_job(), "Job"), (custom_job(), "CustomJob")])
 def test_an_admitted_job_is_told_in_its_caller_s_spelling_only(document, message):
     admitted = submit(document, message)

@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import json
 import os
 import stat
 import threading
@@ -14,6 +15,7 @@ from trainshed.model.stored_objects import ALWAYS, Attributes, Checksums, Condit
 from trainshed.storage import objects as module
 from trainshed.storage.bucket_folders import BucketNotEmpty
 from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject
+from trainshed.storage.object_lists import ListQuery, list_page
 from trainshed.storage.objects import NewObject, Objects
 from trainshed.storage.uploads import Target, compose, copy, part
 
@@ -377,3 +379,37 @@ def test_what_is_stored_is_for_jobs_of_other_users_whatever_the_umask_is(objects
     found = [bucket / name for name in ("a", "a/b", "a/b/c")]
     assert [stat.S_IMODE(path.stat().st_mode) for path in found] == [0o2775, 0o2775, 0o664]
     assert {path.stat().st_gid for path in found} == {bucket.stat().st_gid}
+
+
+#: A note of the object as it is, with something behind it.
+NOTE = b'{"name": "x", "fingerprint": FINGERPRINT, "created_ns": 1, "updated_ns": 1'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b'{"name": "x", "finger',
+        b"[" * 5000,
+        b'{"name": "x"}',
+        NOTE.replace(b'"x"', b'"y"') + b"}",
+        NOTE + b"0" * 30 + b"}",
+        NOTE + b', "metageneration": NaN}',
+        NOTE + b', "attributes": {"metadata": {"k": "\\ud800"}}}',
+        NOTE + b', "attributes": {"metadata": {"k": 1}}}',
+    ],
+)
+def test_an_object_whose_note_cannot_be_read_is_there_without_it(objects, text):
+    put(objects, "a")
+    put(objects, "x", b"bytes", attributes=Attributes(metadata={"k": "v"}))
+    note = objects.buckets.notes("bkt")._path("x")
+    fingerprint = json.dumps(json.loads(note.read_bytes())["fingerprint"]).encode()
+    note.write_bytes(text.replace(b"FINGERPRINT", fingerprint))
+    page = list_page(objects, "bkt", ListQuery())
+    assert [(each.name, each.attributes) for each in page.items] == [
+        ("a", Attributes()),
+        ("x", Attributes()),
+    ]
+    assert content(objects, "x") == b"bytes"
+    patched = objects.patch("bkt", "x", lambda _: Attributes(metadata={"k": "again"}))
+    assert patched.attributes.metadata == {"k": "again"}

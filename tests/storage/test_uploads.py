@@ -167,3 +167,11 @@ def test_old_sessions_and_parts_are_swept_away_and_no_others(objects):
     uploads.sweep()
     with pytest.raises(NoSuchUpload):
         uploads.session(old)
+
+
+@pytest.mark.parametrize("text", [b"", b'{"bucket": "bk', b"[" * 5000, b'{"bucket": 1}'])
+def test_a_session_that_cannot_be_read_is_none(objects, uploads, text):
+    upload = uploads.begin(session())
+    (objects.data_dir / "uploads/sessions" / upload / "session.json").write_bytes(text)
+    with pytest.raises(NoSuchUpload, match="start it again"):
+        uploads.session(upload)

@@ -99,7 +99,7 @@ def test_a_part_needs_no_headers_and_the_document_may_be_empty():
         (b"--other\n\n{}\n--other\n\n\n--other--", "does not begin"),
         (b"--bb\n\n{}\n--bb\n\n\n--bb--", "another boundary"),
         (b"--b\n\n{]\n--b\n\nx\n--b--", "not JSON"),
-        (b"--b\n\n[]\n--b\n\nx\n--b--", "not a JSON object"),
+        (b"--b\n\n[]\n--b\n\nx\n--b--", "must be an object"),
         (b"--b\n\n{}\n--b--", "two parts"),
         (b"--b\nContent-Type: x\n--b\n\nx\n--b--", "no blank line"),
         (b"--b\n\n{}\n--b\nContent-Transfer-Encoding: base64\n\nx\n--b--", "binary"),

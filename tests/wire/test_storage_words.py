@@ -181,6 +181,14 @@ def test_conditions_are_whole_numbers():
             conditions_of({"ifGenerationMatch": wrong})
 
 
+def test_a_composition_has_at_most_32_sources():
+    """As with Cloud Storage, whose clients compose larger ones in steps."""
+    most = [{"name": str(number)} for number in range(32)]
+    assert len(compose_sources({"sourceObjects": most})[0]) == 32
+    with pytest.raises(BadStorageRequest, match=r"\(33\) exceeds the maximum \(32\)"):
+        compose_sources({"sourceObjects": [*most, {"name": "x"}]})
+
+
 def test_a_composition_names_its_sources():
     sources, said = compose_sources(
         {

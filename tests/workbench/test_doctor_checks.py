@@ -178,6 +178,7 @@ BREACHES = {
     "logs-are-whole": with_folder(log=LogSeen(wrong=("line 3 of 00000001.jsonl is not read",))),
     "records-are-whole": with_folder(wrong_records=("line 2 cannot be read",)),
     "secrets-are-private": with_disk(open_modes={"/data/admin-token": 0o644}),
+    "notes-are-readable": with_disk(unreadable_notes=("/data/objects/bkt/ab/abcd.json",)),
     "disk-has-room": with_disk(free_bytes=1 << 20),
     "files-can-be-opened": snapshot(files_max=100),
 }
@@ -298,7 +299,7 @@ def test_an_emulated_fleet_gives_no_gpus_that_could_be_too_many():
 
 @pytest.mark.parametrize("name", BREACHES)
 def test_breaches_that_come_together_are_all_found(name):
-    disk = replace(snapshot().disk, free_bytes=0, open_modes={"a": 0o777})
+    disk = replace(BREACHES[name].disk, free_bytes=0, open_modes={"a": 0o777})
     seen = replace(BREACHES[name], disk=disk, files_max=1)
     assert failed(seen) == {
         name, "disk-has-room", "secrets-are-private", "files-can-be-opened",

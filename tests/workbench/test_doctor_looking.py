@@ -238,6 +238,17 @@ def test_a_file_of_tomorrow_and_an_upload_of_last_year_are_seen(data):
     assert found.future_s == pytest.approx(3600, abs=60)
 
 
+def test_a_note_of_an_object_that_cannot_be_read_is_seen(data):
+    folder = data / "objects/bkt/ab"
+    folder.mkdir(parents=True)
+    said = {"name": "x", "fingerprint": {"mtime_ns": 1, "size": 1, "inode": 1}}
+    (folder / "abcd.json").write_text(json.dumps({**said, "created_ns": 1, "updated_ns": 1}))
+    assert seen_in(data).disk.unreadable_notes == ()
+    torn = folder / "abce.json"
+    torn.write_text('{"name": "y", "finger')
+    assert seen_in(data).disk.unreadable_notes == (str(torn),)
+
+
 def test_the_limit_of_open_files_is_the_servers(data):
     assert seen_in(data).files_max == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     with running() as pid:

@@ -42,9 +42,20 @@ class BoundedHeads(HttpToolsProtocol):
             self.refuse(TransportRefusal(Code.INVALID_ARGUMENT, message, 431))
 
     def on_headers_complete(self) -> None:
-        """A head has ended."""
+        """A head has ended.  A target that names a host is a proxy's: its Host could be another."""
         self._unended = 0
+        if not self.url.startswith((b"/", b"*")):
+            raise ValueError("the target is no path")  # becomes ``send_400_response``
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say in the form of all refusals what cannot be parsed, or is no request of a server."""
+        url = getattr(self, "url", b"")
+        if url and not url.startswith((b"/", b"*")):
+            msg = "The request's target is to be a path, such as /v1/projects, without a host"
+        refusal = TransportRefusal(Code.INVALID_ARGUMENT, msg, 400)
+        self._write(refusal)
+        self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body is there; bodies have limits of their own."""

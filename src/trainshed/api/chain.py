@@ -2,7 +2,7 @@
 
 ``CHAIN``, for REST:
 
-1.  ``guard``: the Host is ours and the Origin is no foreign page.
+1.  ``guard``: the Host is ours and the Origin is no foreign page; 400 for two Hosts.
 2.  ``recognise``: the Authorization header has a caller; 403 without one, 401 for a wrong one,
     429 for too many wrong ones, 403 for one whose token is for a bucket and nothing else.
 3.  ``bound_body``: the body is not over the limit; 413.
@@ -43,6 +43,9 @@ _log = logging.getLogger(__name__)
 INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 
 
+GIVEN_TWICE: Final = "is given twice; send it once"
+
+
 class Recognise(Protocol):
     """Finds the caller of an Authorization header, or raises a Refusal."""
 
@@ -71,6 +74,8 @@ class Passage:
     """The token stood in the path."""
     of_storage: bool = False
     """It is a call of the storage API, for which a token for one bucket is good."""
+    repeated: str = ""
+    """A header that is given twice and may be given once."""
 
     caller: Caller | None = None
     method: Method | None = None
@@ -112,6 +117,8 @@ Step = Callable[[Surroundings, Passage], None]
 
 def guard(around: Surroundings, passage: Passage) -> None:
     """Keep foreign web pages from using a browser's place on this machine."""
+    if passage.repeated:
+        raise Refusal(Code.INVALID_ARGUMENT, f"the header {passage.repeated} {GIVEN_TWICE}")
     check_host(passage.host, around.allowed_hosts)
     check_origin(passage.origin, passage.fetch_site, around.allowed_origins, host=passage.host)
 

@@ -6,13 +6,14 @@ after a 200, and with 5xx it is not needed (contracts/gcloud.md 8.2).
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NoReturn
 from urllib.parse import parse_qsl
 
 from starlette.responses import Response
 
 from trainshed.model.faults import Violation
+from trainshed.model.json_reader import BadJson, check_document, read_json, read_object
 from trainshed.model.refusals import Code, Refusal, Throttled
 from trainshed.wire.status import status_json
 
@@ -101,10 +102,6 @@ def http_status(refusal: Refusal) -> int:
     return refusal.http if isinstance(refusal, TransportRefusal) else refusal.code.http
 
 
-#: As in protobuf's own readers (``wire.jsonmap`` counts messages only).
-DEPTH_MAX: Final = 100
-
-
 def read_document(body: bytes, content_type: str) -> dict[str, Any]:
     """The object in the body; an empty body is an empty object, as with Google.
 
@@ -116,32 +113,36 @@ def read_document(body: bytes, content_type: str) -> dict[str, Any]:
     if kind and kind != "application/json" and not kind.endswith("+json"):
         message = f"the body is {kind[:100]}; send JSON with Content-Type: application/json"
         raise Refusal(Code.INVALID_ARGUMENT, message)
-    document = _parsed(body)
-    if not isinstance(document, dict):
-        message = "Invalid JSON payload received. The body must be an object, in braces."
-        raise Refusal(Code.INVALID_ARGUMENT, message)
-    if body.count(b"{") + body.count(b"[") > DEPTH_MAX:
-        _refuse_deep(document)
-    if b"\\u" in body:
-        refuse_unstorable(document)
-    return document
+    try:
+        return read_object(body)
+    except BadJson as error:
+        raise _bad_json(error) from None
+
+
+def check_json(body: bytes, content_type: str) -> None:
+    """Refuse a body that calls itself JSON and is none that is read.  Raises a Refusal."""
+    if "json" in content_type.lower() and body.strip():
+        try:
+            read_json(body)
+        except BadJson as error:
+            raise _bad_json(error) from None
+
+
+def refuse_unstorable(document: Mapping[str, Any]) -> None:
+    """Raise a Refusal for a document that JSON could not have brought."""
+    try:
+        check_document(document)
+    except BadJson as error:
+        raise _bad_json(error) from None
+
+
+def _bad_json(error: BadJson) -> Refusal:
+    return Refusal(Code.INVALID_ARGUMENT, f"Invalid JSON payload received. {error}.")
 
 
 def write_document(document: Any) -> bytes:
     """A document without blanks.  Raises ValueError for numbers that JSON does not have."""
     return _ENCODER.encode(document).encode("ascii")
-
-
-def refuse_unstorable(document: Mapping[str, Any]) -> None:
-    """Raise a Refusal for texts with half a character or U+0000."""
-    try:
-        text = json.dumps(document, ensure_ascii=False)
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        message = "a text holds half of a surrogate pair, which is no character"
-        raise Refusal(Code.INVALID_ARGUMENT, message) from None
-    if "\\u0000" in text.replace("\\\\", ""):
-        raise Refusal(Code.INVALID_ARGUMENT, "a text holds the character U+0000")
 
 
 def refuse_large(bytes_max: int) -> NoReturn:
@@ -150,51 +151,7 @@ def refuse_large(bytes_max: int) -> NoReturn:
     raise TransportRefusal(Code.INVALID_ARGUMENT, message, http=413)
 
 
-def _parsed(body: bytes) -> Any:
-    try:
-        return _DECODER.decode(body.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        reason = f"{error.msg} at line {error.lineno} column {error.colno}"
-    except UnicodeDecodeError as error:
-        reason = f"The body is not UTF-8 at byte {error.start}"
-    except RecursionError:
-        reason = "The body is nested too deeply"
-    except ValueError as error:
-        reason = str(error)
-    message = f"Invalid JSON payload received. {reason}."
-    raise Refusal(Code.INVALID_ARGUMENT, message)
-
-
-def _refuse_deep(document: dict[str, Any]) -> None:
-    level: list[Any] = [document]
-    for _ in range(DEPTH_MAX):
-        level = [item for value in level for item in _items(value)]
-    if level:
-        message = f"Invalid JSON payload received. It is nested more than {DEPTH_MAX} deep."
-        raise Refusal(Code.INVALID_ARGUMENT, message)
-
-
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice[:100]!r} is given twice in one object")
-    return found
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
-
-
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
 
 
 _MEDIA_TYPE: Final = "application/json; charset=UTF-8"

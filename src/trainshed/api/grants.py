@@ -33,10 +33,10 @@ def grant_route(exchange: Exchange, around: Surroundings) -> Route:
         passage = passage_of(request.scope)
         try:
             guard(around, passage)
+            body = await read_body(request.receive, b"", GRANT_BYTES_MAX)
         except Refusal as refusal:
             _note(around, passage, refusal)
             return refusal_response(refusal)
-        body = await read_body(request.receive, b"", GRANT_BYTES_MAX)
         return await anyio.to_thread.run_sync(_granted, exchange, around, passage, body)
 
     return Route("/token", endpoint, methods=["POST"])

@@ -21,15 +21,27 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from trainshed.api.audited import note_call
 from trainshed.api.call import Json, Method
-from trainshed.api.chain import GRPC_ADMISSION, Passage, Surroundings, grpc_chain, perform
+from trainshed.api.chain import (
+    GIVEN_TWICE,
+    GRPC_ADMISSION,
+    Passage,
+    Surroundings,
+    grpc_chain,
+    perform,
+)
 from trainshed.api.connections import Limits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.guards import is_loopback
+from trainshed.model.json_reader import VALUES_MAX
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.descriptors import message_class, pool
+from trainshed.wire.field_count import holds_more
 from trainshed.wire.status import status_json
 
 STATUS: Final = "google.rpc.Status"
+
+#: No resource has a longer name; by REST a head has no room for one.
+NAME_LENGTH_MAX: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,9 @@ class Transcoder:
         """A step of the chain: what the request says.  Raises a Refusal."""
         del around
         message = self.request()
+        if holds_more(passage.body, message.DESCRIPTOR, VALUES_MAX):
+            text = f"the message holds more than {VALUES_MAX} fields"
+            raise Refusal(Code.INVALID_ARGUMENT, text)
         try:
             message.ParseFromString(passage.body)
         except DecodeError:
@@ -71,7 +86,7 @@ class Transcoder:
 
     def _params(self, name: str) -> dict[str, str]:
         found = self.name.fullmatch(name)
-        if found is None or not name.isprintable():
+        if found is None or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
             message = f"{name[:200]!r} is not the name of such a resource"
             raise Refusal(Code.INVALID_ARGUMENT, message)
         return found.groupdict()
@@ -253,10 +268,10 @@ def _handler(method: Method, around: Surroundings) -> Any:
 
     def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         passage = Passage(verb="gRPC", path=method.rpc)
-        passage.authorization = _authorization(context)
         passage.address = _address(context.peer())
         passage.loopback = is_loopback(passage.address)
         try:
+            passage.authorization = _authorization(context)
             perform(GRPC_ADMISSION, around, passage)
             passage.body = next(messages, b"")
             perform(steps, around, passage)
@@ -273,10 +288,12 @@ def _handler(method: Method, around: Surroundings) -> Any:
 
 
 def _authorization(context: grpc.ServicerContext) -> str | None:
-    for key, value in context.invocation_metadata() or ():
-        if key == "authorization" and isinstance(value, str):
-            return value
-    return None
+    """The caller's credentials.  Raises a Refusal where there are two, as REST does."""
+    metadata = context.invocation_metadata() or ()
+    found = [v for key, v in metadata if key == "authorization" and isinstance(v, str)]
+    if len(found) > 1:
+        raise Refusal(Code.INVALID_ARGUMENT, f"authorization {GIVEN_TWICE}")
+    return found[0] if found else None
 
 
 def _address(peer: str) -> str:

@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from trainshed.api.chain import Passage
 from trainshed.api.documents import refuse_large
 from trainshed.api.guards import is_loopback
+from trainshed.model.refusals import Code, Refusal
 
 _FIELDS: Final[Mapping[bytes, str]] = {
     b"authorization": "authorization",
@@ -21,6 +22,10 @@ _FIELDS: Final[Mapping[bytes, str]] = {
     b"sec-fetch-site": "fetch_site",
     b"user-agent": "user_agent",
 }
+
+
+#: Whoever reads the first of two, and whoever reads the last, would see different calls.
+_ONCE: Final = frozenset({"host", "authorization"})
 
 
 def passage_of(scope: Scope) -> Passage:
@@ -39,6 +44,8 @@ def passage_of(scope: Scope) -> Passage:
     for name, value in scope["headers"]:
         field = _FIELDS.get(name)
         if field:
+            if field in _ONCE and getattr(passage, field) is not None:
+                passage.repeated = name.decode("latin-1")
             setattr(passage, field, value.decode("latin-1"))
     return passage
 
@@ -52,12 +59,15 @@ def length_of(scope: Scope) -> int:
 
 
 async def read_body(receive: Receive, begun: bytes, bytes_max: int) -> bytes:
-    """The rest of a body behind its first part, or ``bytes_max + 1`` bytes of a longer one."""
+    """The rest of a body behind its first part, or ``bytes_max + 1`` bytes of a longer one.
+
+    Raises a Refusal where the client has gone: what came of it is nothing that it meant.
+    """
     parts, size, more = [begun], len(begun), True
     while more and size <= bytes_max:
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            raise Refusal(Code.CANCELLED, "the client went away")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         more = message.get("more_body", False)

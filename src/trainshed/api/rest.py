@@ -31,7 +31,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trainshed.api.audited import note_call, note_response
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
-from trainshed.api.documents import TransportRefusal, json_bytes_response, refusal_response
+from trainshed.api.documents import (
+    TransportRefusal,
+    check_json,
+    json_bytes_response,
+    refusal_response,
+)
 from trainshed.api.grants import grant_route
 from trainshed.api.http_connection import note_caller
 from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
@@ -267,6 +272,7 @@ class Recognised:
             request.state.caller = await admit(scope, passage, self.around)
             request.state.admit_again = partial(admit, scope, passage, self.around)
             body = await read_whole(scope, incoming, self.around.body_bytes_max)
+            await anyio.to_thread.run_sync(check_json, body, passage_of(scope).content_type)
         except Refusal as refusal:
             response = refusal_response(refusal)
             note_response(self.around, passage, passage.path, response.status_code, request)

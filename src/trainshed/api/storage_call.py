@@ -11,7 +11,6 @@ there, but for its name: as at Google, nobody can make a bucket of a name that i
 """
 
 import errno
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,7 +32,7 @@ from trainshed.storage.object_lists import BadPageToken
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import ConcurrentWrite, NoSuchUpload, Uploads
 from trainshed.store.opening import Store
-from trainshed.wire.storage_v1.requests import BadStorageRequest, error_json
+from trainshed.wire.storage_v1.requests import BadStorageRequest, document_of, error_json
 
 #: What clients write for "no project in particular".
 NO_PROJECT = frozenset({"", "_", "<none>"})
@@ -228,13 +227,7 @@ class StorageCall:
             text += piece
             if len(text) > DOCUMENT_BYTES_MAX:
                 raise BadStorageRequest(f"The document has over {DOCUMENT_BYTES_MAX} bytes")
-        try:
-            found = json.loads(text) if text.strip() else {}
-        except (ValueError, RecursionError) as error:
-            raise BadStorageRequest(f"The body is not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise BadStorageRequest("The body is not a JSON object")
-        return found
+        return document_of(text, "The body")
 
     async def drain(self) -> None:
         """Read the rest of the body, as far as it is worth it."""

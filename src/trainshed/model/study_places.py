@@ -82,4 +82,9 @@ def _below(
 
 def parameter_at(parameters: Sequence[ParameterSpec], at: tuple[int, ...]) -> ParameterSpec | None:
     """The parameter at a position; None where there is none."""
-    return next((each for position, each in placed(parameters) if position == at), None)
+    found = parameters[at[0]] if at and at[0] < len(parameters) else None
+    for index in at[1:]:
+        if found is None or index >= len(found.conditions):
+            return None
+        found = found.conditions[index].parameter
+    return found

@@ -29,6 +29,8 @@ DEFAULT = "default"
 CONTAINER = "container"
 #: Images and versions whose stand-in is remembered: neither tables nor environments change.
 _REMEMBERED_MAX = 1024
+#: No image has a longer name; longer ones are not kept.
+_REMEMBERED_LENGTH_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,9 @@ class Images:
 
     def stand_in(self, program: Program) -> StandIn | None:
         """Where a program runs; None for an image that nothing here can run or stand in for."""
-        return self._named(program.image_uri, program.runtime_version, program.python_version)
+        names = program.image_uri, program.runtime_version, program.python_version
+        is_short = sum(len(name or "") for name in names) <= _REMEMBERED_LENGTH_MAX
+        return (self._named if is_short else self._for_name)(*names)
 
     def _for_name(
         self, image_uri: str | None, runtime_version: str | None, python: str | None

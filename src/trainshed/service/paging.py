@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from trainshed.model.filters import AllOf, Filter
+from trainshed.model.json_reader import read_json
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resource_names import ProjectId
 from trainshed.store.codec import to_ns
@@ -104,8 +105,8 @@ def token_of(*parts: str | int) -> str:
 def parts_of(token: str) -> list[Any] | None:
     """The parts of a token; None for one that this server cannot have given."""
     try:
-        found = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-    except (ValueError, RecursionError):
+        found = read_json(base64.b64decode(token, altchars=b"-_", validate=True))
+    except ValueError:
         return None
     return found if isinstance(found, list) else None
 

@@ -34,7 +34,7 @@ from trainshed.service.refusing import Merged, invalid
 from trainshed.service.stand_ins import missing_starts, notes_of
 from trainshed.store.opening import Store
 from trainshed.store.records import Kind, NewEvent, NewJob
-from trainshed.wire.jsonmap import DEPTH_MAX, described, is_shallow
+from trainshed.wire.jsonmap import described
 from trainshed.wire.parsed import Parsed
 from trainshed.wire.status import waiting
 
@@ -188,9 +188,6 @@ def admit(
 def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         message = f"the body must be a JSON object, not {described(document)}"
-        raise Refusal(Code.INVALID_ARGUMENT, message)
-    if not is_shallow(document):
-        message = f"the body is nested more than {DEPTH_MAX} deep"
         raise Refusal(Code.INVALID_ARGUMENT, message)
     return document
 

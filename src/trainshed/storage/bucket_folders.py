@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from pathlib import Path
 from trainshed.files.beneath import Beneath
 from trainshed.files.trees import remove_tree
 from trainshed.model.codec import decode, encode
+from trainshed.model.json_reader import read_json
 from trainshed.model.stored_objects import Attributes, Checksums
 from trainshed.storage.buckets import buckets_of, is_bucket_name
 from trainshed.storage.object_files import Walk, digest
@@ -59,6 +60,29 @@ class ObjectMetadata:
     checksums: Checksums = field(default_factory=Checksums)
 
 
+#: No time that the file system gives is further from 1970, in nanoseconds.
+_NS_MAX = 1 << 63
+
+
+def note_of(data: bytes) -> ObjectMetadata:
+    """The note in a file.  Raises ValueError where it is half written, or none that we write."""
+    note = decode(ObjectMetadata, read_json(data))
+    if max(abs(note.created_ns), abs(note.updated_ns), abs(note.fingerprint.mtime_ns)) >= _NS_MAX:
+        raise ValueError("its times are none")
+    return note
+
+
+def unreadable_notes(data_dir: Path) -> Iterator[Path]:
+    """The files of notes that cannot be read, in all buckets."""
+    for path in sorted((data_dir / "objects").glob("*/??/*.json")):
+        try:
+            note_of(path.read_bytes())
+        except FileNotFoundError:
+            continue  # the object has gone meanwhile
+        except (OSError, ValueError):
+            yield path
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataStore:
     """The notes of one bucket."""
@@ -77,11 +101,15 @@ class MetadataStore:
         return found
 
     def read(self, name: str) -> ObjectMetadata | None:
-        """The note that was written last, whatever has become of the file."""
+        """The note that was written last, whatever has become of the file.
+
+        One that cannot be read is none: the object is there without it, and the doctor says so.
+        """
         try:
-            return decode(ObjectMetadata, json.loads(self._path(name).read_bytes()))
+            note = note_of(self._path(name).read_bytes())
         except (OSError, ValueError):
-            return None  # none, or one that a crash of the machine has left half written
+            return None
+        return note if note.name == name else None
 
     def write(self, note: ObjectMetadata) -> None:
         """Replace the note of a name."""

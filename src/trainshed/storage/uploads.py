@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainshed.model.codec import decode, encode
+from trainshed.model.json_reader import read_json
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions, StoredObject
 from trainshed.storage.object_files import check_name, exclusive
 from trainshed.storage.object_hashes import PIECE_BYTES, Hasher, HashMismatch, check, checksums_of
@@ -134,12 +135,14 @@ class Uploads:
         return upload
 
     def session(self, upload: str) -> UploadSession:
-        """The session of an id.  Raises NoSuchUpload."""
+        """The session of an id.  Raises NoSuchUpload, also where it cannot be read."""
         try:
-            document = json.loads((self._folder(upload) / "session.json").read_bytes())
+            document = (self._folder(upload) / "session.json").read_bytes()
+            return decode(UploadSession, read_json(document))
         except FileNotFoundError:
             raise NoSuchUpload("The upload session is unknown or too old; start it again") from None
-        return decode(UploadSession, document)
+        except ValueError:
+            raise NoSuchUpload("The upload session is damaged; start it again") from None
 
     def received(self, upload: str) -> int:
         """How many bytes are there for good.  Raises NoSuchUpload."""

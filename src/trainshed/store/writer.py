@@ -123,6 +123,7 @@ class Writer:
         while batch := self._next_batch(were_several=size > 1):
             self._commit(batch)
             size = len(batch)
+            del batch  # the wait for the next may be long, and what was written large
 
     def _next_batch(self, *, were_several: bool) -> Sequence[_Write]:
         batch: list[_Write] = []

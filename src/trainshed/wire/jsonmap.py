@@ -6,7 +6,7 @@ this one goes on, so that a refusal has all of them at once.  It takes what Goog
 doubles, nulls, empty messages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,9 @@ DEPTH_MAX: Final = 100
 
 #: How much of a caller's text a message repeats.
 SHOWN_MAX: Final = 80
+
+#: So many unknown fields get a hint: each is compared with all names there are.
+HINTS_MAX: Final = 100
 
 #: Alternatives whose conflict has a rule of its own (R12).
 RULE_OF_ONEOF: Final = {"task": "container-xor-python"}
@@ -133,7 +136,8 @@ class _MessageReader:
             return self._wrong(field, item, where)
         names = [name for name in info.names if not name.endswith("UNSPECIFIED")]
         message = f"{described(item)} is no value of {field.json_name}"
-        message += hint(item, names) if isinstance(item, str) else ""
+        if isinstance(item, str) and len(self.found) < HINTS_MAX:
+            message += hint(item[:SHOWN_MAX], names)
         self._add(where, "unknown-value", message, ", ".join(names))
         return WRONG
 
@@ -149,8 +153,9 @@ class _MessageReader:
     def _unknown_field(self, info: MessageInfo, key: str, where: str) -> None:
         usable = [f for f in info.fields if not f.refused and not f.is_output]
         names = [f.name if "_" in key else f.json_name for f in usable]
-        message = f"{info.name} has no field {key}{hint(key, names)}"
-        self._add(where, "unknown-field", message, nearest(key, names) or ", ".join(names))
+        near = nearest(key, names) if len(self.found) < HINTS_MAX else None
+        message = f"{info.name} has no field {key}" + (f"; did you mean {near}?" if near else "")
+        self._add(where, "unknown-field", message, near or ", ".join(names))
 
     def _duplicate(self, field: FieldInfo, where: str, first: str) -> None:
         key = _last_word(where)
@@ -167,21 +172,6 @@ class _MessageReader:
 
     def _add(self, where: str, rule: str, message: str, accepted: str) -> None:
         self.found.append(Violation(field=where, rule=rule, message=message, accepted=accepted))
-
-
-def is_shallow(document: Any) -> bool:
-    """Whether no value lies deeper than ``DEPTH_MAX``, in fields of free JSON too."""
-    level = [document]
-    for _ in range(DEPTH_MAX):
-        nested = [item for item in level if isinstance(item, (dict, list))]
-        if not nested:
-            return True
-        level = [each for item in nested for each in _items(item)]
-    return False
-
-
-def _items(item: dict[Any, Any] | list[Any]) -> Iterable[Any]:
-    return item.values() if isinstance(item, dict) else item
 
 
 def _last_word(path: str) -> str:

@@ -1,6 +1,8 @@
 """What both dialects say alike: why a job waits or ended, its labels, why a call is refused."""
 
+import json
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from trainshed.model.explanation import Explanation
@@ -57,16 +59,25 @@ def with_labels(document: dict[str, Any], labels: Mapping[str, str] | None) -> d
 
 BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
 
+#: What an answer holds at most: so many violations, and so many bytes of them.
+VIOLATIONS_MAX: Final = 100
+VIOLATIONS_BYTES_MAX: Final = 48 << 10
+#: Bytes of a message, and of the text and the field of one violation, as JSON in ASCII.
+MESSAGE_BYTES_MAX: Final = 8 << 10
+TEXT_BYTES_MAX: Final = 8 << 10
+FIELD_BYTES_MAX: Final = 2 << 10
+
 
 def status_json(refusal: Refusal) -> dict[str, Any]:
     """The body of an HTTP error: ``{"error": {"code", "message", "status", "details"}}``.
 
-    ``code`` is the HTTP status, as Google writes it, and not google.rpc's number.
+    ``code`` is the HTTP status, as Google writes it, and not google.rpc's number.  As JSON in
+    ASCII it has at most 64 KiB, whatever the caller has sent.
     """
     code = refusal.code
     error: dict[str, Any] = {
         "code": code.http,
-        "message": refusal.message,
+        "message": shortened(refusal.message, MESSAGE_BYTES_MAX),
         "status": code.name,
     }
     if refusal.violations:
@@ -75,8 +86,23 @@ def status_json(refusal: Refusal) -> dict[str, Any]:
 
 
 def bad_request(violations: Sequence[Violation]) -> dict[str, Any]:
-    """All violations in one detail, in the caller's own field names."""
-    return {"@type": BAD_REQUEST, "fieldViolations": [_violation(v) for v in violations]}
+    """The violations in one detail, in the caller's own field names; how many more, at the end."""
+    shown = [_violation(violation) for violation in violations[:VIOLATIONS_MAX]]
+    sizes = accumulate(len(json.dumps(each)) for each in shown)
+    fitting = sum(size <= VIOLATIONS_BYTES_MAX for size in sizes)
+    if fitting < len(violations):
+        kept = min(fitting, VIOLATIONS_MAX - 1)
+        more = {"field": "", "description": f"and {len(violations) - kept} more"}
+        shown = [*shown[:kept], more]
+    return {"@type": BAD_REQUEST, "fieldViolations": shown}
+
+
+def shortened(text: str, bytes_max: int) -> str:
+    """A text for a person, cut where it would have more bytes as JSON in ASCII."""
+    found = text[:bytes_max]
+    while len(json.dumps(found)) > bytes_max:
+        found = found[: len(found) * 3 // 4]
+    return text if found == text else f"{found}..."
 
 
 def _violation(violation: Violation) -> dict[str, str]:
@@ -85,4 +111,7 @@ def _violation(violation: Violation) -> dict[str, str]:
     if violation.accepted:
         text = f"{text.rstrip('.')}; accepted: {violation.accepted}"
     name = field.field.value if isinstance(field, FieldPath) else field
-    return {"field": name, "description": text}
+    return {
+        "field": shortened(name, FIELD_BYTES_MAX),
+        "description": shortened(text, TEXT_BYTES_MAX),
+    }

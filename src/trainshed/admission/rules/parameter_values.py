@@ -4,8 +4,9 @@ The sources are contracts/vertex-sdk.md 7.1 and 8, and contracts/gcloud.md 10.
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -22,6 +23,9 @@ DISCRETE_GAP: Final = 1e-10
 
 #: Above this, whole numbers cannot be distinguished from their neighbours.
 INTEGER_MAX: Final = 2**53
+
+#: Characters of a parameter's name that a message repeats.
+ID_LENGTH_SHOWN: Final = 128
 
 RANGES: Final = (ParameterKind.DOUBLE, ParameterKind.INTEGER)
 LOG_SCALES: Final = (Scale.LOG, Scale.REVERSE_LOG)
@@ -143,18 +147,29 @@ def _has(parameter: ParameterSpec, value: str | float) -> bool:
     if parameter.kind is ParameterKind.CATEGORICAL:
         return value in parameter.values
     if parameter.kind is ParameterKind.DISCRETE:
-        return is_near_one(parameter, value)
+        return near_one(parameter)(value)
     if isinstance(value, str) or parameter.bounds is None:
         return False
     is_kind = parameter.kind is ParameterKind.DOUBLE or float(value).is_integer()
     return is_kind and parameter.bounds[0] <= value <= parameter.bounds[1]
 
 
-def is_near_one(parameter: ParameterSpec, value: str | float) -> bool:
+def near_one(parameter: ParameterSpec) -> Callable[[str | float], bool]:
     """Whether a number is one of a list's, as exactly as the contract asks (vertex-sdk.md 8)."""
-    if isinstance(value, str):
-        return False
-    return any(abs(float(each) - value) <= DISCRETE_GAP for each in parameter.values)
+    known = sorted(value for value in map(float, parameter.values) if math.isfinite(value))
+
+    def is_near(value: str | float) -> bool:
+        if isinstance(value, str):
+            return False
+        at = bisect_left(known, value)
+        return any(abs(each - value) <= DISCRETE_GAP for each in known[max(at - 1, 0) : at + 1])
+
+    return is_near
+
+
+def shown_id(parameter: ParameterSpec) -> str:
+    """A parameter's name for a message; many messages may repeat one name."""
+    return parameter.parameter_id[:ID_LENGTH_SHOWN]
 
 
 def _values_text(parameter: ParameterSpec) -> str:
@@ -167,4 +182,4 @@ def _values_text(parameter: ParameterSpec) -> str:
 def _broken(
     parameter: ParameterSpec, rule: str, place: StudyPlace, what: str, accepted: str
 ) -> Violation:
-    return broken_study(rule, place, f"parameter {parameter.parameter_id}: {what}", accepted)
+    return broken_study(rule, place, f"parameter {shown_id(parameter)}: {what}", accepted)

@@ -5,11 +5,13 @@ parameters, at any depth, are judged like the others.  What values a parameter m
 ``parameter_values``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from trainshed.admission.context import RuleContext, listing
-from trainshed.admission.rules.parameter_values import is_near_one
+from trainshed.admission.rules.parameter_values import near_one, shown_id
 from trainshed.admission.rules.study import broken_study, judged_study
 from trainshed.model.faults import Violation
 from trainshed.model.study import (
@@ -46,21 +48,61 @@ def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
 
 def _given_twice(study: StudySpec) -> dict[str, At]:
     """The names that two parameters bear at one time, each once, and where the second one is."""
-    seen: dict[str, list[Mapping[object, frozenset[str | float]]]] = {}
+    seen: dict[str, _Bearers] = {}
     twice: dict[str, At] = {}
     places = (at for at, _ in placed(study.parameters))
     for at, (parameter, conditions) in zip(places, occurrences(study.parameters), strict=True):
         name = parameter.parameter_id
-        others = seen.setdefault(name, [])
-        if name and not all(_exclude_each_other(conditions, other) for other in others):
-            twice.setdefault(name, at)
-        others.append(conditions)
+        if name and name not in twice and not seen.setdefault(name, _Bearers()).add(conditions):
+            twice[name] = at
     return twice
 
 
-def _exclude_each_other(
-    one: Mapping[object, frozenset[str | float]], other: Mapping[object, frozenset[str | float]]
-) -> bool:
+Conditions = Mapping[object, frozenset[str | float]]
+
+
+class _Bearers:
+    """The parameters of one name, of which no two can be there at one time.
+
+    Each is compared with few others: a study may give a name anew under each of many values.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._having: Counter[object] = Counter()
+        self._under: defaultdict[object, list[Conditions]] = defaultdict(list)
+
+    def add(self, conditions: Conditions) -> bool:
+        """Take one more; False where it can be there together with another."""
+        if self._count and not all(
+            _exclude_each_other(conditions, other) for other in self._rivals(conditions)
+        ):
+            return False
+        self._count += 1
+        self._having.update(conditions.keys())
+        for parent, values in conditions.items():
+            for value in values:
+                self._under[parent, value].append(conditions)
+        return True
+
+    def _rivals(self, conditions: Conditions) -> Sequence[Conditions]:
+        """Those that share a value of one parent, which all have; the parent with the fewest."""
+        found: Sequence[Conditions] | None = None
+        for parent in reversed(list(conditions)):
+            if self._having[parent] == self._count:
+                lists = [self._under.get((parent, value), ()) for value in conditions[parent]]
+                if found is None or sum(map(len, lists)) < len(found):
+                    found = [each for bearers in lists for each in bearers]
+                if len(found) <= _RIVALS_FEW:
+                    return found
+        return [{}] if found is None else found  # without a parent in common none is excluded
+
+
+#: So few are compared without a look for fewer.
+_RIVALS_FEW: Final = 8
+
+
+def _exclude_each_other(one: Conditions, other: Conditions) -> bool:
     return any(one[parent].isdisjoint(other[parent]) for parent in one.keys() & other.keys())
 
 
@@ -68,24 +110,24 @@ def study_conditions_can_be_met(context: RuleContext) -> Iterator[Violation]:
     """A conditional parameter names values that its parent has."""
     study = judged_study(context)
     for at, parameter in placed(study.parameters) if study else ():
-        for index, condition in enumerate(parameter.conditions):
-            place = StudyPlace(StudyField.CONDITION, (*at, index))
-            yield from _condition(parameter, condition, place)
+        if parameter.conditions:
+            has, accepted = TAKES[parameter.kind](parameter), _all_values(parameter)
+            for index, condition in enumerate(parameter.conditions):
+                place = StudyPlace(StudyField.CONDITION, (*at, index))
+                for message in _unmet(parameter, condition, has):
+                    yield broken_study("study-condition", place, message, accepted)
 
 
-def _condition(
-    parent: ParameterSpec, condition: Condition, place: StudyPlace
-) -> Iterator[Violation]:
-    child, takes = condition.parameter.parameter_id, TAKES[parent.kind]
+Has = Callable[[str | float], bool]
+
+
+def _unmet(parent: ParameterSpec, condition: Condition, has: Has) -> Iterator[str]:
+    child, name = shown_id(condition.parameter), shown_id(parent)
     if not condition.parent_values:
-        message = f"no values of {parent.parameter_id} are given under which it exists"
-        accepted = _all_values(parent)
-        yield broken_study("study-condition", place, f"parameter {child}: {message}", accepted)
+        yield f"parameter {child}: no values of {name} are given under which it exists"
     for value in condition.parent_values:
-        if not takes(parent, value):
-            message = f"{_shown(value)} is no value of its parent {parent.parameter_id}"
-            accepted = _all_values(parent)
-            yield broken_study("study-condition", place, f"parameter {child}: {message}", accepted)
+        if not has(value):
+            yield f"parameter {child}: {_shown(value)} is no value of its parent {name}"
 
 
 def _shown(value: str | float) -> str:
@@ -100,17 +142,18 @@ def _all_values(parent: ParameterSpec) -> str:
     return listing(map(_shown, parent.values)) or f"values that {parent.parameter_id} has"
 
 
-def _is_in_range(parent: ParameterSpec, value: str | float) -> bool:
+def _in_range(parent: ParameterSpec) -> Has:
     """A parent without bounds is refused for that, and not for its children's sake."""
-    if isinstance(value, str) or not float(value).is_integer():
-        return False
-    return parent.bounds is None or parent.bounds[0] <= value <= parent.bounds[1]
+    least, most = parent.bounds or (-math.inf, math.inf)
+    return lambda value: (
+        not isinstance(value, str) and float(value).is_integer() and least <= value <= most
+    )
 
 
 #: Whether a parent of each kind has a value; no value of a DOUBLE can be met for certain.
-TAKES: Final[Mapping[ParameterKind, Callable[[ParameterSpec, str | float], bool]]] = {
-    ParameterKind.DOUBLE: lambda _parent, _value: False,
-    ParameterKind.INTEGER: _is_in_range,
-    ParameterKind.CATEGORICAL: lambda parent, value: value in parent.values,
-    ParameterKind.DISCRETE: is_near_one,
+TAKES: Final[Mapping[ParameterKind, Callable[[ParameterSpec], Has]]] = {
+    ParameterKind.DOUBLE: lambda _parent: lambda _value: False,
+    ParameterKind.INTEGER: _in_range,
+    ParameterKind.CATEGORICAL: lambda parent: frozenset(parent.values).__contains__,
+    ParameterKind.DISCRETE: near_one,
 }

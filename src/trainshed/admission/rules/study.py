@@ -46,13 +46,14 @@ def study_has_metrics(context: RuleContext) -> Iterator[Violation]:
     if not study.metrics:
         at = StudyPlace(StudyField.METRICS)
         yield broken_study("study-metrics", at, "a study needs a metric", "at least one metric")
-    names = [metric.metric_id for metric in study.metrics]
+    seen: set[str] = set()
     for index, metric in enumerate(study.metrics):
         at = StudyPlace(StudyField.METRIC_ID, (index,))
         yield from _metric(metric, at, context.asked.dialect)
-        if names.index(metric.metric_id) < index:
+        if metric.metric_id in seen:
             message = f"metric {metric.metric_id!r} is given before"
             yield broken_study("study-metrics", at, message, "each metric once")
+        seen.add(metric.metric_id)
 
 
 def _metric(metric: Metric, at: StudyPlace, dialect: Dialect) -> Iterator[Violation]:

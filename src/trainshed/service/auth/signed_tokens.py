@@ -136,7 +136,11 @@ def _checked_end(claims: Mapping[str, Any], now_s: float) -> float:
     begins, ends = claims.get("iat"), claims.get("exp")
     if not _is_number(begins) or not _is_number(ends):
         raise _refused(MALFORMED)
-    if not begins - SKEW_S <= now_s <= ends + SKEW_S:  # in this form NaN is refused as well
+    usable = claims.get("nbf", begins)  # RFC 7519, 4.1.5: not before it
+    if not _is_number(usable):
+        raise _refused(MALFORMED)
+    # in this form NaN is refused as well
+    if not (begins - SKEW_S <= now_s <= ends + SKEW_S and usable - SKEW_S <= now_s):
         raise _refused(TOO_OLD)
     if not ends - begins <= LIFETIME_S_MAX:
         raise _refused(TOO_LONG)

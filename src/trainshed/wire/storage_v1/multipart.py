@@ -6,11 +6,10 @@ they end at the last delimiter of the body and are never searched: a file that c
 delimiter itself (gcsfs always uses the same one) is stored as it is.
 """
 
-import json
 import re
 from typing import Any
 
-from trainshed.wire.storage_v1.requests import BadStorageRequest
+from trainshed.wire.storage_v1.requests import BadStorageRequest, document_of
 
 HEAD_BYTES_MAX = 1 << 20
 """Everything before the bytes: the document and the headers of both parts."""
@@ -86,7 +85,7 @@ class MultipartReader:
         _, json_at = _headers(self._held, start, line_end)
         if not 0 < json_at <= between + len(line_end):
             raise BadStorageRequest("the first part of the upload has no blank line")
-        self.document = _document(self._held[json_at:between])
+        self.document = document_of(self._held[json_at:between], "The first part")
         self.content_type = _only(_TYPE, headers)
         if _only(_ENCODING, headers).lower() not in ("", "binary", "8bit", "7bit"):
             raise BadStorageRequest("the second part of the upload is to be binary")
@@ -121,16 +120,6 @@ def _headers(text: bytes, start: int, line_end: bytes) -> tuple[bytes, int]:
         return b"", start + len(line_end)
     end = text.find(line_end * 2, start)
     return (text[start:end], end + 2 * len(line_end)) if end >= 0 else (b"", 0)
-
-
-def _document(text: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(text) if text.strip() else {}
-    except ValueError as error:
-        raise BadStorageRequest(f"the first part of the upload is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise BadStorageRequest("the first part of the upload is not a JSON object")
-    return found
 
 
 def _only(pattern: re.Pattern[bytes], headers: bytes) -> str:

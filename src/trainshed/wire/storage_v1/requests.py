@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from trainshed.model.json_reader import BadJson, read_object
 from trainshed.model.stored_objects import Attributes, Checksums, Conditions
+from trainshed.wire.status import MESSAGE_BYTES_MAX, shortened
 
 #: The ``reason`` that Google gives with a status.
 REASONS = {
@@ -33,6 +35,7 @@ class BadStorageRequest(Exception):
 def error_json(code: int, message: str) -> dict[str, Any]:
     """An error in the storage API's own form, which its clients print the message of."""
     reason = REASONS.get(code, "invalid" if code < 500 else "backendError")  # noqa: PLR2004 -- HTTP
+    message = shortened(message, MESSAGE_BYTES_MAX)
     return {
         "error": {
             "code": code,
@@ -40,6 +43,14 @@ def error_json(code: int, message: str) -> dict[str, Any]:
             "errors": [{"message": message, "domain": "global", "reason": reason}],
         }
     }
+
+
+def document_of(text: bytes, what: str) -> dict[str, Any]:
+    """The JSON object of a body or of a part of one; empty where it is blank."""
+    try:
+        return read_object(text)
+    except BadJson as error:
+        raise BadStorageRequest(f"{what} is not JSON that is read: {error}") from None
 
 
 _CONTENT = re.compile(r"bytes\s+(?:(\d{1,18})-(\d{1,18})|\*)\s*/\s*(?:(\d{1,18})|\*)", re.ASCII)
@@ -168,6 +179,10 @@ def conditions_of(
     return Conditions(**{name: whole(query, key) for key, name in keys.items()})
 
 
+#: As Cloud Storage has it.
+SOURCES_MAX = 32
+
+
 def compose_sources(
     document: Mapping[str, Any],
 ) -> tuple[list[tuple[str, Conditions]], dict[str, Any]]:
@@ -175,6 +190,11 @@ def compose_sources(
     sources, destination = document.get("sourceObjects"), document.get("destination") or {}
     if not isinstance(sources, list) or not sources or not isinstance(destination, dict):
         raise BadStorageRequest("compose wants sourceObjects, a list of objects with a name")
+    if len(sources) > SOURCES_MAX:
+        raise BadStorageRequest(
+            f"The number of source components provided ({len(sources)}) exceeds the maximum "
+            f"({SOURCES_MAX}); compose in several steps"
+        )
     return [_source(each) for each in sources], destination
 
 

@@ -115,6 +115,17 @@ def uploads_are_finished(seen: Snapshot) -> Iterator[Finding]:
         )
 
 
+@check("notes-are-readable", "What is kept about objects of buckets can be read.", Part.DISK)
+def notes_are_readable(seen: Snapshot) -> Iterator[Finding]:
+    """An object whose note cannot be read is listed without its metadata."""
+    for path in seen.disk.unreadable_notes if seen.disk else ():
+        yield Finding(
+            subject=path,
+            text=f"{path} cannot be read: the object is there, and what was said of it is not",
+            advice="remove the file; then say it again, or store the object anew",
+        )
+
+
 @check("disk-has-room", "There is room for logs, records and the database.", Part.DISK)
 def disk_has_room(seen: Snapshot) -> Iterator[Finding]:
     """In bytes and in files."""
@@ -177,6 +188,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     folders_have_jobs,
     secrets_are_private,
     uploads_are_finished,
+    notes_are_readable,
     disk_has_room,
     files_can_be_opened,
     clocks_agree,

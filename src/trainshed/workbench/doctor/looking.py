@@ -20,6 +20,7 @@ from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
 from trainshed.service.file_modes import open_to_others
 from trainshed.service.server_files import read_running
+from trainshed.storage.bucket_folders import unreadable_notes
 from trainshed.storage.buckets import cache_dir
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store import audit
@@ -161,6 +162,7 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
         open_modes=dict(_open_modes(data_dir)),
         future_s=_newest_s(data_dir, now_s) - now_s,
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
+        unreadable_notes=tuple(map(str, unreadable_notes(data_dir))),
     )
 
 

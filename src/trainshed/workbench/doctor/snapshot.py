@@ -122,6 +122,8 @@ class DiskSeen:
     """By how much its newest file is ahead of the clock."""
     old_uploads: tuple[str, ...] = ()
     """Sessions that nobody can continue any more."""
+    unreadable_notes: tuple[str, ...] = ()
+    """What is kept about objects of buckets, and cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

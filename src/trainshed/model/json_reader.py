@@ -1,0 +1,169 @@
+"""The one reader of JSON that comes from outside: bodies, heads of uploads, notes, page tokens.
+
+Python's own reader takes what no client sends and what costs more than it is worth: a million empty
+lists in two megabytes, half characters that no answer can be written with, a key twice, numbers
+that become infinite.  Values are counted before any is made, so memory is bounded by the bytes and
+by ``VALUES_MAX``.  Google's own limits are not published; these lie far above any request that
+their clients send (contracts/gcloud.md, contracts/vertex-sdk.md).
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, NoReturn
+
+#: As in protobuf's own readers; deeper documents are refused, not followed.
+DEPTH_MAX: Final = 100
+#: Objects, lists and what is in them, all together.
+VALUES_MAX: Final = 20_000
+#: Characters of a name in an object.
+NAME_LENGTH_MAX: Final = 1024
+#: Characters of a number; every whole number of so many is finite as a float.
+NUMBER_LENGTH_MAX: Final = 300
+
+#: How much of a caller's text a message repeats.
+_SHOWN_MAX: Final = 100
+
+#: A text, or the beginning of another value.  Nothing is gone back over: it takes linear time.
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[,\[{]', re.DOTALL)
+_UNUSABLE: Final = re.compile("[\\x00\ud800-\udfff]")
+
+
+class BadJson(ValueError):
+    """What is no JSON, or more than is read; the message is for its author."""
+
+
+def read_json(data: bytes) -> Any:
+    """The value of a JSON text in UTF-8.  Raises BadJson and nothing else."""
+    openings = data.count(b"[") + data.count(b"{")
+    if openings + data.count(b",") > VALUES_MAX:
+        _count(data)
+    found = _parsed(data)
+    if b"\\u" in data:
+        check_document(found)
+    elif openings > DEPTH_MAX:
+        _check_depth(found)
+    return found
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """The object of a JSON text; blanks alone are an empty one.  Raises BadJson."""
+    found = read_json(data) if data.strip() else {}
+    if not isinstance(found, dict):
+        raise BadJson("The body must be an object, in braces")
+    return found
+
+
+def check_document(document: Any) -> None:
+    """Look at a document that another reader has made: its depth, and every text.
+
+    Half characters and U+0000 can be kept in no database.  Raises BadJson.
+    """
+    for level in _levels(document):
+        for value in level:
+            if isinstance(value, str):
+                _check_characters(value)
+            elif isinstance(value, dict):
+                _check_characters("".join(value))
+
+
+def _check_depth(document: Any) -> None:
+    for _ in _levels(document):
+        pass
+
+
+def _levels(document: Any) -> Iterator[list[Any]]:
+    """The values of a document, level by level.  Raises BadJson below the last one allowed."""
+    level = [document]
+    for _ in range(DEPTH_MAX + 1):
+        yield level
+        nested = [item for item in level if isinstance(item, (dict, list))]
+        if not nested:
+            return
+        level = [each for item in nested for each in _items(item)]
+    raise BadJson(f"It is nested more than {DEPTH_MAX} deep")
+
+
+def _items(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, dict) else item
+
+
+def _check_characters(text: str) -> None:
+    found = _UNUSABLE.search(text)
+    if found and found[0] == "\0":
+        raise BadJson("A text holds the character U+0000")
+    if found:
+        raise BadJson("A text holds half of a surrogate pair, which is no character")
+
+
+def _count(data: bytes) -> None:
+    """Texts hold commas and brackets too, so they are stepped over.
+
+    A value brings one comma or bracket and at most two texts: itself and its name.
+    """
+    tokens = _TOKEN.finditer(data)
+    values = sum(data[token.start()] != _QUOTE for token in islice(tokens, 3 * VALUES_MAX))
+    if values > VALUES_MAX or next(tokens, None):
+        raise BadJson(f"It holds more than {VALUES_MAX} values")
+
+
+_QUOTE: Final = ord('"')
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return _DECODER.decode(data.decode("utf-8-sig"))
+    except BadJson:
+        raise
+    except json.JSONDecodeError as error:
+        message = f"{error.msg} at line {error.lineno} column {error.colno}"
+    except UnicodeDecodeError as error:
+        message = f"The body is not UTF-8 at byte {error.start}"
+    except RecursionError:
+        message = f"It is nested more than {DEPTH_MAX} deep"
+    raise BadJson(message) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise BadJson(f"{_twice(name for name, _ in pairs)!r} is given twice in one object")
+    if max(map(len, found), default=0) > NAME_LENGTH_MAX:
+        name = max(found, key=len)[:_SHOWN_MAX]
+        message = f"The name that begins with {name!r} has more than {NAME_LENGTH_MAX} characters"
+        raise BadJson(message)
+    return found
+
+
+def _twice(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))[:_SHOWN_MAX]  # type: ignore[func-returns-value]  # add answers None
+
+
+def _whole(text: str) -> int:
+    return int(_short(text))
+
+
+def _fraction(text: str) -> float:
+    found = float(_short(text))
+    if not math.isfinite(found):
+        raise BadJson(f"{text} is too large for a number")
+    return found
+
+
+def _short(text: str) -> str:
+    if len(text) > NUMBER_LENGTH_MAX:
+        message = f"The number that begins with {text[:20]} has over {NUMBER_LENGTH_MAX} digits"
+        raise BadJson(message)
+    return text
+
+
+def _no_number(text: str) -> NoReturn:
+    raise BadJson(f"{text} is no JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction, parse_constant=_no_number
+)

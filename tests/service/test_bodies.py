@@ -1,0 +1,93 @@
+"""Whatever a body holds, what it costs is bounded, and grows as it does."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainshed.api.documents import refusal_response
+from trainshed.model.faults import Violation
+from trainshed.model.refusals import Code, Refusal
+from trainshed.wire.status import VIOLATIONS_MAX, status_json
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "bodies.py"
+SPEC = importlib.util.spec_from_file_location("bodies", FILE)
+bodies = importlib.util.module_from_spec(SPEC)
+sys.modules["bodies"] = bodies
+SPEC.loader.exec_module(bodies)
+
+#: What of the largest body is tried; all of it in `make test-full`.
+FACTOR = 1 if os.environ.get("TRAINSHED_CHAOS") == "full" else 1 / 8
+SIZE = int(FACTOR * 8_000_000)
+
+
+@pytest.fixture(scope="module")
+def way(tmp_path_factory):
+    with bodies.way(str(tmp_path_factory.mktemp("bodies"))) as found:
+        yield found
+
+
+def calls_of(taken, body):
+    """How many functions are called, a measure that no other program changes."""
+    count = 0
+
+    def counted(*_):
+        nonlocal count
+        count += 1
+
+    sys.setprofile(counted)
+    try:
+        taken(body)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("name", bodies.SHAPES)
+def test_twice_the_body_costs_at_most_two_and_a_half_times(way, name):
+    """In calls, and in processor time, where one of several tries must be free of strangers."""
+    shape = bodies.SHAPES[name]
+    items = bodies.items_of(shape, int(19_000 * max(FACTOR, 1 / 4)))
+    half, whole = (bodies.body_of(shape, n, SIZE * n // items) for n in (items // 2 or 1, items))
+    few, many = (calls_of(way.take, body) for body in (half, whole))
+    assert many <= bodies.RATIO_MAX * few
+    half_s, whole_s = bodies.times(way.take, half, whole)
+    assert whole_s <= bodies.RATIO_MAX * max(half_s, bodies.LEAST_S)
+
+
+@pytest.mark.parametrize("name", [*bodies.SHAPES, *bodies.RAW])
+def test_a_body_takes_a_bounded_memory_and_gives_it_back(way, name):
+    if shape := bodies.SHAPES.get(name):
+        body = bodies.body_of(shape, int(bodies.items_of(shape) * FACTOR), SIZE)
+    else:
+        body = bodies.RAW[name](SIZE)
+    peak_mb, left_mb = bodies.memory_mb(way.take, body)
+    assert peak_mb + SIZE / 1e6 <= bodies.PEAK_MB_MAX * FACTOR + 2  # what any call takes
+    assert left_mb <= bodies.LEFT_MB_MAX
+
+
+@pytest.mark.parametrize("name", bodies.SHAPES)
+def test_an_answer_has_at_most_64_kib(way, name):
+    shape = bodies.SHAPES[name]
+    body = bodies.body_of(shape, bodies.items_of(shape, 2000), SIZE)
+    assert way.take(body) <= bodies.ANSWER_BYTES_MAX
+
+
+@pytest.mark.parametrize("count", [1, VIOLATIONS_MAX, VIOLATIONS_MAX + 1, 5000])
+@pytest.mark.parametrize("text", ["short", "a" * 10_000, "\U0001f600" * 3000, "\x1b" * 5000])
+def test_an_answer_says_how_many_more_violations_there_are(count, text):
+    found = [
+        Violation(field=f"f{i}.{text}", rule="wrong-type", message=text, accepted=text)
+        for i in range(count)
+    ]
+    refusal = Refusal(Code.INVALID_ARGUMENT, text * 3, found)
+    assert len(refusal_response(refusal).body) <= bodies.ANSWER_BYTES_MAX
+    shown = status_json(refusal)["error"]["details"][0]["fieldViolations"]
+    assert 0 < len(shown) <= VIOLATIONS_MAX
+    if len(shown) == count:
+        assert shown[-1]["field"].startswith(f"f{count - 1}.")
+    else:
+        assert shown[-1] == {"field": "", "description": f"and {count - len(shown) + 1} more"}
+        assert shown[0]["field"].startswith("f0.")
