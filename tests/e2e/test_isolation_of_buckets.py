@@ -27,10 +27,12 @@ def test_the_native_routes_tell_nothing_of_others(world, verb, path):
         job = world.ids[kind]
         answers = []
         for project, name in ((FOREIGN, job), (NEVER, ghost_of(job))):
-            names = {"project": project, "job": name}
+            names = {**NAMES, "project": project, "job": name}
             answers.append(told(world.call(verb, filled(path, names), "alpha"), names))
         assert answers[0] == answers[1]
         assert answers[0][0] == 403
+        if "{job}" not in path:
+            continue
         own = [{"project": OWN, "job": name} for name in (job, ghost_of(job))]
         found = [told(world.call(verb, filled(path, names), "alpha"), names) for names in own]
         assert found[0] == found[1]

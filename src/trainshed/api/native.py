@@ -85,7 +85,7 @@ TAIL_MAX = 10_000
 SEQ_MAX = (1 << 63) - 1
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
-    code: {"model": shown.Status} for code in (400, 401, 403, 404, 409, 422)
+    code: {"model": shown.Status} for code in (400, 401, 403, 404, 409, 422, 429)
 }
 
 LINES: Mapping[str, Any] = {

@@ -27,6 +27,10 @@ TEXT_MAX: Final = 500
 #: How many entries one answer gives.
 LIST_MAX: Final = 1000
 
+#: Times that a column of nanoseconds can hold, and then some years less.
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -132,7 +136,8 @@ def _time_of(text: str | None) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        return min(max(found, _FIRST), _LAST)
     except (ValueError, OverflowError):
         message = f"since: {text[:50]!r} is not a time such as 2026-11-21T15:00:00Z"
         raise Refusal(Code.INVALID_ARGUMENT, message) from None

@@ -111,7 +111,8 @@ class Access:
         """Write down when tokens were last used; called now and then, so that no call waits."""
         with self._lock:
             used, self._used = self._used, {}
-        self._store.note_use({name: datetime.fromtimestamp(at, UTC) for name, at in used.items()})
+        times = used.copy()  # a call that is under way may still add to it
+        self._store.note_use({name: datetime.fromtimestamp(at, UTC) for name, at in times.items()})
 
     def _known(self, scheme: str, text: str) -> Caller:
         if scheme.lower() != "bearer":
