@@ -21,6 +21,8 @@ from trainshed.api.rare_log import RareLog
 DESCRIPTORS_MAX: Final = 8192
 #: One caller has a whole network of this size in IPv6.
 _IPV6_PREFIX: Final = 64
+#: What the state of a request's scope calls its connection.
+CONNECTION: Final = "connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +79,35 @@ class Connection:
     whether it is the server that does not read on.
     """
 
-    __slots__ = ("address", "authenticated", "cut", "due", "is_paused", "late", "waits")
+    __slots__ = (
+        "_all",
+        "address",
+        "authenticated",
+        "cut",
+        "due",
+        "is_paused",
+        "late",
+        "waits",
+    )
 
-    def __init__(self, address: str, due: float) -> None:
+    def __init__(self, everyone: "Connections", address: str, due: float) -> None:
         """It has shown no token, and its first head is waited for until ``due``."""
+        self._all = everyone
         self.address = address
         self.authenticated = False
         self.waits = Waits.HEAD
         self.due = due
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold nothing of its owner: what has ended is then freed at once, not by a search."""
         self.cut: Callable[[], None] = _nothing
         self.late: Callable[[], None] = _nothing
         self.is_paused: Callable[[], bool] = bool
+
+    def recognise(self, *, authenticated: bool) -> None:
+        """Whether its last request came with a valid token."""
+        self._all.recognise(self, authenticated=authenticated)
 
     @property
     def may_go(self) -> bool:
@@ -129,7 +149,7 @@ class Connections:
         address = network_of(host)
         if not self._has_room(address):
             return None
-        found = Connection(address, self.clock() + self.times.head_s)
+        found = Connection(self, address, self.clock() + self.times.head_s)
         self._all[found] = None
         self._unknown.setdefault(address, {})[found] = None
         self._unknown_count += 1
@@ -148,6 +168,7 @@ class Connections:
 
     def forget(self, connection: Connection) -> None:
         """It has ended; to say so twice is no harm."""
+        connection.let_go()
         if self._all.pop(connection, self) is None and not connection.authenticated:
             self._no_longer_unknown(connection)
 
@@ -192,9 +213,10 @@ class Connections:
         if found is None:
             self._log.warning("refused", why)
             return False
+        cut = found.cut
         self.forget(found)
         self.report_closed(found, why)
-        found.cut()
+        cut()
         return True
 
     def _lateness(self, waits: Waits) -> str:

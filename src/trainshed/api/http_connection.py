@@ -6,13 +6,10 @@ from asyncio import BaseTransport
 from typing import Any, Final, cast
 
 from trainshed.api.bounded_heads import BoundedHeads
-from trainshed.api.chain import Passage
-from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.connections import CONNECTION, Connection, Connections, Waits
 from trainshed.api.documents import TransportRefusal
 from trainshed.model.refusals import Code
 
-#: Where a request's scope has its connection.
-_KEY: Final = "connection"
 _REQUEST_TIMEOUT: Final = 408
 
 #: Failures of the application; of each bad request uvicorn would write a line of its own.
@@ -25,7 +22,7 @@ class HttpConnection(BoundedHeads):
 
     def __init__(self, held: Connection, everyone: Connections, **given: Any) -> None:
         """``given`` is what uvicorn gives to a protocol."""
-        super().__init__(**given | {"app_state": {_KEY: self}})
+        super().__init__(**given | {"app_state": {CONNECTION: held}})
         self.logger = _failures
         self._held = held
         self._everyone = everyone
@@ -81,10 +78,6 @@ class HttpConnection(BoundedHeads):
         self._everyone.report_closed(self._held, "what came is no request of HTTP/1.1")
         super().send_400_response(msg)
 
-    def recognised(self, *, authenticated: bool) -> None:
-        """Whether the last request had a valid token."""
-        self._everyone.recognise(self._held, authenticated=authenticated)
-
     def _wait(self, waits: Waits, seconds: float) -> None:
         self._held.waits = waits
         self._held.due = math.inf if waits is Waits.NEXT else self._clock() + seconds
@@ -93,10 +86,3 @@ class HttpConnection(BoundedHeads):
         what = "head" if self._held.waits is Waits.HEAD else "body"
         message = f"the request's {what} came too slowly"
         self.refuse(TransportRefusal(Code.UNAVAILABLE, message, _REQUEST_TIMEOUT))
-
-
-def note_caller(scope: Any, passage: Passage) -> None:
-    """Tell a request's connection whether its caller was recognised."""
-    connection = scope.get("state", {}).get(_KEY)
-    if connection is not None:
-        connection.recognised(authenticated=passage.caller is not None)

@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trainshed.api.audited import note_call, note_response
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
+from trainshed.api.connections import CONNECTION
 from trainshed.api.documents import (
     TransportRefusal,
     check_json,
@@ -38,7 +39,6 @@ from trainshed.api.documents import (
     refusal_response,
 )
 from trainshed.api.grants import grant_route
-from trainshed.api.http_connection import note_caller
 from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
@@ -99,7 +99,14 @@ async def _admit(scope: Scope, around: Surroundings, passage: Passage) -> None:
     try:
         await anyio.to_thread.run_sync(perform, ADMISSION, around, passage)
     finally:
-        note_caller(scope, passage)
+        _note_caller(scope, passage)
+
+
+def _note_caller(scope: Scope, passage: Passage) -> None:
+    """Whoever shows no valid token makes room for others (``api.connections``)."""
+    connection = scope.get("state", {}).get(CONNECTION)
+    if connection is not None:
+        connection.recognise(authenticated=passage.caller is not None)
 
 
 def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Awaitable[Response]]:
@@ -161,7 +168,7 @@ class GoogleRoutes:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             response = await THREADS.run(answer, self.around, passage)
-            note_caller(scope, passage)
+            _note_caller(scope, passage)
             await response(scope, receive, send)
 
     async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:

@@ -3,8 +3,8 @@
 from trainshed.engines.base import EngineContext
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.local.environments.cache import default_cache_dir
 from trainshed.engines.local.isolation.choose import Asked, chosen, this_machine
+from trainshed.files.caches import default_cache_dir
 
 
 def make(context: EngineContext) -> LocalEngine:
