@@ -16,6 +16,7 @@ from trainshed.model.log_line import LOG_FOLDER, SEGMENT_PATTERN, decode
 from trainshed.model.resources import Demand, Seat
 from trainshed.model.roles import Role
 from trainshed.service.server_files import ADMIN_FILE, read_running
+from trainshed.storage.buckets import buckets_of
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store import audit
 from trainshed.store.audit import Audit
@@ -90,6 +91,7 @@ def _rows(found: Audit) -> RowsSeen:
         nodes=found.nodes,
         stamps={uid: event.stamp_ns for uid, event in found.last_events.items()},
         leases=found.leases,
+        buckets=frozenset(found.buckets),
         damage=found.damage,
     )
 
@@ -157,8 +159,13 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
         free_files=room.f_favail if room.f_files else None,
         open_modes={str(path): _mode(path) for path in paths if _mode(path) & _OTHERS},
         future_s=_newest_s(data_dir, now_s) - now_s,
+        buckets=tuple(_names(buckets_of(data_dir).root)),
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
     )
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def _newest_s(data_dir: Path, default: float) -> float:
