@@ -185,6 +185,7 @@ BREACHES = {
 REMARKS = {
     "folders-have-jobs": snapshot(folders={AttemptKey(9, 1): folder(path=Path("/data/jobs/9/1"))},
                                   processes=(), rows=RowsSeen(leases=rows(job()).leases)),
+    "buckets-have-projects": with_disk(buckets=("by-hand",)),
     "uploads-are-finished": with_disk(old_uploads=("/data/uploads/sessions/a",)),
     "clocks-agree": with_disk(future_s=3600.0),
     "disk-has-room": with_disk(free_bytes=1 << 29),

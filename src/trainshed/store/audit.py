@@ -34,7 +34,16 @@ from trainshed.store.records import (
 )
 from trainshed.store.rows import HOLDING, JOB, command, holding, job_record, of_columns
 from trainshed.store.story import replica_row, stored_event
-from trainshed.store.tables import ATTEMPTS, COMMANDS, EVENTS, JOBS, LEASES, REPLICAS, TRIALS
+from trainshed.store.tables import (
+    ATTEMPTS,
+    BUCKETS,
+    COMMANDS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    REPLICAS,
+    TRIALS,
+)
 
 _JOBS: Final = JOB.order_by(JOBS.c.uid)
 _REPLICAS: Final = select(REPLICAS).order_by(
@@ -77,6 +86,8 @@ class Audit:
     """The newest sentence of each job's story, by uid."""
     leases: Mapping[str, tuple[str, int]]
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
+    buckets: Sequence[str]
+    """Those that have a project."""
     damage: Sequence[str]
     """What the database itself finds wrong with its pages and references; SQLite only."""
 
@@ -112,6 +123,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
         nodes=[node_row(row, places.get(row.name, 0)) for row in every(ALL)],
         last_events={row.uid: stored_event(row) for row in every(LAST_EVENTS)},
         leases={row.name: (row.holder, row.until_ns) for row in every(select(LEASES))},
+        buckets=connection.execute(select(BUCKETS.c.name)).scalars().all(),
         damage=damage_of(connection),
     )
 

@@ -102,6 +102,19 @@ def folders_have_jobs(seen: Snapshot) -> Iterator[Finding]:
         )
 
 
+@check("buckets-have-projects", "Every bucket belongs to a project.", Part.ROWS, Part.DISK)
+def buckets_have_projects(seen: Snapshot) -> Iterator[Finding]:
+    """No job may name one that does not: somebody put it there, or a local run did."""
+    for name in seen.disk.buckets if seen.disk else ():
+        if name not in seen.rows.buckets:
+            yield Finding(
+                subject=name,
+                text=f"the bucket {name} belongs to no project, and no job may name it",
+                advice=f"trainshed buckets adopt {name} --project PROJECT",
+                is_failure=False,
+            )
+
+
 @check("uploads-are-finished", "Uploads that were begun are finished or cleared away.", Part.DISK)
 def uploads_are_finished(seen: Snapshot) -> Iterator[Finding]:
     """They are cleared away at the next upload."""
@@ -186,6 +199,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     logs_are_whole,
     records_are_whole,
     folders_have_jobs,
+    buckets_have_projects,
     secrets_are_private,
     uploads_are_finished,
     notes_are_readable,

@@ -21,7 +21,7 @@ from trainshed.model.roles import Role
 from trainshed.service.file_modes import open_to_others
 from trainshed.service.server_files import read_running
 from trainshed.storage.bucket_folders import unreadable_notes
-from trainshed.storage.buckets import cache_dir
+from trainshed.storage.buckets import buckets_of, cache_dir
 from trainshed.storage.uploads import SESSION_AGE_S_MAX
 from trainshed.store import audit
 from trainshed.store.audit import Audit
@@ -95,6 +95,7 @@ def _rows(found: Audit) -> RowsSeen:
         nodes=found.nodes,
         stamps={uid: event.stamp_ns for uid, event in found.last_events.items()},
         leases=found.leases,
+        buckets=frozenset(found.buckets),
         damage=found.damage,
     )
 
@@ -161,6 +162,7 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
         free_files=room.f_favail if room.f_files else None,
         open_modes=dict(_open_modes(data_dir)),
         future_s=_newest_s(data_dir, now_s) - now_s,
+        buckets=tuple(_names(buckets_of(data_dir).root)),
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
         unreadable_notes=tuple(map(str, unreadable_notes(data_dir))),
     )
@@ -175,6 +177,10 @@ def _open_modes(data_dir: Path) -> Iterator[tuple[str, int]]:
     for path in dict.fromkeys([*open_to_others(data_dir), *more]):
         with suppress(FileNotFoundError):
             yield str(path), _mode(path)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def _newest_s(data_dir: Path, default: float) -> float:

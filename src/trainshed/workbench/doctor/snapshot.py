@@ -76,6 +76,8 @@ class RowsSeen:
     """The stamp of each job's last event; a job without a story has none."""
     leases: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """(holder, until when in ns) by ``server:NAME`` and ``scheduler``."""
+    buckets: frozenset[str] = frozenset()
+    """Those that have a project."""
     damage: Sequence[str] = ()
     """What the database itself finds wrong."""
 
@@ -120,6 +122,8 @@ class DiskSeen:
     """Files that only their owner should read, and others may: their modes, by name."""
     future_s: float = 0.0
     """By how much its newest file is ahead of the clock."""
+    buckets: tuple[str, ...] = ()
+    """The folders that lie there."""
     old_uploads: tuple[str, ...] = ()
     """Sessions that nobody can continue any more."""
     unreadable_notes: tuple[str, ...] = ()
