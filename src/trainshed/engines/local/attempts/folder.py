@@ -197,24 +197,24 @@ def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRI
 
 
 def read_json(path: str) -> Any:
-    """What a small file says.  Raises OSError or ValueError."""
-    return json.loads(read_file(Place.of_file(path), bytes_max=_SMALL_BYTES_MAX))
+    """What a small file says.  Raises OSError, or ValueError also for what is no file."""
+    try:
+        return json.loads(read_file(Place.of_file(path), bytes_max=_SMALL_BYTES_MAX))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ELOOP):
+            raise ValueError(f"{path} is not a file") from None
+        raise
 
 
 def read_file(place: Place, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
-    """A file from a place on.  Raises OSError, and ValueError for what is no file.
+    """A file from a place on.  Raises OSError, also for what is no file.
 
     Programs of the job may have put anything there: a link leads elsewhere, a FIFO makes us wait, a
     device gives for ever.
     """
-    try:
-        with Beneath(place.root) as folder, folder.read(place.name) as file:
-            file.seek(offset)
-            return file.read(bytes_max)
-    except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ELOOP):
-            raise ValueError(f"{place.path} is not a file") from None
-        raise
+    with Beneath(place.root) as folder, folder.read(place.name) as file:
+        file.seek(offset)
+        return file.read(bytes_max)
 
 
 def sync_folder(path: str) -> None:

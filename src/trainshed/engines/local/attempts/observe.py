@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,10 +43,13 @@ class AttemptRecords:
     offset: int = 0
 
     def read(self, path: str) -> None:
-        """Read on from where the last reading ended.  Raises OSError, or ValueError for no file."""
+        """Read on from where the last reading ended.  Raises OSError."""
         with suppress(FileNotFoundError):
-            while os.lstat(path).st_size > self.offset and self._read(path):
+            while self._has_more(os.lstat(path)) and self._read(path):
                 pass
+
+    def _has_more(self, found: os.stat_result) -> bool:
+        return not stat.S_ISREG(found.st_mode) or found.st_size > self.offset
 
     def _read(self, path: str) -> bool:
         """Whether there may be more."""
