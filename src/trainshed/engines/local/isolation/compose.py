@@ -13,6 +13,7 @@ from trainshed.engines.local.isolation import interpreters
 from trainshed.engines.local.isolation.view import View
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
 
 _PRIVATE_FOLDER: Final = 0o700
 #: Whoever writes there can remove only what is theirs.
@@ -101,10 +102,11 @@ def view_of(  # noqa: PLR0913 - what a view is made of
         return View(isolation.mode)
     if isolation.mode == CONTAINER:
         raise EngineFault("[isolation] mode is container here: only jobs with an image are run")
+    ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
     return View(
         mode=isolation.mode,
         writes=tuple(dict.fromkeys(_writes(plan, folder))),
-        reads=tuple(dict.fromkeys(_reads((*entries, plan.environment.python, *plan.reads)))),
+        reads=tuple(dict.fromkeys(_reads((*entries, plan.environment.python, *plan.reads, *ours)))),
         hides=isolation.hides,
         devices=tuple(devices),
         tmp=folder.tmp,
