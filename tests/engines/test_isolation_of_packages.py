@@ -9,6 +9,10 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, texts
 from engines.isolating import UIDS, isolation_of
+from trainshed.engines.local.environments import cache as environments
+from trainshed.engines.local.environments import install
+from trainshed.engines.local.isolation import compose
+from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 
 NUMBER = 7
@@ -83,3 +87,28 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     (home,) = [each for each in (cache / f"projects/{NUMBER}").iterdir() if len(each.name) == 40]
     assert {path.stat().st_uid for path in home.rglob("*")} == {os.geteuid()}
     assert not [path for path in home.rglob("*") if path.stat().st_mode & 0o022]
+
+
+def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp_path, monkeypatch):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "wheel.whl").touch()
+
+    def links(_environment, _python, place, *_, **__):
+        (place.work / install.TARGET).symlink_to(tmp_path / "secret")
+
+    monkeypatch.setattr(install, "install", links)
+    asked = Environment(python=sys.executable, packages=(str(tmp_path / "wheel.whl"),))
+    with pytest.raises(EngineFault, match="something in its place"):
+        environments.prepare(asked, cache_dir=tmp_path / "cache", note=print)
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_symlink()]
+
+
+def test_links_in_installed_packages_show_a_job_nothing(tmp_path):
+    """Only in folders of the server's own is looked where links lead."""
+    for name in ("secret", "home", "library"):
+        (tmp_path / name).mkdir()
+    for name in ("home", "library"):
+        (tmp_path / name / "link").symlink_to(tmp_path / "secret")
+    secret, home, library = (str(tmp_path / name) for name in ("secret", "home", "library"))
+    assert list(compose._reads((home,), ())) == [home]
+    assert list(compose._reads((), (library,))) == [library, secret]

@@ -117,8 +117,19 @@ def _install_once(  # noqa: PLR0913 - what is installed, and by whom
             install.install(environment, python, place, note, builds=builds, bytes_max=bytes_max)
             builder.take_back(partial / install.TARGET)
             (partial / install.TARGET).rename(home)
+            _check_is_folder(home)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check_is_folder(home: Path) -> None:
+    """What has built it may have left a link to what it cannot read: jobs would get to see that.
+
+    Once it lies in the cache no builder can replace it.
+    """
+    if not stat.S_ISDIR(home.lstat().st_mode):
+        home.unlink()
+        raise EngineFault("the packages are no folder: their build has put something in its place")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from trainshed.engines.local.isolation import interpreters
 from trainshed.engines.local.isolation.view import View
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
 
 _PRIVATE_FOLDER: Final = 0o700
 #: Whoever writes there can remove only what is theirs.
@@ -106,10 +107,11 @@ def view_of(  # noqa: PLR0913 - what a view is made of
         return View(isolation.mode)
     if isolation.mode == CONTAINER:
         raise EngineFault("[isolation] mode is container here: only jobs with an image are run")
+    ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
     return View(
         mode=isolation.mode,
         writes=tuple(dict.fromkeys(_writes(plan, folder))),
-        reads=tuple(dict.fromkeys(_reads((*entries, plan.environment.python, *plan.reads)))),
+        reads=tuple(dict.fromkeys(_reads((*entries, plan.environment.python, *ours), plan.reads))),
         hides=isolation.hides,
         devices=tuple(devices),
         tmp=folder.tmp,
@@ -128,7 +130,7 @@ def builder_of(
     owner = owner_of(isolation, plan)
     view = View(
         mode=isolation.mode,
-        reads=tuple(dict.fromkeys(_reads((sys.executable, plan.environment.python, *plan.reads)))),
+        reads=tuple(dict.fromkeys(_reads((sys.executable, plan.environment.python), plan.reads))),
         hides=isolation.hides,
         tmp=folder.tmp,
         uid=owner and owner.uid,
@@ -151,14 +153,20 @@ def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
         yield here
 
 
-def _reads(entries: Iterable[str]) -> Iterator[str]:
-    """Of an interpreter the folders that it needs."""
-    for path in entries:
+def _reads(entries: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
+    """Of an interpreter the folders that it needs.
+
+    Of ``shown`` also where links in it lead: those are the server's own.  In the others a program
+    of the job may have made them.
+    """
+    paths = tuple(shown)
+    for path in (*entries, *paths):
         if os.path.isfile(path):
             yield from interpreters.folders_of(path)
         elif path.startswith("/"):
             yield path
-            yield from _linked(path)
+    for path in paths:
+        yield from _linked(path)
 
 
 def _linked(folder: str) -> Iterator[str]:

@@ -1,0 +1,73 @@
+"""What the server puts into a project's bucket is the project's by group, whatever the umask."""
+
+import os
+import stat
+
+import pytest
+
+from trainshed.engines.local.isolation.compose import share
+from trainshed.files.beneath import Beneath
+from trainshed.files.groups import take_group
+from trainshed.storage.folders import Place, make
+from trainshed.storage.object_files import place
+
+GROUP = 200_005
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other groups")
+
+
+@pytest.fixture(autouse=True)
+def _private():
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def bucket(tmp_path):
+    folder = tmp_path / "bucket"
+    folder.mkdir()
+    (folder / "old").mkdir()
+    (folder / "old/data").write_text("7")
+    (folder / "old/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "outside").write_text("not the bucket's")
+    share(str(folder), GROUP)
+    return folder
+
+
+def rights(path):
+    found = path.lstat()
+    return found.st_gid, f"{stat.S_IMODE(found.st_mode):o}"
+
+
+def test_a_bucket_from_before_is_given_with_all_that_is_in_it(bucket):
+    assert rights(bucket) == (GROUP, "2770")
+    assert rights(bucket / "old") == (GROUP, "2770")
+    assert rights(bucket / "old/data") == (GROUP, "660")
+    assert rights(bucket.parent / "outside") == (0, "600")
+
+
+def test_it_is_done_once(bucket):
+    (bucket / "old/data").chmod(0o600)
+    share(str(bucket), GROUP)
+    assert rights(bucket / "old/data") == (GROUP, "600")
+
+
+def test_folders_and_objects_of_the_server_take_the_group(bucket, tmp_path):
+    make(Place(bucket, "results/deep"))
+    for folder in (bucket / "results", bucket / "results/deep"):
+        assert rights(folder) == (GROUP, "2770")
+    (tmp_path / "part").write_text("uploaded")
+    with Beneath(tmp_path) as source, Beneath(bucket) as root, root.folder("results") as folder:
+        place(source, "part", (folder, "object"), 0)
+    assert rights(bucket / "results/object") == (GROUP, "660")
+
+
+def test_what_lies_in_nobody_s_folder_stays_as_it_is(tmp_path):
+    path = tmp_path / "file"
+    path.touch()
+    with path.open("rb") as file:
+        folder = os.open(tmp_path, os.O_PATH)
+        take_group(file.fileno(), folder)
+        os.close(folder)
+    assert rights(path) == (0, "600")
