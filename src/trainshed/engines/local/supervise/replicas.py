@@ -4,7 +4,6 @@ import errno
 import os
 import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -57,13 +56,11 @@ class Terminator:
         """Nobody yet."""
         self._asked: set[int] = set()
 
-    def leaders(self, pids: Collection[int]) -> None:
-        """Ask children of this process that have not been reaped; nobody below them."""
-        self._asked.update(pids)
-        for pid in pids:
-            for signum in _SIGNALS:
-                with suppress(OSError):
-                    os.kill(pid, signum)
+    def leaders(self, listed: Collection[tuple[int, int]]) -> None:
+        """Ask some (parent, child), and nobody below them."""
+        self._asked.update(child for _, child in listed)
+        for signum in _SIGNALS:
+            tree.send_to_all(listed, os.getpid(), signum)
 
     def orphans(self, leaders: Iterable[int]) -> None:
         """Ask those that none of these has below it."""
@@ -173,7 +170,7 @@ class Replicas:
         """
         self._stopped |= set(self.living)
         self._asked_s = self._loop.now()
-        self._terminator.leaders([self.program(index) for index in self.living])
+        self._terminator.leaders([self._leader(index) for index in self.living])
         self._terminate_orphans()
 
     def terminate_all(self) -> None:
@@ -228,6 +225,12 @@ class Replicas:
             mounts.write_hosts(hosts_file, replica.hosts)
         mounted = Mounts(hosts_file if replica.hosts else None, replica.binds)
         return walled(replica.isolation, replica.argv, mounted, replica.env)
+
+    def _leader(self, index: int) -> tuple[int, int]:
+        """The parent of the process that is asked first, and that process."""
+        around = (os.getpid(), *wrappers(self._view(index), self.living[index]))
+        leader = self.program(index)
+        return next(parent for parent in reversed(around) if parent != leader), leader
 
     def _view(self, index: int) -> View | None:
         return self._replicas[index].isolation
