@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 
 
+CLIENT_GONE: Final = "the client went away"
 GIVEN_TWICE: Final = "is given twice; send it once"
 
 
@@ -68,6 +69,8 @@ class Passage:
     origin: str | None = None
     fetch_site: str | None = None
     loopback: bool = False
+    gone: bool = False
+    """Nobody waits for the answer any more: no step is begun that is not yet."""
     repeated: str = ""
     """A header that is given twice and may be given once."""
 
@@ -206,11 +209,17 @@ def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> No
     """Take the steps.  Raises a Refusal and nothing else."""
     try:
         for step in steps:
+            _check_waited_for(passage)
             step(around, passage)
     except Refusal:
         raise
     except Exception:  # noqa: BLE001  # the one place where what nobody foresaw becomes an answer
         raise incident(f"{passage.verb} {passage.path}") from None
+
+
+def _check_waited_for(passage: Passage) -> None:
+    if passage.gone:
+        raise Refusal(Code.CANCELLED, CLIENT_GONE)
 
 
 def incident(what: str) -> Refusal:

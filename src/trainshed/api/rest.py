@@ -28,7 +28,15 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trainshed.api.call import RawMethod
-from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
+from trainshed.api.chain import (
+    ADMISSION,
+    CHAIN,
+    CLIENT_GONE,
+    Passage,
+    Surroundings,
+    incident,
+    perform,
+)
 from trainshed.api.documents import (
     TransportRefusal,
     check_json,
@@ -36,13 +44,20 @@ from trainshed.api.documents import (
     refusal_response,
 )
 from trainshed.api.grants import grant_route
-from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
+from trainshed.api.incoming import (
+    Incoming,
+    answer_early,
+    passage_of,
+    read_whole,
+    received_again,
+    watched,
+)
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 
 #: nginx's status for a client that went away; nobody reads it.
-CLIENT_GONE = 499
+GONE_STATUS = 499
 
 
 def raw_routes(methods: Sequence[RawMethod], around: Surroundings) -> list[Route]:
@@ -98,7 +113,7 @@ def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Await
         except Refusal as refusal:
             return refusal_response(refusal)
         except ClientDisconnect:
-            return Response(status_code=CLIENT_GONE)
+            return Response(status_code=GONE_STATUS)
         except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
             return refusal_response(incident(f"{row.verb} {row.path}"))
 
@@ -141,7 +156,8 @@ class GoogleRoutes:
         except Refusal as refusal:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            response = await THREADS.run(answer, self.around, passage)
+            with watched(incoming, passage):
+                response = await THREADS.run(answer, self.around, passage)
             await response(scope, receive, send)
 
     async def _read(self, passage: Passage, scope: Scope, incoming: Incoming) -> None:
@@ -149,7 +165,7 @@ class GoogleRoutes:
         first = await incoming()
         passage.body = first.get("body", b"")
         if first["type"] == "http.disconnect":
-            raise Refusal(Code.CANCELLED, "the client went away")
+            raise Refusal(Code.CANCELLED, CLIENT_GONE)
         if incoming.more:
             await anyio.to_thread.run_sync(perform, ADMISSION, self.around, passage)
             most = self.around.body_bytes_max
