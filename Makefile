@@ -54,6 +54,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/bodies.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 
