@@ -69,6 +69,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/connections.py
 	$(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/bodies.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 

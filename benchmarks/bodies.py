@@ -272,22 +272,16 @@ class Cost:
         )
 
 
-def cpu_s(taken: Callable[[bytes], object], body: bytes, rounds: int = 3) -> float:
-    """The least processor time of several rounds, in seconds."""
-    return min(_once_s(taken, body) for _ in range(rounds))
-
-
 def times(taken: Callable[[bytes], object], half: bytes, whole: bytes) -> tuple[float, float]:
     """The processor time of both; again while strangers on the machine may be in the ratio."""
     for _ in range(TRIES):
-        found = cpu_s(taken, half), cpu_s(taken, whole)
+        found = _once_s(taken, half), _once_s(taken, whole)
         if found[1] <= RATIO_MAX * max(found[0], LEAST_S):
             break
     return found
 
 
 def _once_s(taken: Callable[[bytes], object], body: bytes) -> float:
-    gc.collect()
     began = time.process_time()
     taken(body)
     return time.process_time() - began

@@ -4,10 +4,10 @@ import os
 import stat
 
 import pytest
+from trainshed.files.groups import take_group
 
 from trainshed.engines.local.isolation.compose import share
 from trainshed.files.beneath import Beneath
-from trainshed.files.groups import take_group
 from trainshed.storage.folders import Place, make
 from trainshed.storage.object_files import place
 

@@ -162,3 +162,18 @@ def test_a_page_goes_on_behind_what_was_deleted_or_added_meanwhile(objects):
 def test_a_page_token_that_no_page_gave_is_refused(objects, token):
     with pytest.raises(BadPageToken, match="pageToken"):
         list_page(objects, "bkt", ListQuery(page_token=token))
+
+
+def test_a_list_that_nobody_waits_for_stops(objects):
+    for name in "abc":
+        put(objects, name)
+    seen = []
+
+    def go_on():
+        seen.append(1)
+        if len(seen) == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        list_page(objects, "bkt", ListQuery(), go_on)
+    assert len(seen) == 2

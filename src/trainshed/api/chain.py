@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 INVOCATION: Final = re.compile(r"\binvocation-id/([0-9a-zA-Z]+)")
 
 
+CLIENT_GONE: Final = "the client went away"
 GIVEN_TWICE: Final = "is given twice; send it once"
 
 
@@ -74,6 +75,8 @@ class Passage:
     """The token stood in the path."""
     of_storage: bool = False
     """It is a call of the storage API, for which a token for one bucket is good."""
+    gone: bool = False
+    """Nobody waits for the answer any more: no step is begun that is not yet."""
     repeated: str = ""
     """A header that is given twice and may be given once."""
 
@@ -232,11 +235,17 @@ def perform(steps: Sequence[Step], around: Surroundings, passage: Passage) -> No
     """Take the steps.  Raises a Refusal and nothing else."""
     try:
         for step in steps:
+            _check_waited_for(passage)
             step(around, passage)
     except Refusal:
         raise
     except Exception:  # noqa: BLE001  # the one place where what nobody foresaw becomes an answer
         raise incident(f"{passage.verb} {passage.path}") from None
+
+
+def _check_waited_for(passage: Passage) -> None:
+    if passage.gone:
+        raise Refusal(Code.CANCELLED, CLIENT_GONE)
 
 
 def incident(what: str) -> Refusal:

@@ -3,16 +3,25 @@
 A body that is too long is never held in memory, and whoever sends one still gets an answer.
 """
 
-from collections.abc import Mapping
-from typing import Final
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from trainshed.api.chain import Passage
+from trainshed.api.chain import CLIENT_GONE, Passage
 from trainshed.api.documents import refuse_large
 from trainshed.api.guards import is_loopback
 from trainshed.model.refusals import Code, Refusal
+
+
+class Gone(Protocol):
+    """A call that can be told that its client has gone."""
+
+    gone: bool
+
 
 _FIELDS: Final[Mapping[bytes, str]] = {
     b"authorization": "authorization",
@@ -67,7 +76,7 @@ async def read_body(receive: Receive, begun: bytes, bytes_max: int) -> bytes:
     while more and size <= bytes_max:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(Code.CANCELLED, "the client went away")
+            raise Refusal(Code.CANCELLED, CLIENT_GONE)
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         more = message.get("more_body", False)
@@ -103,6 +112,35 @@ async def read_whole(
     if len(body) > bytes_max:
         refuse_large(bytes_max)
     return body
+
+
+#: A call that is answered sooner is not watched: most are, and a watch costs a task.
+WATCHED_AFTER_S: Final = 0.05
+
+
+@contextlib.contextmanager
+def watched(incoming: Receive, call: Gone) -> Iterator[None]:
+    """Set ``call.gone`` when the client of a call goes away that is being answered.
+
+    The body must have been read: what comes behind it can only be the end.
+    """
+    tasks: list[asyncio.Task[None]] = []
+
+    async def watch() -> None:
+        while (await incoming())["type"] != "http.disconnect":
+            pass
+        call.gone = True
+
+    def begin() -> None:
+        tasks.append(asyncio.ensure_future(watch()))
+
+    timer = asyncio.get_running_loop().call_later(WATCHED_AFTER_S, begin)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for task in tasks:
+            task.cancel()
 
 
 def received_again(body: bytes, receive: Receive) -> Receive:

@@ -30,7 +30,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainshed.api.audited import note_call, note_response
 from trainshed.api.call import RawMethod
-from trainshed.api.chain import ADMISSION, CHAIN, Passage, Surroundings, incident, perform
+from trainshed.api.chain import (
+    ADMISSION,
+    CHAIN,
+    CLIENT_GONE,
+    Passage,
+    Surroundings,
+    incident,
+    perform,
+)
 from trainshed.api.connections import CONNECTION
 from trainshed.api.documents import (
     TransportRefusal,
@@ -39,13 +47,20 @@ from trainshed.api.documents import (
     refusal_response,
 )
 from trainshed.api.grants import grant_route
-from trainshed.api.incoming import Incoming, answer_early, passage_of, read_whole, received_again
+from trainshed.api.incoming import (
+    Incoming,
+    answer_early,
+    passage_of,
+    read_whole,
+    received_again,
+    watched,
+)
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 
 #: nginx's status for a client that went away; nobody reads it.
-CLIENT_GONE = 499
+GONE_STATUS = 499
 
 
 def raw_routes(methods: Sequence[RawMethod], around: Surroundings) -> list[Route]:
@@ -123,7 +138,7 @@ def _endpoint(row: RawMethod, around: Surroundings) -> Callable[[Request], Await
         except Refusal as refusal:
             return refusal_response(refusal)
         except ClientDisconnect:
-            return Response(status_code=CLIENT_GONE)
+            return Response(status_code=GONE_STATUS)
         except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
             return refusal_response(incident(f"{row.verb} {row.path}"))
 
@@ -167,7 +182,8 @@ class GoogleRoutes:
             note_call(self.around, passage, refusal.code)
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
-            response = await THREADS.run(answer, self.around, passage)
+            with watched(incoming, passage):
+                response = await THREADS.run(answer, self.around, passage)
             _note_caller(scope, passage)
             await response(scope, receive, send)
 
@@ -176,7 +192,7 @@ class GoogleRoutes:
         first = await incoming()
         passage.body = first.get("body", b"")
         if first["type"] == "http.disconnect":
-            raise Refusal(Code.CANCELLED, "the client went away")
+            raise Refusal(Code.CANCELLED, CLIENT_GONE)
         if incoming.more:
             await _admit(scope, self.around, passage)
             most = self.around.body_bytes_max

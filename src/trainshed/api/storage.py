@@ -93,7 +93,7 @@ def list_objects(call: StorageCall, _: dict[str, Any]) -> Response:
         page_token=call.query.get("pageToken", ""),
         page_size=whole(call.query, "maxResults") or PAGE_MAX,
     )
-    page = list_page(call.access.objects, call.bucket, query)
+    page = list_page(call.access.objects, call.bucket, query, call.go_on)
     items = [object_json(found, call.base) for found in page.items]
     return JSONResponse(object_list_json(items, page.prefixes, page.next_token))
 

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from trainshed.api.call import RawMethod
+from trainshed.api.incoming import watched
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.service.project_bytes import NoRoom, ProjectBytes
 from trainshed.storage.bucket_folders import BucketNotEmpty
@@ -174,6 +175,8 @@ class StorageCall:
     caller: Caller
     access: BucketAccess
     body_ended: bool = False
+    gone: bool = False
+    """Its client has gone: long work may stop."""
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -210,6 +213,11 @@ class StorageCall:
         scope = self.request.scope
         host = self.request.headers.get("host", "")
         return f"{scope['scheme']}://{host}{scope.get('root_path', '')}"
+
+    def go_on(self) -> None:
+        """Raise ClientDisconnect where nobody waits for the answer any more."""
+        if self.gone:
+            raise ClientDisconnect
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it arrives.  Raises ClientDisconnect where it was cut off."""
@@ -259,7 +267,9 @@ def blocking(handle: BlockingHandler) -> Handler:
     """A handler that gets the body's document and runs in a thread."""
 
     async def run(call: StorageCall) -> Response:
-        return await run_in_threadpool(handle, call, await call.document())
+        document = await call.document()
+        with watched(call.request.receive, call):
+            return await run_in_threadpool(handle, call, document)
 
     return run
 

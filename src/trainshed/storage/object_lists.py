@@ -3,7 +3,7 @@
 import base64
 import binascii
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trainshed.model.stored_objects import StoredObject
@@ -38,13 +38,18 @@ class ObjectPage:
     next_token: str
 
 
-def list_page(objects: Objects, bucket: str, query: ListQuery) -> ObjectPage:
-    """One page of a bucket.  Raises BadPageToken."""
+def list_page(
+    objects: Objects, bucket: str, query: ListQuery, go_on: Callable[[], None] = lambda: None
+) -> ObjectPage:
+    """One page of a bucket.  Raises BadPageToken.
+
+    ``go_on`` is called for each name, and may raise where nobody wants the page any more.
+    """
     items: list[StoredObject] = []
     prefixes: list[str] = []
     size = max(1, min(query.page_size, PAGE_MAX))
     last = ""
-    for name, is_prefix in _results(objects, bucket, query):
+    for name, is_prefix in _results(objects, bucket, query, go_on):
         if len(items) + len(prefixes) == size:
             return ObjectPage(items=tuple(items), prefixes=tuple(prefixes), next_token=last)
         if is_prefix:
@@ -62,7 +67,9 @@ def _seen(objects: Objects, bucket: str, name: str) -> StoredObject | None:
     return None
 
 
-def _results(objects: Objects, bucket: str, query: ListQuery) -> Iterator[tuple[str, bool]]:
+def _results(
+    objects: Objects, bucket: str, query: ListQuery, go_on: Callable[[], None]
+) -> Iterator[tuple[str, bool]]:
     """Names, and prefixes in place of the names that have the delimiter behind the prefix."""
     start = max(query.start.encode(), _start_of(query.page_token))
     bounds = Bounds(
@@ -70,6 +77,7 @@ def _results(objects: Objects, bucket: str, query: ListQuery) -> Iterator[tuple[
     )
     last = None
     for name in objects.buckets.walk(bucket).names(bounds):
+        go_on()
         head, delimiter, _ = name[len(query.prefix) :].partition(query.delimiter or "\0")
         group = f"{query.prefix}{head}{delimiter}"
         if not delimiter:

@@ -1,0 +1,125 @@
+"""A client that goes away is worked for no longer than to the next step."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from api.support import CALLERS, WAIT_S_MAX, Seen, application, method, recognise
+from trainshed.api.call import RawMethod
+from trainshed.api.native import _stream
+from trainshed.api.storage_call import StorageCall, blocking
+from trainshed.model.access import AccessRole
+
+JOBS = "/v1/projects/{project}/jobs"
+BODY = {"type": "http.request", "body": b'{"a": 1}', "more_body": False}
+GONE = {"type": "http.disconnect"}
+
+
+def called(app, messages, *, verb="POST", path="/v1/projects/demo/jobs", heard=None):
+    """Call an application; the last message is given again and again.  What it has sent.
+
+    ``heard`` is set once the application has had the time to hear the last message.
+    """
+    sent, left = [], list(messages)
+    scope = {
+        "type": "http",
+        "method": verb,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"testserver"), (b"authorization", b"Bearer demo")],
+        "client": ("127.0.0.1", 1),
+        "server": ("testserver", 80),
+        "scheme": "http",
+        "asgi": {"spec_version": "2.3"},
+    }
+
+    async def receive():
+        if len(left) > 1:
+            return left.pop(0)
+        if heard:
+            asyncio.get_running_loop().call_soon(heard.set)
+        return left[0]
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(asyncio.wait_for(app(scope, receive, send), WAIT_S_MAX))
+    return sent
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_no_step_is_begun_for_a_client_that_has_gone(gone):
+    handle, heard = Seen(), threading.Event()
+
+    def recognised(authorization, *, loopback):
+        if gone:
+            assert heard.wait(WAIT_S_MAX)
+        return recognise(authorization, loopback=loopback)
+
+    rows = [method("POST", JOBS, handle, role=AccessRole.SUBMITTER, body="*")]
+    called(application(rows, recognise=recognised), [BODY, GONE], heard=heard)
+    assert (len(handle.calls), heard.is_set()) == ((0, True) if gone else (1, False))
+
+
+@pytest.mark.parametrize("path", ["/v1/projects/demo/jobs", "/trainshed/v1/tokens"])
+def test_what_came_of_a_body_that_is_cut_off_is_not_taken_for_all_of_it(path):
+    handle = Seen()
+    reached = []
+
+    async def native(scope, receive, send):
+        reached.append(await receive())
+        await Response()(scope, receive, send)
+
+    rows = [method("POST", JOBS, handle, role=AccessRole.SUBMITTER, body="*")]
+    called(application(rows, native=native), [{**BODY, "more_body": True}, GONE], path=path)
+    assert (handle.calls, reached) == ([], [])
+
+
+def test_a_long_list_of_storage_can_ask_whether_its_client_is_there():
+    found = []
+
+    def handle(call, _):
+        ends = time.monotonic() + WAIT_S_MAX
+        while time.monotonic() < ends:
+            try:
+                call.go_on()
+            except ClientDisconnect:
+                found.append("gone")
+                return Response()
+            time.sleep(0.01)
+        raise TimeoutError
+
+    async def raw(request: Request, caller):
+        return await blocking(handle)(StorageCall(request=request, caller=caller, access=None))
+
+    app = application([], raw=[RawMethod(verb="POST", path="/storage/v1/b", handle=raw)])
+    called(app, [BODY, GONE], path="/storage/v1/b")
+    assert found == ["gone"]
+
+
+class QuietLog:
+    """A log that goes on and has no line."""
+
+    is_over = False
+    reads = 0
+
+    def read(self):
+        self.reads += 1
+        return []
+
+
+def test_whoever_follows_a_log_and_goes_is_followed_by_nobody():
+    log = QuietLog()
+
+    async def native(scope, receive, send):
+        assert scope["state"]["caller"] == CALLERS["demo"]
+        body = _stream(log, None, follow=True, tail=None)
+        await StreamingResponse(body)(scope, receive, send)
+
+    called(application([], native=native), [BODY, GONE], verb="GET", path="/trainshed/v1/logs")
+    assert log.reads <= 1
