@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from api.support import Seen, application, client, method
 from trainshed.api.call import RawMethod
 from trainshed.model.access import AccessRole
-from trainshed.model.refusals import Code, Refusal
+from trainshed.model.refusals import Code, Refusal, Throttled
 
 JOBS = "/v1/projects/{project}/jobs"
 
@@ -67,6 +67,16 @@ def edge():
 
 def error(answer):
     return answer.status_code, answer.json()["error"]["status"], answer.json()["error"]["message"]
+
+
+def test_whoever_asks_too_often_is_answered_with_a_time():
+    def recognise(authorization, **_):
+        raise Throttled(f"too many of {len(authorization)}", 7)
+
+    with client(application([method("GET", JOBS, Seen())], recognise=recognise)) as found:
+        answer = found.get("/v1/projects/demo/jobs")
+    assert error(answer)[:2] == (429, "RESOURCE_EXHAUSTED")
+    assert answer.headers["Retry-After"] == "7"
 
 
 def test_an_answer_has_its_length_and_its_type(edge):
