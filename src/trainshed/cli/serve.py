@@ -28,8 +28,8 @@ from trainshed.service.file_modes import UMASK
 from trainshed.service.server_files import RunningServer, forget_running, write_running
 from trainshed.store.base import StoreFault
 
-#: Waiting connections; a client of a restarted server finds its place in the queue.
-BACKLOG = 1024
+#: Connections that wait to be accepted; one more would be tried again by its client a second later.
+BACKLOG = 4096
 #: How long calls under way are waited for at the end; log streams never end by themselves.
 END_S = 2
 #: Threads switch every 5 ms by default, which is long beside a pass of the scheduler; each switch
