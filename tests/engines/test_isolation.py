@@ -182,6 +182,7 @@ def only(*works):
         (Asked(mode="none", allow_root_jobs=True), ROOT, "none"),
         (Asked(mode="landlock", allow_root_jobs=True), ROOT, "landlock"),
         (Asked(allow_root_jobs=True), ROOT._replace(try_mode=only()), "none"),
+        (Asked(allow_root_jobs=True), ROOT._replace(try_mode=only("landlock")), "landlock"),
         (Asked(require=("users", "container")), ROOT, "users"),
         (Asked(mode="container"), ROOT._replace(no_containers=""), "container"),
     ],

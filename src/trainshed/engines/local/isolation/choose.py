@@ -83,7 +83,8 @@ def home() -> str | None:
 def _automatic(asked: Asked, machine: Machine) -> tuple[str, str]:
     """The strongest that works for processes, and why others do not."""
     found = []
-    for mode in (USERS,) if machine.is_root else (SANDBOX, LANDLOCK):
+    others = () if machine.is_root and not asked.allow_root_jobs else (SANDBOX, LANDLOCK)
+    for mode in (*((USERS,) if machine.is_root else ()), *others):
         why = _why_not(mode, asked, machine)
         if not why:
             return mode, ""
