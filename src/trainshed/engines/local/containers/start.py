@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.argv import (
+    PROCESSES_MAX,
     Bind,
     ContainerSpec,
     apptainer_run,
@@ -124,6 +125,7 @@ def _spec(
         memory_bytes=replica.memory_bytes_max,
         cpus=replica.cpus_max,
         has_peers=around.replicas > 1,
+        processes_max=replica.processes_max or PROCESSES_MAX,
     )
 
 

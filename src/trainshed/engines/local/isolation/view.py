@@ -23,7 +23,6 @@ class View(NamedTuple):
     uid: int | None = None
     """Whom it runs as, where that is not the supervisor's user."""
     gid: int | None = None
-    processes_max: int | None = None
     has_peers: bool = False
     """Whether other replicas must reach it by abstract sockets, as NCCL does on one machine."""
 
