@@ -6,7 +6,7 @@ refused, with the reason, instead of being stored under another name.
 
 Objects are listed in the order of the storage API: by the bytes of their whole names.  A folder
 sorts where its objects do, behind ``a-b`` and before ``a0``, which is why folders are sorted with
-their slash.  Links are no objects, and are not followed (storage.beneath): whoever may write to the
+their slash.  Links are no objects, and are not followed (files.beneath): whoever may write to the
 bucket may make them lead anywhere, at any moment.
 """
 
