@@ -24,6 +24,7 @@ from typing import Any, Final
 from trainshed.api.documents import json_response, read_document, refusal_response
 from trainshed.model.json_reader import VALUES_MAX
 from trainshed.model.refusals import Refusal
+from trainshed.model.resource_names import ProjectId
 from trainshed.service.images import ImageMapping, Images
 from trainshed.service.jobs import JobService
 from trainshed.service.submission import SubmitRules
@@ -221,7 +222,7 @@ class Way:
             document = read_document(body, "application/json")
             tuning = "studySpec" in document
             kind = Kind.TUNING_JOB if tuning else Kind.CUSTOM_JOB
-            self.jobs.create(kind, "demo", "us-central1", document, creator="ann")
+            self.jobs.create(kind, ProjectId("demo"), "us-central1", document, creator="ann")
         except Refusal as refusal:
             return len(refusal_response(refusal).body)
         return len(json_response({}).body)
