@@ -18,7 +18,7 @@ from trainshed.model.refusals import Code, Refusal
 
 
 class Gone(Protocol):
-    """A call that can learn that its client has gone."""
+    """A call that may outlive its client."""
 
     gone: bool
 
