@@ -12,8 +12,8 @@ _SCRIPT: Final = """
 import json, sys
 print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))
 """
-#: What is anybody's: never all of it, but these parts of it.
-_PARTS: Final = ("bin", "lib", "lib64", "libexec", "share", "include")
+#: What is anybody's: never all of it, but these parts of it; the last makes it an environment.
+_PARTS: Final = ("bin", "lib", "lib64", "libexec", "share", "include", "pyvenv.cfg")
 _SYSTEM: Final = ("/usr", "/")
 
 
@@ -61,6 +61,6 @@ def _narrowed(folder: str) -> Iterator[str]:
         return
     if home == folder or home.startswith(f"{folder}/"):
         parts = (os.path.join(folder, part) for part in _PARTS)
-        yield from filter(os.path.isdir, parts)
+        yield from filter(os.path.exists, parts)
     else:
         yield folder
