@@ -5,7 +5,6 @@ A mode that is asked for and does not work stops the server: nothing gets silent
 
 import functools
 import os
-import pwd
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple
 import trainshed
 from trainshed.engines.isolation_modes import AUTO, CONTAINER, LANDLOCK, NONE, SANDBOX, USERS
 from trainshed.engines.local.isolation.compose import Isolation, hidden_folders
+from trainshed.engines.local.isolation.interpreters import home_of_user
 from trainshed.model.faults import UsageFault
 
 _TRIAL_S_MAX: Final = 30.0
@@ -67,17 +67,9 @@ def chosen(asked: Asked, machine: Machine, hides: Sequence[str | None] = ()) -> 
     return Isolation(
         mode=mode,
         uids=asked.uids,
-        hides=hidden_folders((*hides, home())) if mode != NONE else (),
+        hides=hidden_folders((*hides, home_of_user())) if mode != NONE else (),
         warning=_warning(why) if mode == NONE else "",
     )
-
-
-def home() -> str | None:
-    """The home of the server's user, whatever the environment says."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:
-        return os.environ.get("HOME")
 
 
 def _automatic(asked: Asked, machine: Machine) -> tuple[str, str]:

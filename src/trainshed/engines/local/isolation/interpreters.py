@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import pwd
 import sys
 from collections.abc import Iterator
 from typing import Final
@@ -15,6 +16,14 @@ print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))
 #: What is anybody's: never all of it, but these parts of it; the last makes it an environment.
 _PARTS: Final = ("bin", "lib", "lib64", "libexec", "share", "include", "pyvenv.cfg")
 _SYSTEM: Final = ("/usr", "/")
+
+
+def home_of_user() -> str:
+    """The home of our user, whatever the environment says."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return os.path.expanduser("~")
 
 
 @functools.cache
@@ -56,7 +65,7 @@ def _by_itself(python: str) -> list[str]:
 
 def _narrowed(folder: str) -> Iterator[str]:
     """An installation below a home or the root is not all that lies there."""
-    home = os.path.expanduser("~")
+    home = home_of_user()
     if folder in _SYSTEM:
         return
     if home == folder or home.startswith(f"{folder}/"):
