@@ -171,7 +171,9 @@ def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 1 << 63  # a larger one is no float either
+    return isinstance(value, float)
 
 
 def _refused(message: str) -> Refusal:
