@@ -9,6 +9,7 @@ import pytest
 from e2e.support import FINAL, PARENT, PROJECT, check_log, end_all, wait_until
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from server_process import ServerProcess
+from trainshed.engines.local.isolation.choose import Asked
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -85,10 +86,10 @@ def test_a_job_of_images_runs_to_its_end(server, tmp_path):
     assert end_of(server, name)["state"] == "JOB_STATE_SUCCEEDED"
     log = server.log_of(name)
     for told in (
-        f"The image {IMAGE} runs in a container of docker, as user 65533:65533.",
+        f"The image {IMAGE} runs in a container of docker, as the user of its project.",
         "from the bucket",
         f"for {name.rpartition('/')[2]}",
-        "user 65533",
+        f"user {Asked().uids[0]}",
         "worker",
     ):
         assert told in log
