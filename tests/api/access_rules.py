@@ -92,6 +92,7 @@ GET    /projects/{project}/jobs/{job}/trials                  viewer
 GET    /projects/{project}/jobs/{job}/logs                    viewer
 POST   /projects/{project}/bucketTokens                       viewer
 POST   /projects/{project}/bucketTokens/{token}:renew         viewer
+POST   /buckets/{bucket}:adopt                                 administrator
 GET    /audit                                                 administrator
 """
 OPEN = """
