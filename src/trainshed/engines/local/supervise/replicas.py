@@ -195,10 +195,13 @@ class Replicas:
         self._tree.kill()
 
     def _fork(self, index: int, replica: ReplicaSpec, errors: int, walls: Walled) -> None:
+        parent = os.getpid()
+
         def enter() -> None:
             self._tree.enter(index)
             if walls.enter is not None:
                 walls.enter()
+                tree.die_with_parent(parent)  # who becomes another user has lost that
 
         source = OutputSource(index, replica.task_name, replica.trial)
         wiring = Wiring(self._output.open(source, "stdout"), self._output.open(source, "stderr"))

@@ -114,7 +114,6 @@ def _become(  # noqa: PLR0913, PLR0917 - the other half of fork_exec
         errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, _STANDARD)
         _wire(wiring)
         enter()
-        tree.die_with_parent(parent)  # who becomes another user is no longer ended with it
         resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
         signal.set_wakeup_fd(-1)
         for signum in (*_RESTORED, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
