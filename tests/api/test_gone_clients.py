@@ -56,10 +56,10 @@ def called(app, messages, *, verb="POST", path="/v1/projects/demo/jobs", heard=N
 def test_no_step_is_begun_for_a_client_that_has_gone(gone):
     handle, heard = Seen(), threading.Event()
 
-    def recognised(authorization, *, loopback):
+    def recognised(authorization, **where):
         if gone:
             assert heard.wait(WAIT_S_MAX)
-        return recognise(authorization, loopback=loopback)
+        return recognise(authorization, **where)
 
     rows = [method("POST", JOBS, handle, role=AccessRole.SUBMITTER, body="*")]
     called(application(rows, recognise=recognised), [BODY, GONE], heard=heard)
