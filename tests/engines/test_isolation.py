@@ -108,6 +108,17 @@ def test_the_temporary_files_of_a_job_are_its_own(world, root):
     assert (folder(root) / "tmp" / name).exists()
 
 
+def test_what_a_replica_shares_in_memory_is_its_own(world, root):
+    other = Path("/dev/shm", f"trainshed-test-{os.getpid()}")  # noqa: S108 - everybody's
+    other.touch()
+    try:
+        code = "import os; open('/dev/shm/own', 'w').close(); print(os.listdir('/dev/shm'))"
+        assert world("users", code).outcome.exit_code == 0
+    finally:
+        other.unlink()
+    assert texts(root)[-1] == "['own']"
+
+
 def test_processes_of_other_users_are_not_there(world, root):
     code = "import os; print(sorted(int(n) for n in os.listdir('/proc') if n.isdecimal()))"
     assert world("users", code).outcome.exit_code == 0
