@@ -108,6 +108,17 @@ def test_the_temporary_files_of_a_job_are_its_own(world, root):
     assert (folder(root) / "tmp" / name).exists()
 
 
+def test_what_a_replica_shares_in_memory_is_its_own(world, root):
+    other = Path("/dev/shm", f"trainshed-test-{os.getpid()}")  # noqa: S108 - everybody's
+    other.touch()
+    try:
+        code = "import os; open('/dev/shm/own', 'w').close(); print(os.listdir('/dev/shm'))"
+        assert world("users", code).outcome.exit_code == 0
+    finally:
+        other.unlink()
+    assert texts(root)[-1] == "['own']"
+
+
 def test_processes_of_other_users_are_not_there(world, root):
     code = "import os; print(sorted(int(n) for n in os.listdir('/proc') if n.isdecimal()))"
     assert world("users", code).outcome.exit_code == 0
@@ -271,19 +282,33 @@ def test_the_node_of_another_job_s_gpu_cannot_be_opened(tmp_path, monkeypatch):
         gid=UID,
     )
     monkeypatch.setattr(device_nodes.others, "__defaults__", (str(dev),))
-    go = users.enter(view, users.Mounts())
     nodes = " ".join(str(dev / f"nvidia{number}") for number in range(2))
+    assert printed(view, OPENS, {"NODES": nodes}) == ["0 PermissionError", "1 open"]
+
+
+def test_replicas_that_have_gpus_share_memory_with_each_other():
+    """NCCL takes those that have another /dev/shm for replicas on other machines."""
+    isolation_of("users")
+    view = View("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
+    code = "import os; print(os.stat('/dev/shm').st_dev)"
+    machine = [str(os.stat("/dev/shm").st_dev)]  # noqa: S108, PTH116 - everybody's
+    assert printed(view._replace(has_peers=True), code, {}) == machine
+    assert printed(view, code, {}) != machine
+
+
+def printed(view, code, env):
+    """The lines of a program that is started as a replica is."""
+    go = users.enter(view, users.Mounts())
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.dup2(writer, 1)
             go()
-            argv = [sys.executable, "-c", OPENS]
-            os.execve(sys.executable, argv, {"NODES": nodes})  # noqa: S606 - as a replica is started
+            os.execve(sys.executable, [sys.executable, "-c", code], env)  # noqa: S606 - as there
         finally:
             os._exit(127)
     os.close(writer)
     assert os.waitpid(pid, 0)[1] == 0
-    assert os.read(reader, 1000).decode().splitlines() == ["0 PermissionError", "1 open"]
-    os.close(reader)
+    with os.fdopen(reader, encoding="ascii") as lines:
+        return lines.read().splitlines()

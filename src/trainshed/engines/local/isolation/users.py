@@ -22,6 +22,8 @@ from trainshed.engines.local.supervise import mounts as mounting
 
 #: Folders that hold anybody's temporary files.
 TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
+#: Where programs share memory; NCCL's peers must find the same one.
+_SHM: Final = "/dev/shm"  # noqa: S108 - it is replaced by the replica's own
 _UMASK: Final = 0o077
 _OTHERS_ENTER: Final = stat.S_IXOTH
 _POINT_MODE: Final = 0o755
@@ -59,6 +61,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     uid, gid = view.uid, view.gid
     steps = tuple(_steps(view))
     covered = device_nodes.others(view.devices)
+    shared = b"" if view.has_peers else _shm_options()
     capabilities = linux.capability_count()
     fill = mounting.additions(mounts.hosts, mounts.binds)
     libc = linux.LIBC
@@ -69,6 +72,8 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             fill(libc.mount)  # what it binds lies in what is hidden next
             _perform(steps)
             _private_proc()
+            if shared:
+                _mount(b"tmpfs", _SHM, b"tmpfs", _NO_SUID | _NO_DEVICES, shared)
             for node in covered:
                 _close(node)
             for descriptor in (_STDOUT, _STDERR):  # else /dev/stdout cannot be opened
@@ -193,6 +198,14 @@ def _private_proc() -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
+
+
+def _shm_options() -> bytes:
+    """Those of a /dev/shm as large as the machine's; empty where the machine has none."""
+    with suppress(OSError):
+        found = os.statvfs(_SHM)
+        return b"mode=1777,size=%d" % (found.f_blocks * found.f_frsize)
+    return b""
 
 
 def _close(node: str) -> None:
