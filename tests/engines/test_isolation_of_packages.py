@@ -3,7 +3,9 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +18,12 @@ from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 
 NUMBER = 7
+#: A process that a build leaves behind is known by it.
+SLEEPS_S = f"600.{os.getpid()}"
 
 #: What a build sees goes into the package, where the job can read it.
 SETUP = """
-import json, os
+import json, os, subprocess
 from setuptools import setup
 def tried(act):
     try:
@@ -31,8 +35,12 @@ found = {
     "secret": tried(lambda: open(os.path.join(%(data)r, "secret")).read()),
     "planted": tried(lambda: open(os.path.join(%(cache)r, "planted"), "w").close()),
     "other": tried(lambda: open(%(cache)r + "/projects/3/trainer.py").read()),
+    "beside": tried(lambda: open("../../planted", "w").close()),
     "environ": os.environ.get("AWS_SECRET"),
 }
+subprocess.Popen(["sleep", "%(sleeps)s"], start_new_session=True, **dict.fromkeys(
+    ["stdin", "stdout", "stderr"], subprocess.DEVNULL))
+
 open("trainer/found.py", "w").write("FOUND = " + repr(found))
 setup(name="trainer", version="0.1", packages=["trainer"])
 """
@@ -63,7 +71,9 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     bucket = data / "buckets/own"
     (bucket / "source/trainer").mkdir(parents=True)
     (bucket / "source/trainer/__init__.py").touch()
-    (bucket / "source/setup.py").write_text(SETUP % {"data": str(data), "cache": str(cache)})
+    (bucket / "source/setup.py").write_text(
+        SETUP % {"data": str(data), "cache": str(cache), "sleeps": SLEEPS_S}
+    )
     engine = engine_at(root, isolation=isolation_of(mode, data), pass_env=(), cache_dir=cache)
     plan = replace(
         marked(mark, TRAINS),
@@ -80,13 +90,23 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     assert end.exit_code == 0, (end, texts(root), texts(root, task="service"))
     found = json.loads(texts(root)[-1])
     refused = {"FileNotFoundError", "PermissionError", "OSError"}
-    names = ("secret", "planted", "other", "changed", "added")
+    names = ("secret", "planted", "other", "beside", "changed", "added")
     assert {name: found[name] for name in names if found[name] not in refused} == {}
     assert found["environ"] is None
     assert found["uid"] == (UIDS[0] + NUMBER if mode == "users" else os.geteuid())
     (home,) = [each for each in (cache / f"projects/{NUMBER}").iterdir() if len(each.name) == 40]
     assert {path.stat().st_uid for path in home.rglob("*")} == {os.geteuid()}
     assert not [path for path in home.rglob("*") if path.stat().st_mode & 0o022]
+    assert not running(f"sleep\0{SLEEPS_S}\0")
+
+
+def running(words):
+    """The processes with this command."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [path] if path.read_text() == words else []
+    return found
 
 
 def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp_path, monkeypatch):
@@ -94,7 +114,8 @@ def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp
     (tmp_path / "wheel.whl").touch()
 
     def links(_environment, _python, place, *_, **__):
-        (place.work / install.TARGET).symlink_to(tmp_path / "secret")
+        place.target.parent.mkdir()
+        place.target.symlink_to(tmp_path / "secret")
 
     monkeypatch.setattr(install, "install", links)
     asked = Environment(python=sys.executable, packages=(str(tmp_path / "wheel.whl"),))

@@ -7,6 +7,7 @@ have made becomes the server's before a job imports it, so that no program can c
 import os
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from trainshed.engines.local.isolation.compose import Owner, give
 from trainshed.engines.local.isolation.enter import walled
 from trainshed.engines.local.isolation.view import Mounts, View
-from trainshed.engines.local.processes.tree import die_with_parent
+from trainshed.engines.local.processes import tree
 
 #: Below the cache: one for each project, by its number.
 PROJECTS: Final = "projects"
@@ -22,6 +23,7 @@ _UV_CACHE: Final = "uv"
 _UV_SETTINGS: Final = "/etc/uv/uv.toml"
 _PRIVATE_FOLDER: Final = 0o700
 _READABLE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
+_CAREFUL: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTERS: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -44,27 +46,40 @@ class Builder(NamedTuple):
     owner: Owner | None = None
     """Whom the folders are given to; None: it is our own user."""
 
-    def build(self, argv: Sequence[str], work: Path, cache: Path) -> Build:
+    def build(
+        self, argv: Sequence[str], work: Path, cache: Path, reads: tuple[str, ...] = ()
+    ) -> Build:
         """How a command runs that may write to ``work`` alone; ``cache`` is the project's.
 
-        To be called in the process that forks.
+        To be called in the process that forks, which adopts what the command leaves behind.
         """
         env = {**os.environ, "NO_COLOR": "1"}
         parent = os.getpid()
         if self.view is None:
-            return Build(tuple(argv), env, partial(die_with_parent, parent))
+            return Build(tuple(argv), env, partial(tree.die_with_parent, parent))
+        tree.adopt_orphans(on=True)
         kept = cache / _UV_CACHE
         kept.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
         for folder in (work, kept):
-            self.give(folder)
-        view = self.view._replace(writes=(str(work), str(kept)))
+            self._give(folder)
+        reads = (*self.view.reads, *reads)
+        view = self.view._replace(writes=(str(work), str(kept)), reads=reads)
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
         env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
         env |= _uv_settings()
         run = walled(view, argv, Mounts(), env)
         return Build(run.argv, dict(run.env), partial(_enter, run.enter, parent), run.kept)
 
-    def give(self, folder: Path) -> None:
+    def end(self) -> None:
+        """Kill what has left its process group: it could change what is looked at next."""
+        if self.view is None:
+            return
+        with suppress(ChildProcessError):
+            while True:
+                tree.kill_listed(lambda: [pid for _, pid in tree.descendants(os.getpid())])
+                os.waitpid(-1, 0)
+
+    def _give(self, folder: Path) -> None:
         """Have a folder, with all that is in it, be the builder's."""
         if self.owner is not None:
             give(str(folder), self.owner)
@@ -87,14 +102,18 @@ def _uv_settings() -> dict[str, str]:
 
 
 def _enter(walls: Callable[[], None] | None, parent: int) -> None:
-    die_with_parent(parent)
+    tree.die_with_parent(parent)
     if walls is not None:
         walls()
-        die_with_parent(parent)  # who becomes another user has lost it
+        tree.die_with_parent(parent)  # who becomes another user has lost it
 
 
 def _open_to_readers(name: str, folder: int) -> None:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISREG(found.st_mode):
-        runs = _ENTERS if found.st_mode & stat.S_IXUSR else 0
-        os.chmod(name, _READABLE | runs, dir_fd=folder)
+    with suppress(OSError):  # a link, or something that cannot be opened
+        descriptor = os.open(name, _CAREFUL, dir_fd=folder)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISREG(mode):
+                os.fchmod(descriptor, _READABLE | (_ENTERS if mode & stat.S_IXUSR else 0))
+        finally:
+            os.close(descriptor)

@@ -16,7 +16,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -24,6 +24,7 @@ from typing import TextIO
 from trainshed.engines.local.environments import content, install, interpreter
 from trainshed.engines.local.environments.builder import Builder
 from trainshed.engines.local.environments.job_python import JobPython
+from trainshed.files.trees import remove_tree
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -55,20 +56,12 @@ def prepare(
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         with content.own_copies(ignored, cache_dir, bytes_max) as own:
-            _give_copies(own, environment, builder)
             home = cache_dir / content.address(str(facts["identity"]), own)
             if not home.is_dir():
                 builds = bool(facts["builds"])
                 _install_once(own, python, home, note, builder, builds=builds, bytes_max=bytes_max)
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
-
-
-def _give_copies(own: Environment, asked: Environment, builder: Builder) -> None:
-    """The copies of packages are for the builder to read; what is not a copy is not ours."""
-    for copy, package in zip(own.packages, asked.packages, strict=True):
-        if copy != package:
-            builder.give(Path(copy).parent)
 
 
 def _check_ours(folder: Path) -> None:
@@ -110,16 +103,22 @@ def _install_once(  # noqa: PLR0913 - what is installed, and by whom
         if home.is_dir():  # another job was quicker
             return
         partial = home.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)  # of an install that was killed
+        _remove(partial)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
             place = install.Place(partial, builder)
             install.install(environment, python, place, note, builds=builds, bytes_max=bytes_max)
-            builder.take_back(partial / install.TARGET)
-            (partial / install.TARGET).rename(home)
+            builder.take_back(place.target)
+            place.target.rename(home)
             _check_is_folder(home)
+            (home / ".lock").unlink(missing_ok=True)  # uv's own
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            _remove(partial)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        remove_tree(folder)
 
 
 def _check_is_folder(home: Path) -> None:

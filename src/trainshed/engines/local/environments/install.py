@@ -15,18 +15,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from trainshed.engines.local.environments import content
 from trainshed.engines.local.environments.builder import Builder
-from trainshed.engines.local.environments.unpack import check_wheel
+from trainshed.engines.local.environments.unpack import Room, check_wheel
+from trainshed.files.beneath import Beneath
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
 _LAST_LINES = 8
 _DISK_FULL = "No space left on device"
+_WHEEL: Final = content.WHEEL_SUFFIX
+_PIECE_BYTES: Final = 1 << 20
+#: Of what builders read and do not write, whatever the umask is.
+_ENTERED, _READABLE = 0o755, 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +66,13 @@ def find_uv() -> str:
 
 
 class Place(NamedTuple):
-    """Where uv works, and for whom."""
+    """Where uv works, and for whom.
+
+    Each step has a folder of its own there.  What a builder has had is its for good: another
+    program of its user may still hold it open.  So nothing of ours is written there afterwards.
+    """
 
     work: Path
-    """The folder that it fills."""
     builder: Builder = Builder()
 
     @property
@@ -71,10 +80,21 @@ class Place(NamedTuple):
         """The folder of the environments that it is beside of."""
         return self.work.parent
 
+    @property
+    def wheels(self) -> Path:
+        """What is to be installed, which no builder can change."""
+        return self.work / "wheels"
 
-def ask(arguments: Sequence[str], place: Place) -> Answer:
-    """Run uv and wait for it."""
-    build = place.builder.build((find_uv(), *arguments), place.work, place.cache)
+    @property
+    def target(self) -> Path:
+        """What has been installed."""
+        return self.work / "install" / "target"
+
+
+def ask(arguments: Sequence[str], place: Place, step: Path) -> Answer:
+    """Run uv, which may write to the folder ``step``, and wait for it."""
+    command = (find_uv(), *arguments)
+    build = place.builder.build(command, step, place.cache, reads=(str(place.wheels),))
     with tempfile.TemporaryFile() as said:
         try:
             process = subprocess.Popen(  # noqa: S603 - our own installer
@@ -97,6 +117,7 @@ def ask(arguments: Sequence[str], place: Place) -> Answer:
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
             code = process.wait()
+            place.builder.end()
         said.seek(0)
         return Answer(code=code, text=said.read().decode("utf-8", errors="replace"))
 
@@ -111,9 +132,6 @@ def _relevant(text: str) -> list[str]:
     lines = (line for line in text.splitlines() if line.strip())
     return [line for line in lines if not line.startswith(("hint:", "Building ", "Using "))]
 
-
-#: The folder inside the working directory that holds the result.
-TARGET = "target"
 
 #: A line of uv's plan: ``name==version``, ``name @ url`` or ``name==version (from url)``.
 _PLANNED = re.compile(
@@ -131,16 +149,18 @@ def install(  # noqa: PLR0913 - what an install consists of
     builds: bool,
     bytes_max: int | None = None,
 ) -> None:
-    """Fill ``target`` in its folder.
+    """Fill the target of a place.
 
     ``builds``: the interpreter can build setuptools packages by itself.
 
     Raises EngineFault with the builder's or resolver's own last lines, and for a package that
     unpacks to more than ``bytes_max``.
     """
-    ignored, work = environment.ignored, place.work
+    ignored = environment.ignored
     names = [Path(package).name for package in environment.packages]
     note(f"installing {', '.join([*names, *environment.requirements])} (kept for the next time)")
+    place.wheels.mkdir()
+    place.wheels.chmod(_ENTERED)
     wheels = [
         _wheel(Path(package), python, place, f"package-{number}", ignored,
                builds=builds, bytes_max=bytes_max)
@@ -152,13 +172,12 @@ def install(  # noqa: PLR0913 - what an install consists of
     lacking = _lacking(wanted, wheels, python, place)
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
-    (work / TARGET).mkdir(mode=0o700)
+    place.target.mkdir(mode=0o700, parents=True)
     if not (wheels or lacking):
         return  # the interpreter has all of it
     arguments = ["pip", "install", "--quiet", "--no-deps", "--python", python]
-    answer = ask([*arguments, "--target", str(work / TARGET), *map(str, wheels), *lacking], place)
-    _check(answer, "cannot install the packages", work)
-    (work / TARGET / ".lock").unlink(missing_ok=True)  # uv's own
+    words = [*arguments, "--target", str(place.target), *map(str, wheels), *lacking]
+    _check(ask(words, place, place.target.parent), "cannot install the packages", place)
 
 
 def _wheel(  # noqa: PLR0913 - one package, and where it is built
@@ -171,16 +190,44 @@ def _wheel(  # noqa: PLR0913 - one package, and where it is built
     builds: bool,
     bytes_max: int | None,
 ) -> Path:
+    (place.wheels / name).mkdir()
+    (place.wheels / name).chmod(_ENTERED)
+    if package.suffix == _WHEEL:
+        with package.open("rb") as file:
+            return _kept(file, place.wheels / name / package.name, bytes_max)
     work = place.work / name
-    if package.suffix == content.WHEEL_SUFFIX:
-        return package.absolute()
     work.mkdir()
     tree = content.source_tree(package, work, ignored, bytes_max=bytes_max)
     isolation = builds and content.builds_with_setuptools(tree)
     arguments = ["build", "--wheel", "--python", python, "--out-dir", str(work / "out")]
-    answer = ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], place)
-    _check(answer, f"the package {package.name} does not build", work)
-    return next((work / "out").glob(f"*{content.WHEEL_SUFFIX}"))
+    answer = ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], place, work)
+    _check(answer, f"the package {package.name} does not build", place)
+    with _built(work, package.name) as (file, wheel):
+        return _kept(file, place.wheels / name / wheel, bytes_max)
+
+
+@contextmanager
+def _built(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
+    """The wheel that a builder has left, and its name.  Raises EngineFault where it is no file."""
+    with Beneath(work) as folder:
+        try:
+            names = [name for name, _ in folder.entries("out") if name.endswith(_WHEEL)]
+            file = folder.read(f"out/{names[0]}")
+        except (OSError, IndexError) as error:
+            raise EngineFault(f"the package {package} does not build: it made no wheel") from error
+        with file:
+            yield file, names[0]
+
+
+def _kept(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
+    """A copy, for what is checked to be what is installed; builders can read it."""
+    room = Room(path.name, bytes_max)
+    with path.open("xb") as copy:
+        while piece := wheel.read(_PIECE_BYTES):
+            room.take(len(piece))
+            copy.write(piece)
+    path.chmod(_READABLE)
+    return path
 
 
 def _lacking(
@@ -188,10 +235,11 @@ def _lacking(
 ) -> tuple[str, ...]:
     # --break-system-packages: a dry run breaks none, and refuses a distribution's Python without it
     arguments = ["pip", "install", "--dry-run", "--break-system-packages", "--python", python]
-    answer = ask([*arguments, "--offline", *wanted], place)
+    (step := place.work / "plan").mkdir()
+    answer = ask([*arguments, "--offline", *wanted], place, step)
     if answer.code:
-        answer = ask([*arguments, *wanted], place)
-    _check(answer, "the packages' requirements cannot be met", place.work)
+        answer = ask([*arguments, *wanted], place, step)
+    _check(answer, "the packages' requirements cannot be met", place)
     return tuple(_planned(answer.text, wheels))
 
 
@@ -205,8 +253,8 @@ def _planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:
             yield f"{match['name']} @ {url}"
 
 
-def _check(answer: Answer, failure: str, work: Path) -> None:
+def _check(answer: Answer, failure: str, place: Place) -> None:
     if answer.disk_is_full:
-        raise EngineFault(disk_full(work.parent))
+        raise EngineFault(disk_full(place.cache))
     if answer.code:
         raise EngineFault(f"{failure}:\n{answer.last_lines()}")
