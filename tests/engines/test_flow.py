@@ -59,6 +59,7 @@ def test_what_was_dropped_stands_in_the_log(tmp_path):
         program.writelines(b"%036d\n" % number for number in range(1000))
     assert output.finish()
     assert log.sync()
+    log.close()
     data = b"".join(path.read_bytes() for path in sorted((tmp_path / "log").glob(SEGMENT_PATTERN)))
     lines = [decode(line) for line in data.splitlines()]
     kept = [line for line in lines if line.task_name != SERVICE_TASK]
