@@ -77,7 +77,7 @@ def rpc(world):
     authority = (world.server.data_dir / "tls" / "ca.pem").read_bytes()
     credentials = grpc.ssl_channel_credentials(authority)
     with grpc.secure_channel(address["grpc"], credentials) as channel:
-        yield GrpcClient(channel, GOOGLE, 0, None)
+        yield GrpcClient(channel, GOOGLE, 0, tls=None)
 
 
 @pytest.mark.parametrize("row", [row for row in GOOGLE if row.rpc], ids=lambda row: row.rpc)
