@@ -18,13 +18,13 @@ _OF_PROGRAMS: Final = (
 
 #: What uv needs besides to find packages; setup.py of users has it too, other programs do not.
 _OF_BUILDERS: Final = (
-    "UV_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
-    "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "UV_*", "PIP_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY",
+    "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 
 #: What container runtimes and we ourselves need besides.
 _OF_HELPERS: Final = (
-    *_OF_BUILDERS, "TMPDIR", "XDG_*", "PYTHON*", "TRAINSHED_*", "PIP_*",
+    *_OF_BUILDERS, "TMPDIR", "XDG_*", "PYTHON*", "TRAINSHED_*",
     "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE", "STORAGE_DRIVER",
     "STORAGE_OPTS", "DOCKER_*", "CONTAINER_*", "CONTAINERS_*", "APPTAINER_*", "SINGULARITY_*",
 )  # fmt: skip
