@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Runtime
+from trainshed.engines.container_runtime import NONE, UNPRIVILEGED, Found, Runtime
 from trainshed.engines.local.containers.argv import (
     SHM_BYTES_MIN,
     Bind,
@@ -347,6 +347,15 @@ def test_a_runtime_is_asked_only_if_it_was_chosen(tmp_path):
     assert look(tmp_path, "podman").runtime is None
     installed(tmp_path, "singularity", "print('3.8.7')")
     assert look(tmp_path, "apptainer").runtime.name == "singularity"
+
+
+@pytest.mark.parametrize(("name", "is_there"), [("docker", True), ("apptainer", False)])
+def test_no_job_of_a_server_that_is_root_runs_where_containers_are_their_caller_s(name, is_there):
+    found = Found(Runtime(name, f"/usr/bin/{name}", "1", UNPRIVILEGED))
+    walled = found.with_walls(is_read_only=True, is_root=True)
+    assert bool(walled.runtime) is is_there
+    assert is_there or "allow_root_jobs" in walled.reason
+    assert found.with_walls(is_read_only=True).runtime
 
 
 def test_containers_of_a_server_that_is_root_are_not(tmp_path):

@@ -36,7 +36,7 @@ found = {
     "planted": tried(lambda: open(os.path.join(%(cache)r, "planted"), "w").close()),
     "other": tried(lambda: open(%(cache)r + "/projects/3/trainer.py").read()),
     "beside": tried(lambda: open("../../planted", "w").close()),
-    "environ": os.environ.get("AWS_SECRET"),
+    "environ": [os.environ.get(name) for name in ("AWS_SECRET", "SSH_AUTH_SOCK")],
 }
 subprocess.Popen(["sleep", "%(sleeps)s"], start_new_session=True, **dict.fromkeys(
     ["stdin", "stdout", "stderr"], subprocess.DEVNULL))
@@ -64,6 +64,7 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
 ):
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("AWS_SECRET", "hush")
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
     data, cache = tmp_path, tmp_path / "cache"
     (data / "secret").write_text("hush")
     (cache / "projects/3").mkdir(parents=True)
@@ -92,7 +93,7 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     refused = {"FileNotFoundError", "PermissionError", "OSError"}
     names = ("secret", "planted", "other", "beside", "changed", "added")
     assert {name: found[name] for name in names if found[name] not in refused} == {}
-    assert found["environ"] is None
+    assert found["environ"] == [None, None]
     assert found["uid"] == (UIDS[0] + NUMBER if mode == "users" else os.geteuid())
     (home,) = [each for each in (cache / f"projects/{NUMBER}").iterdir() if len(each.name) == 40]
     assert {path.stat().st_uid for path in home.rglob("*")} == {os.geteuid()}

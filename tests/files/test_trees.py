@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from trainshed.files.trees import remove_tree
+from trainshed.files.trees import opened_folders, remove_tree
 from trainshed.storage.object_files import NameRefused
 from trainshed.storage.objects import NewObject, Objects
 from trainshed.storage.uploads import part
@@ -30,6 +30,16 @@ def test_a_tree_that_is_deeper_than_the_stack_is_removed(tmp_path):
     deepen(top / "b", 3000)
     remove_tree(top)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tree_that_is_deeper_than_the_stack_is_walked_and_its_root_comes_last(tmp_path):
+    deepen(tmp_path, 1500)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    found = [(name, files) for name, files, _ in opened_folders(tmp_path)]
+    assert len(found) == 1501
+    assert found[0] == ("a", [])
+    assert found[-1] == ("", ["link"])
+    remove_tree(tmp_path / "a")  # pytest could not
 
 
 def test_what_links_lead_to_stays(tmp_path):

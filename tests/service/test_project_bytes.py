@@ -49,6 +49,14 @@ def room(known, project=PROJECT):
     return -1
 
 
+def test_what_is_noted_of_objects_without_bytes_counts_too(store, tmp_path, measuring, known):
+    store.add_bucket("stage", PROJECT)
+    fill(tmp_path / "objects/stage/ab/abcd.json", 2 * MIB)
+    fill(tmp_path / "objects/.locks/ab", 9 * MIB)
+    measuring.look()
+    assert room(known) == 1
+
+
 def test_buckets_uploads_and_folders_of_jobs_are_measured(store, tmp_path, measuring, known):
     desk = Desk(store)
     record = desk.ml(ml_job())

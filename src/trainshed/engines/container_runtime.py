@@ -62,10 +62,19 @@ class Found(NamedTuple):
     reason: str = ""
     """``docker is installed but its daemon does not answer``; empty where there is a runtime."""
 
-    def with_walls(self, *, is_read_only: bool) -> "Found":
-        """The same for the jobs of a server."""
+    def with_walls(self, *, is_read_only: bool, is_root: bool = False) -> "Found":
+        """The same for the jobs of a server; ``is_root``: its own user is root, and no job may be.
+
+        Docker and podman run containers as whom they are told, apptainer as its caller.
+        """
         if self.runtime is None:
             return self
+        if is_root and self.runtime.name in CHILDREN_OF_CLIENT:
+            return Found(
+                None,
+                f"{self.runtime.name} would run containers as root; use docker or podman, run the "
+                "server as another user, or set allow_root_jobs = true in [isolation]",
+            )
         runtime = self.runtime._replace(has_walls=True, is_read_only=is_read_only)
         return self._replace(runtime=runtime)
 

@@ -1,14 +1,41 @@
-"""Removes trees that programs have made, however deep they are.
+"""Removes and walks trees that programs have made, however deep they are.
 
-``shutil.rmtree`` calls itself for each level, and a thousand of them are too many for it.
+``shutil.rmtree`` and ``os.fwalk`` call themselves for each level; a thousand are too many for them.
 """
 
 import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
 
-from trainshed.files.beneath import Beneath, Kind
+from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 
 #: Deeper ones take days to make; somebody adds to it while it is removed.
-_DEPTH_MAX = 1 << 16
+_DEPTH_MAX: Final = 1 << 16
+_ENTRIES_MAX: Final = 1 << 26
+_READ: Final = os.O_RDONLY | os.O_DIRECTORY
+
+
+def opened_folders(root: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], int]]:
+    """Each folder: its name below the root, the names in it that are no folders, its descriptor.
+
+    The root, "", comes last.  No link is followed; what is gone meanwhile, or has a longer path
+    than the system takes, is passed over.  Raises OSError.
+    """
+    with Beneath(root) as tree:
+        found = tree.walk("", _ENTRIES_MAX)
+        top = next(found, ("", []))
+        for name, files in chain(found, [top]):
+            try:
+                descriptor = tree.open(name, _READ)
+            except OSError as error:
+                if name and error.errno in NOT_A_FILE:
+                    continue
+                raise
+            try:
+                yield name, files, descriptor
+            finally:
+                os.close(descriptor)
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:

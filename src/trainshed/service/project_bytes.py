@@ -83,7 +83,9 @@ class Measuring:
         self.known.measured(used)
 
     def _of_buckets(self) -> Iterator[tuple[str, int]]:
-        owned = {self.buckets / name: self._owner(name) for name in _names(self.buckets)}
+        """Their objects, and what is noted of each."""
+        roots = (self.buckets, self.uploads.objects.data_dir / "objects")
+        owned = {root / name: self._owner(name) for root in roots for name in _names(root)}
         for folder, size in sizes([folder for folder, owner in owned.items() if owner]).items():
             yield owned[folder], size
 

@@ -1,5 +1,7 @@
 """Makes the local engine from a server's settings."""
 
+import os
+
 from trainshed.engines.base import EngineContext
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
@@ -14,7 +16,10 @@ def make(context: EngineContext) -> LocalEngine:
     asked = options.pop("isolation", None)
     containers = found
     if asked is not None:
-        containers = found.with_walls(is_read_only=asked.pop("container_read_only"))
+        containers = found.with_walls(
+            is_read_only=asked.pop("container_read_only"),
+            is_root=os.geteuid() == 0 and not asked["allow_root_jobs"],
+        )
         hides = (str(context.jobs_dir.parent), str(context.cache_dir or default_cache_dir()))
         machine = this_machine("" if containers.runtime else containers.reason)
         isolation = options["isolation"] = chosen(Asked(**asked), machine, hides)

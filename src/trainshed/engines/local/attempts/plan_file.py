@@ -20,6 +20,7 @@ from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.isolation import device_nodes
 from trainshed.engines.local.isolation.compose import (
     Isolation,
+    own_folders,
     owner_of,
     variables_of,
     view_of,
@@ -226,7 +227,7 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
         replicas=len(plan.replicas),
         hosts=plan.hosts,
         binds=plan.binds,
-        shown=(site.folder.shared, *_metric_folders(site, plan)),
+        shown=own_folders(plan, site.folder)[1:],
     )
     inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, plan, replica)}
     start = replica_start(
@@ -257,7 +258,7 @@ def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
 
     Without capabilities root may not look into the folders of others either.
     """
-    own = (site.folder.work, site.folder.shared, *_metric_folders(site, plan))
+    own = own_folders(plan, site.folder)
     for path in own:
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
     owner = owner_of(site.isolation, plan)
@@ -272,13 +273,6 @@ def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
 
 def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:
     return asked if asked is not None and (asked.files or asked.summaries) else None
-
-
-def _metric_folders(site: Site, plan: LaunchPlan) -> tuple[str, ...]:
-    """Where metric files are; what is outside of the attempt is not ours to give away."""
-    files = () if plan.metrics is None else plan.metrics.files
-    folders = dict.fromkeys(str(Path(file).parent) for file in files)
-    return tuple(each for each in folders if each.startswith(f"{site.folder.path}/"))
 
 
 def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:

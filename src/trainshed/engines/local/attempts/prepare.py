@@ -85,7 +85,7 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
         cache_dir=where,
         note=_note,
         bytes_max=preparation.package_bytes_max,
-        builder=Builder(view, owner),
+        builder=Builder(view, owner, tuple(preparation.variables or ())),
     )
 
 

@@ -17,6 +17,7 @@ from trainshed.engines.local.containers.argv import (
     shm_bytes,
 )
 from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
+from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 
@@ -161,6 +162,6 @@ def hand_over(folders: Iterable[str], user: str | None, *, before: int | None = 
         return
     uid, gid = (int(part) for part in user.split(":"))
     for folder in folders:
-        for _, _, _, descriptor in os.fwalk(folder, follow_symlinks=False):
+        for _, _, descriptor in opened_folders(folder):
             if os.fstat(descriptor).st_uid in {_ROOT, before}:
                 os.fchown(descriptor, uid, gid)

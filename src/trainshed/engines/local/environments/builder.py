@@ -16,6 +16,8 @@ from trainshed.engines.local.isolation.compose import Owner, give
 from trainshed.engines.local.isolation.enter import walled
 from trainshed.engines.local.isolation.view import Mounts, View
 from trainshed.engines.local.processes import tree
+from trainshed.engines.local.processes.variables import of_builders
+from trainshed.files.trees import opened_folders
 
 #: Below the cache: one for each project, by its number.
 PROJECTS: Final = "projects"
@@ -45,6 +47,8 @@ class Builder(NamedTuple):
     """What it may read, and its temporary files."""
     owner: Owner | None = None
     """Whom the folders are given to; None: it is our own user."""
+    passed: tuple[str, ...] = ()
+    """What it has of the environment besides the usual (``processes.variables``)."""
 
     def build(
         self, argv: Sequence[str], work: Path, cache: Path, reads: tuple[str, ...] = ()
@@ -53,9 +57,9 @@ class Builder(NamedTuple):
 
         To be called in the process that forks, which adopts what the command leaves behind.
         """
-        env = {**os.environ, "NO_COLOR": "1"}
         parent = os.getpid()
         if self.view is None:
+            env = {**os.environ, "NO_COLOR": "1"}
             return Build(tuple(argv), env, partial(tree.die_with_parent, parent))
         tree.adopt_orphans(on=True)
         kept = cache / _UV_CACHE
@@ -64,6 +68,7 @@ class Builder(NamedTuple):
             self._give(folder)
         reads = (*self.view.reads, *reads)
         view = self.view._replace(writes=(str(work), str(kept)), reads=reads)
+        env = of_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
         env |= {"HOME": str(work), "UV_CACHE_DIR": str(kept), "UV_LINK_MODE": "copy"}
         env["TMPDIR"] = str(view.tmp) if view.uid is None else "/tmp"  # noqa: S108 - its own
         env |= _uv_settings()
@@ -89,7 +94,7 @@ class Builder(NamedTuple):
         if self.owner is None:
             return
         give(str(folder), Owner(os.geteuid(), os.getegid()))
-        for _, _, files, descriptor in os.fwalk(folder, follow_symlinks=False):
+        for _, files, descriptor in opened_folders(folder):
             os.fchmod(descriptor, _READABLE | _ENTERS)
             for name in files:
                 _open_to_readers(name, descriptor)

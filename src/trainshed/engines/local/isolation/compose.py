@@ -11,6 +11,7 @@ from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, USERS
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.isolation import interpreters
 from trainshed.engines.local.isolation.view import View
+from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -178,7 +179,10 @@ def _linked(folder: str) -> Iterator[str]:
 
 
 def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
-    """The folders of the attempt that its programs write to."""
+    """The folders of the attempt that its programs write to, first the one they start in.
+
+    Metric files may lie elsewhere: what is outside of the attempt is not ours to give away.
+    """
     files = () if plan.metrics is None else plan.metrics.files
     metrics = dict.fromkeys(os.path.dirname(file) for file in files)
     inside = (each for each in metrics if each.startswith(f"{folder.path}/"))
@@ -207,10 +211,11 @@ def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFol
 
 def give(root: str, owner: Owner) -> None:
     """A folder with all that is in it; links are not followed."""
-    for _, folders, files, descriptor in os.fwalk(root, follow_symlinks=False):
+    for _, files, descriptor in opened_folders(root):
         os.fchown(descriptor, *owner)
-        for name in (*folders, *files):
-            os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
+        for name in files:
+            with suppress(FileNotFoundError):
+                os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
 
 
 def share(bucket: str, gid: int) -> None:
@@ -222,14 +227,13 @@ def share(bucket: str, gid: int) -> None:
     found = os.stat(bucket)
     if found.st_gid == gid and stat.S_IMODE(found.st_mode) == _BUCKET_MODE:
         return
-    for path, _, files, descriptor in os.fwalk(bucket, topdown=False, follow_symlinks=False):
+    for below, files, descriptor in opened_folders(bucket):
         for name in files:
             _share_file(name, descriptor, gid)
         os.fchown(descriptor, -1, gid)
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        is_bucket = path == bucket
         open_mode = mode | stat.S_ISGID | _GROUP_READS_WRITES | _GROUP_ENTERS
-        os.fchmod(descriptor, _BUCKET_MODE if is_bucket else open_mode)
+        os.fchmod(descriptor, open_mode if below else _BUCKET_MODE)
 
 
 def _share_file(name: str, folder: int, gid: int) -> None:

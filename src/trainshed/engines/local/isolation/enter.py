@@ -29,11 +29,11 @@ def walled(
     if view is not None and mode == USERS:
         from trainshed.engines.local.isolation import users  # noqa: PLC0415 - see above
 
-        return Walled(users.wrap(view, argv, mounts), env, users.enter(view, mounts))
+        return Walled(tuple(argv), env, users.enter(view, mounts))
     if view is not None and mode == LANDLOCK:
         from trainshed.engines.local.isolation import landlock  # noqa: PLC0415 - see above
 
-        return Walled(landlock.wrap(view, argv, mounts), env, landlock.enter(view, mounts))
+        return Walled(tuple(argv), env, landlock.enter(view, mounts))
     if view is not None and mode == SANDBOX:
         from trainshed.engines.local.isolation import sandbox  # noqa: PLC0415 - see above
 
@@ -42,7 +42,7 @@ def walled(
         return Walled(sandbox.wrap(argv, arguments), {}, entered, (arguments,))
     from trainshed.engines.local.isolation import none  # noqa: PLC0415 - see above
 
-    return Walled(none.wrap(view, argv, mounts), env, none.enter(view, mounts))
+    return Walled(tuple(argv), env, none.enter(mounts))
 
 
 def wrappers(view: View | None, pid: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -63,17 +63,12 @@ def version() -> int:
         return 0
 
 
-def wrap(_view: View, argv: Sequence[str], _mounts: Mounts) -> tuple[str, ...]:
-    """What is executed: the program itself."""
-    return tuple(argv)
-
-
 def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     """What the forked child calls; raises WallFault there."""
     known = version()
     rules = tuple(_rules(view, _every_right(known)))
     scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
-    prepare = mounted(view, mounts)
+    prepare = mounted(mounts)
     # who has capabilities sees much of other processes: root has none left after exec
     capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
 

@@ -49,11 +49,6 @@ class _Step(NamedTuple):
     """The step in which its mount point has to be made; empty where it is there already."""
 
 
-def wrap(_view: View, argv: Sequence[str], _mounts: Mounts) -> tuple[str, ...]:
-    """What is executed: the program itself."""
-    return tuple(argv)
-
-
 def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     """What the forked child calls; raises WallFault there."""
     if view.uid is None or view.gid is None:

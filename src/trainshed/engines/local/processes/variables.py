@@ -16,13 +16,17 @@ _OF_PROGRAMS: Final = (
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 
-#: What installers, container runtimes and we ourselves need besides; programs get none of it.
+#: What uv needs besides to find packages; setup.py of users has it too, other programs do not.
+_OF_BUILDERS: Final = (
+    "UV_*", "PIP_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY",
+    "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)  # fmt: skip
+
+#: What container runtimes and we ourselves need besides.
 _OF_HELPERS: Final = (
-    "TMPDIR", "XDG_*", "PYTHON*", "TRAINSHED_*", "PIP_*", "UV_*", "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy",
-    "https_proxy", "all_proxy", "no_proxy", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
-    "REGISTRY_AUTH_FILE", "STORAGE_DRIVER", "STORAGE_OPTS", "DOCKER_*", "CONTAINER_*",
-    "CONTAINERS_*", "APPTAINER_*", "SINGULARITY_*",
+    *_OF_BUILDERS, "TMPDIR", "XDG_*", "PYTHON*", "TRAINSHED_*",
+    "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE", "STORAGE_DRIVER",
+    "STORAGE_OPTS", "DOCKER_*", "CONTAINER_*", "CONTAINERS_*", "APPTAINER_*", "SINGULARITY_*",
 )  # fmt: skip
 
 #: What the server knows and nobody else must, whatever is asked for.
@@ -40,6 +44,11 @@ SECRET: Final = frozenset(
 def of_helpers(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
     """What a supervisor and the helpers that it starts have of a server's environment."""
     return _only(env, (*_OF_PROGRAMS, *_OF_HELPERS, *passed))
+
+
+def of_builders(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
+    """What those have who build packages behind walls."""
+    return _only(env, (*_OF_PROGRAMS, *_OF_BUILDERS, *passed))
 
 
 def of_programs(env: Mapping[str, str], passed: Iterable[str]) -> dict[str, str]:
