@@ -7,7 +7,6 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from api.support import Seen, application, method, serving
-from trainshed.api.bounded_heads import BoundedHeads
 from trainshed.api.call import RawMethod
 from trainshed.model.access import AccessRole
 
@@ -29,7 +28,7 @@ def port():
     rows = [method("GET", JOBS, HANDLE, role=AccessRole.VIEWER)]
     raw = [RawMethod(verb="GET", path="/storage/v1/b", handle=storage)]
     app = application(rows, raw=raw, native=native)
-    with serving(app, http=BoundedHeads, ws="none") as found:
+    with serving(app) as found:
         yield found
 
 
