@@ -212,8 +212,11 @@ def verbs():
     """What is asked, with braces for the names."""
     for verb in ("describe", "stream-logs"):
         for project in (ALPHA, "{project}"):
-            yield ("ai-platform", "jobs", verb, "{job}", "--project", project)
             yield ("ai", "custom-jobs", verb, "{number}", "--region", REGION, "--project", project)
+    for project in (ALPHA, "{project}"):
+        yield ("ai-platform", "jobs", "describe", "{job}", "--project", project)
+    # in the own project it looks for what is not there for ten seconds
+    yield ("ai-platform", "jobs", "stream-logs", "{job}", "--project", "{project}")
     yield ("ai-platform", "jobs", "list", "--project", "{project}")
     yield ("ai", "custom-jobs", "list", "--region", REGION, "--project", "{project}")
 
