@@ -14,6 +14,7 @@ from engines.isolating import UIDS, isolation_of
 from trainshed.engines.local.environments import cache as environments
 from trainshed.engines.local.environments import install
 from trainshed.engines.local.isolation import compose
+from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 
@@ -134,3 +135,23 @@ def test_links_in_installed_packages_show_a_job_nothing(tmp_path):
     secret, home, library = (str(tmp_path / name) for name in ("secret", "home", "library"))
     assert list(compose._reads((home,), ())) == [home]
     assert list(compose._reads((), (library,))) == [library, secret]
+
+
+def test_where_only_containers_run_no_package_is_built_outside_of_one(root, mark, tmp_path):
+    bucket = tmp_path / "buckets/own"
+    (bucket / "source").mkdir(parents=True)
+    (bucket / "source/setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    engine = engine_at(
+        root, isolation=Isolation("container", UIDS), pass_env=(), cache_dir=tmp_path / "cache"
+    )
+    packages = (str(bucket / "source"),)
+    plan = replace(
+        marked(mark, "pass"),
+        owner=Owner(project="alpha", number=NUMBER),
+        environment=Environment(
+            python=sys.executable, packages=packages, buckets=str(tmp_path / "buckets")
+        ),
+    )
+    engine.launch(KEY, plan, ())
+    assert "only jobs with an image" in ended(engine).fault
+    assert not (tmp_path / "ran").exists()

@@ -65,7 +65,7 @@ class Found(NamedTuple):
     def with_walls(self, *, is_read_only: bool, is_root: bool = False) -> "Found":
         """The same for the jobs of a server; ``is_root``: its own user is root, and no job may be.
 
-        Docker and podman run containers as the user that is named, apptainer as its caller.
+        Docker and podman run containers as the user that is asked for, apptainer as its caller.
         """
         if self.runtime is None:
             return self

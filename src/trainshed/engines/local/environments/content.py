@@ -125,8 +125,8 @@ def _names(tree: Beneath, name: str) -> Iterator[str]:
 def builds_with_setuptools(tree: Path) -> bool:
     """Whether the tree's build backend is setuptools: the default where none is named (PEP 517)."""
     pyproject = tree / "pyproject.toml"
-    if not pyproject.is_file():
-        return True
+    if not pyproject.is_file() or pyproject.stat().st_size > _PIECE_BYTES:
+        return True  # uv reads it behind walls
     try:
         system = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("build-system", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):

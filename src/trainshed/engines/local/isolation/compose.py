@@ -20,6 +20,7 @@ _PRIVATE_FOLDER: Final = 0o700
 #: Whoever writes there can remove only what is theirs.
 _TMP_MODE: Final = 0o1777
 _USER_NAME: Final = "trainshed"
+_ONLY_IMAGES: Final = "[isolation] mode is container here: only jobs with an image are run"
 
 #: A bucket is its project's by group, and so is what is made in it.
 _BUCKET_MODE: Final = 0o2770
@@ -107,7 +108,7 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     if not isolation.is_a_wall or (isolation.mode == CONTAINER and replica.container):
         return View(isolation.mode)
     if isolation.mode == CONTAINER:
-        raise EngineFault("[isolation] mode is container here: only jobs with an image are run")
+        raise EngineFault(_ONLY_IMAGES)
     ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
     return View(
         mode=isolation.mode,
@@ -125,8 +126,15 @@ def view_of(  # noqa: PLR0913 - what a view is made of
 def builder_of(
     isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder
 ) -> tuple[View | None, Owner | None]:
-    """What the builders of a plan's packages see, and whose they are.  Raises EngineFault."""
-    if isolation is None or isolation.mode in {NONE, CONTAINER}:
+    """What the builders of a plan's packages see, and whose they are.
+
+    Raises EngineFault, also where only containers are to run: they install their packages inside.
+    """
+    if isolation is None or isolation.mode == NONE:
+        return None, None
+    if isolation.mode == CONTAINER:
+        if plan.environment.packages or plan.environment.requirements:
+            raise EngineFault(_ONLY_IMAGES)
         return None, None
     owner = owner_of(isolation, plan)
     view = View(
