@@ -85,10 +85,10 @@ def test_a_job_of_images_runs_to_its_end(server, tmp_path):
     assert end_of(server, name)["state"] == "JOB_STATE_SUCCEEDED"
     log = server.log_of(name)
     for told in (
-        f"The image {IMAGE} runs in a container of docker, as user 65533:65533.",
+        f"The image {IMAGE} runs in a container of docker, as the user of its project.",
         "from the bucket",
         f"for {name.rpartition('/')[2]}",
-        "user 65533",
+        "user 200000",
         "worker",
     ):
         assert told in log
