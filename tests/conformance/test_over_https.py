@@ -62,9 +62,9 @@ def test_googles_python_clients_call_it(server, sdk):
         pytest.skip(f"{SDKS[sdk].name} is not installed; make test installs it")
     calls = [call for call in WANTED if sdk == "newest" or call not in NEWEST_ONLY]
     path = f"/trainshed/v1/projects/{PROJECT}/bucketTokens"
-    of_bucket = good(server.call("POST", path, {"bucket": "out-bkt"}))
+    made = good(server.call("POST", path, {"bucket": "out-bkt"}))
     own = {
-        "STORAGE_EMULATOR_HOST": f"{server.url}/as/{of_bucket['token']}",
+        "STORAGE_EMULATOR_HOST": f"{server.url}/as/{made['token']}",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         **server.certificates,
     }
