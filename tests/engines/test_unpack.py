@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import os
 import shutil
+import sys
 import tarfile
 import zipfile
 
@@ -40,6 +42,7 @@ def of_type(name, kind):
     return entry
 
 
+@pytest.mark.usefixtures("python")
 @pytest.mark.parametrize(
     ("name", "mode"),
     [("p.tar.gz", "w:gz"), ("p.tgz", "w:gz"), ("p.tar.bz2", "w:bz2"), ("p.tar.xz", "w:xz"),
@@ -136,6 +139,28 @@ OUTSIDE = [
 ]
 
 
+@pytest.fixture(params=["filter", "no filter"])
+def python(request, monkeypatch):
+    """Python with PEP 706's filters, and as it was before 3.11.4."""
+    if request.param == "no filter":
+        if sys.version_info >= (3, 12):
+            pytest.skip("every Python from 3.12 on has the filters")
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    elif not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python has no filters")
+
+
+@pytest.mark.usefixtures("python")
+def test_owner_and_mode_are_not_the_archives_to_choose(tmp_path):
+    entry = tarfile.TarInfo("x")
+    entry.uid, entry.gid, entry.mode = 4242, 4242, 0o6777
+    unpack(tar(tmp_path / "p.tar.gz", entry), tmp_path / "out", MIB)
+    found = (tmp_path / "out/x").stat()
+    assert (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid())
+    assert found.st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.usefixtures("python")
 @pytest.mark.parametrize("members", OUTSIDE)
 def test_nothing_leads_out_of_a_package(tmp_path, members):
     (tmp_path / "in").mkdir()

@@ -28,7 +28,9 @@ def parser(prog: str) -> flags.Parser:
         example=EXAMPLE,
         usage=f"{prog} [flags]",
     )
-    parser.add_argument("--since", metavar="TIME", help="A time, or a duration such as 24h ago")
+    parser.add_argument(
+        "--since", metavar="TIME", type=_since, help="A time, or a duration such as 24h ago"
+    )
     parser.add_argument(
         "--limit", metavar="N", type=_limit, default=LIMIT, help=f"1 to {LIMIT_MAX} ({LIMIT})"
     )
@@ -42,7 +44,7 @@ _HEADERS = ("TIME", "STATUS", "CALLER", "CREDENTIAL", "FROM", "METHOD", "RESOURC
 def run(request: flags.Request) -> int:
     """List the entries."""
     args = request.args
-    query = {"limit": args.limit, "since": _since(args.since), "project": args.project}
+    query = {"limit": args.limit, "since": args.since, "project": args.project}
     found = place_of(args).server.call("GET", "/trainshed/v1/audit", None, query)["entries"]
     if not found:
         note("the audit log has no such entry")
@@ -57,12 +59,17 @@ def _row(entry: Json) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _since(text: str | None) -> str | None:
-    """A duration is one until now; whatever else is for the server to judge."""
+def _since(text: str) -> str:
+    """A duration is one until now."""
     try:
-        return (datetime.now(UTC) - timedelta(seconds=seconds_of(text or ""))).isoformat()
+        return (datetime.now(UTC) - timedelta(seconds=seconds_of(text))).isoformat()
     except (ValueError, OverflowError):
-        return text
+        pass
+    try:
+        return datetime.fromisoformat(text).isoformat()
+    except ValueError:
+        example = "a time such as 2026-11-21T15:00:00Z nor a duration such as 24h"
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {example}") from None
 
 
 def _limit(text: str) -> int:

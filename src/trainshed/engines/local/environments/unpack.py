@@ -8,6 +8,7 @@ the package are refused (PEP 706's filter ``data``); devices and pipes too.
 import bz2
 import gzip
 import lzma
+import os
 import shutil
 import tarfile
 import zipfile
@@ -112,8 +113,25 @@ def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
                     raise TooLarge(_many())
                 if bytes_max is not None and member.size > bytes_max:  # sparse files say so
                     raise TooLarge(_large(bytes_max))
-                found.extract(member, target, filter="data")
+                _extract(found, member, target)
                 found.members.clear()  # it keeps every one that it has read
+
+
+def _extract(found: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Extract one member by the filter; Python before 3.11.4 lacks it, so its rules stand here."""
+    if hasattr(tarfile, "data_filter"):
+        found.extract(member, target, filter="data")
+        return
+    paths = PurePosixPath(member.name), PurePosixPath(member.linkname)
+    if any(path.is_absolute() for path in paths) or ".." in paths[0].parts:
+        raise tarfile.ExtractError(f"{member.name!r} leads out of the package")
+    if member.islnk() and ".." in paths[1].parts:
+        raise tarfile.ExtractError(f"the link {member.name!r} leads out of the package")
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        raise tarfile.ExtractError(f"{member.name!r} is no file, folder or link")
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+    member.uid, member.gid = os.geteuid(), os.getegid()
+    found.extract(member, target, numeric_owner=True)
 
 
 def _check_path(member: tarfile.TarInfo, links: set[PurePosixPath]) -> None:
