@@ -64,6 +64,7 @@ from trainshed_trainer import checkpoint_saver, latest_checkpoint, notice
 found = latest_checkpoint()
 if found:
     sys.exit(print("resumed at", found.read_text()))
+notice()  # the first call has SIGTERM no longer end it
 print("up", flush=True)
 while notice() is None:
     time.sleep(0.01)
