@@ -44,10 +44,10 @@ def umask(pid):
 
 
 def open_paths(data):
-    """Files and folders that are not their owner's alone, but for the bytes in buckets."""
+    """Files and folders that are not their owner's alone, but for buckets and a job's /tmp."""
     found = set()
     for folder, folders, files in os.walk(data):
-        folders[:] = [name for name in folders if name not in ("buckets", "trainer-library")]
+        folders[:] = [name for name in folders if name not in ("buckets", "trainer-library", "tmp")]
         for path in (os.path.join(folder, name) for name in (*folders, *files)):  # noqa: PTH118
             mode = os.lstat(path).st_mode
             if mode & 0o077 and not stat.S_ISLNK(mode):
