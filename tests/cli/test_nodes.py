@@ -40,17 +40,23 @@ def command(trainshed, server, monkeypatch):
 
 
 @pytest.fixture
-def job(server, tmp_path):
+def saved(server):
+    """The file that a job waits for: in a bucket, which is all that it and a test both see."""
+    return server.data_dir / "buckets" / "staging" / "saved"
+
+
+@pytest.fixture
+def job(server, saved):
     """A job that runs on the node; its full name."""
     spec = pool(SAVES)
-    spec["containerSpec"]["args"].append(str(tmp_path))
+    spec["containerSpec"]["args"].append("/gcs/staging")
     document = {"displayName": "made", "jobSpec": {"workerPoolSpecs": [spec]}}
     status, found = server.call("POST", f"/v1/{PARENT}/customJobs", document)
     assert status == 200, found
     name = found["name"]
     server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
     yield name
-    (tmp_path / "saved").touch()
+    saved.touch()
     server.call("POST", f"/v1/{name}:cancel", {})
     server.wait_for(f"/v1/{name}", FINAL)
 
@@ -71,7 +77,7 @@ def was_looked_at(found):
     return found["waiting"]["reason"] != "NOT_LOOKED_AT"
 
 
-def test_a_job_goes_through_a_maintenance_and_on(command, server, job, tmp_path):
+def test_a_job_goes_through_a_maintenance_and_on(command, server, job, saved):
     def state():
         path = f"/trainshed/v1/projects/local/jobs/{number(job)}"
         return server.call("GET", path)[1]
@@ -92,7 +98,7 @@ def test_a_job_goes_through_a_maintenance_and_on(command, server, job, tmp_path)
     assert "Attempt 1 is being ended" in command("jobs", "explain", number(job)).out
     assert (node()["state"], node()["notice"], node()["replicas"]) == ("MAINTENANCE", "600s", 1)
 
-    (tmp_path / "saved").touch()
+    saved.touch()
     waited = command("nodes", "maintain", NODE, "--notice", "10m", "--wait")
     assert waited.code == 0, waited.err
     assert f"no replica is left on {NODE}" in waited.err
@@ -100,7 +106,7 @@ def test_a_job_goes_through_a_maintenance_and_on(command, server, job, tmp_path)
     assert NODE in found["waiting"]["message"]
     assert f"waits: {found['waiting']['reason']}: " in command("jobs", "explain", number(job)).out
 
-    (tmp_path / "saved").unlink()
+    saved.unlink()
     assert command("nodes", "resume", NODE).out.strip() == f"{NODE} takes new replicas"
     again = until(state, lambda found: found["state"] == "RUNNING")
     assert (again["attempt"], again["restarts"]) == (2, {"maintenance": 1, "infra": 0, "user": 0})
