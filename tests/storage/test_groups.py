@@ -4,11 +4,11 @@ import os
 import stat
 
 import pytest
-from trainshed.files.groups import take_group
 
 from trainshed.engines.local.isolation.compose import share
 from trainshed.files.beneath import Beneath
-from trainshed.storage.folders import Place, make
+from trainshed.storage.buckets import FOLDER_MODE
+from trainshed.storage.folders import Place, make_all
 from trainshed.storage.object_files import place
 
 GROUP = 200_005
@@ -54,20 +54,10 @@ def test_it_is_done_once(bucket):
 
 
 def test_folders_and_objects_of_the_server_take_the_group(bucket, tmp_path):
-    make(Place(bucket, "results/deep"))
+    make_all([Place(bucket, "results/deep")], FOLDER_MODE)
     for folder in (bucket / "results", bucket / "results/deep"):
-        assert rights(folder) == (GROUP, "2770")
+        assert rights(folder) == (GROUP, "2775")
     (tmp_path / "part").write_text("uploaded")
     with Beneath(tmp_path) as source, Beneath(bucket) as root, root.folder("results") as folder:
         place(source, "part", (folder, "object"), 0)
-    assert rights(bucket / "results/object") == (GROUP, "660")
-
-
-def test_what_lies_in_nobody_s_folder_stays_as_it_is(tmp_path):
-    path = tmp_path / "file"
-    path.touch()
-    with path.open("rb") as file:
-        folder = os.open(tmp_path, os.O_PATH)
-        take_group(file.fileno(), folder)
-        os.close(folder)
-    assert rights(path) == (0, "600")
+    assert rights(bucket / "results/object") == (GROUP, "664")
