@@ -5,8 +5,6 @@ import ssl
 
 import grpc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import Seen, method, surroundings
@@ -251,11 +249,6 @@ def test_a_message_of_very_many_fields_is_refused_before_it_is_made():
     row = next(row for row in ROWS if row.rpc.endswith("CreateCustomJob"))
     with pytest.raises(Refusal, match="more than 20000 fields"):
         transcoder(row).read(surroundings([]), Passage(body=many.SerializeToString()))
-
-
-@given(st.binary(max_size=80))
-def test_whatever_bytes_come_their_fields_can_be_counted(data):
-    holds_more(data * 3, message_class(f"{PACKAGE}.CreateCustomJobRequest").DESCRIPTOR, 3)
 
 
 def test_a_name_that_no_head_would_hold_is_refused(edge):

@@ -1,5 +1,7 @@
 """Refusals in the form that every one of Google's clients reads (contracts/gcloud.md 8.1)."""
 
+import json
+
 import pytest
 
 from trainshed.model.faults import Violation
@@ -41,3 +43,12 @@ def test_a_refusal_carries_every_violation_in_the_caller_s_own_words():
 def test_every_code_has_its_http_status_and_name_and_no_details_of_its_own(code):
     error = status_json(Refusal(code, "no"))["error"]
     assert error == {"code": code.http, "message": "no", "status": code.name}
+
+
+@pytest.mark.parametrize("text", ["short", "a" * 10_000])
+def test_of_very_many_violations_the_last_says_how_many_more_there_are(text):
+    found = [Violation(field=f"f{i}", rule="wrong-type", message=text) for i in range(5000)]
+    error = status_json(Refusal(Code.INVALID_ARGUMENT, text * 3, found))["error"]
+    shown = error["details"][0]["fieldViolations"]
+    assert shown[-1] == {"field": "", "description": f"and {5001 - len(shown)} more"}
+    assert len(json.dumps(error)) < 64 << 10
