@@ -60,9 +60,12 @@ class LocalWorld(ShellWorld):
         if folder.parent.exists():
             folder.mkdir()
         marks = {"TRAINSHED_JOB": str(key), "TRAINSHED_NOTICE_FILE": str(folder / "notice")}
-        process = subprocess.Popen(["/bin/sleep", "600"], env={**os.environ, **marks})
-        with process:
+        # the shell speaks when it has its environment: Popen returns a moment before
+        script, ends = ["/bin/sh", "-c", "echo; read line"], subprocess.PIPE
+        environ = {**os.environ, **marks}
+        with subprocess.Popen(script, env=environ, stdin=ends, stdout=ends) as process:
             try:
+                assert process.stdout.readline()
                 yield
             finally:
                 process.kill()
