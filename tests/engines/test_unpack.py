@@ -187,6 +187,26 @@ def test_what_is_no_archive_is_said(tmp_path, name, content):
         unpack(tmp_path / name, tmp_path / "out", MIB)
 
 
+@pytest.mark.parametrize(("at", "word"), [(6, "encrypted"), (8, "compression")])
+def test_a_zip_that_cannot_be_read_is_said(tmp_path, at, word):
+    path = tmp_path / "p.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x", "text")
+    data = bytearray(path.read_bytes())
+    for head in (at, data.index(b"PK\1\2") + at + 2):  # of the file, and of the directory
+        data[head] = 1
+    path.write_bytes(data)
+    with pytest.raises(shutil.ReadError, match=word):
+        unpack(path, tmp_path / "out", MIB)
+
+
+def test_a_fault_of_ours_is_no_damaged_archive(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpacking, "_check_path", lambda *_: {}["ours"])
+    path = tar(tmp_path / "p.tar.gz", ("x", b"x"))
+    with pytest.raises(KeyError, match="ours"):
+        unpack(path, tmp_path / "out", MIB)
+
+
 def test_a_wheel_that_unpacks_to_too_much_is_refused(tmp_path):
     wheel = tmp_path / "p-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -6,27 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.conftest import Clock
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.auth import tokens
 from trainshed.service.auth.access import ANONYMOUS, REMEMBERED_S, Access, digest_of
-
-
-class Clock:
-    now = 1_800_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def access(store, clock):
-    return Access(store, anonymous=False, clock=clock)
 
 
 def refusal(access, header, *, loopback=True):

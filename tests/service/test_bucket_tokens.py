@@ -10,22 +10,11 @@ from trainshed.service.auth import bucket_tokens, signing_keys, tokens
 from trainshed.service.auth.access import REMEMBERED_S, Access
 
 
-class Clock:
-    def __init__(self):
-        self.now = datetime.now(UTC).timestamp()
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def access(store, clock):
-    return Access(store, anonymous=False, clock=clock)
+def clock(clock):
+    """Tokens are made by the machine's clock."""
+    clock.now = datetime.now(UTC).timestamp()
+    return clock
 
 
 def caller(access, made):

@@ -11,18 +11,6 @@ from trainshed.service.auth.throttle import KEYS_MAX, Throttle
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
-class Clock:
-    now = 1_800_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def access(store, clock):
     return Access(store, anonymous=False, clock=clock, failures_a_minute=3)

@@ -65,7 +65,6 @@ def unpack(archive: Path, target: Path, bytes_max: int | None) -> None:
 #: What the readers raise for an archive that is damaged or leads out of itself.
 _DAMAGED: Final = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError,
-    KeyError, RuntimeError, NotImplementedError,
 )  # fmt: skip
 
 
@@ -113,7 +112,10 @@ def _untar(archive: Path, target: Path, bytes_max: int | None) -> None:
                     raise TooLarge(_many())
                 if bytes_max is not None and member.size > bytes_max:  # sparse files say so
                     raise TooLarge(_large(bytes_max))
-                _extract(found, member, target)
+                try:
+                    _extract(found, member, target)
+                except KeyError as error:  # tarfile's word for a hard link to nothing
+                    raise tarfile.ExtractError(f"{member.name!r} is a link to nothing") from error
                 found.members.clear()  # it keeps every one that it has read
 
 
@@ -185,7 +187,10 @@ def _unzip(archive: Path, target: Path, bytes_max: int | None) -> None:
             path = PurePosixPath(member.filename)
             if path.is_absolute() or ".." in path.parts:
                 raise zipfile.BadZipFile(f"{member.filename!r} leads out of the package")
-            found.extract(member, target)  # a link is a file here; no more than its size is read
+            try:
+                found.extract(member, target)  # a link is a file; no more than its size is read
+            except RuntimeError as error:  # zipfile's word for what is encrypted or newer than it
+                raise zipfile.BadZipFile(str(error)) from error
 
 
 def _check_sizes(found: zipfile.ZipFile, bytes_max: int | None) -> None:
