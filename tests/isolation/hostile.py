@@ -4,7 +4,7 @@
 
 It is a program of its own, on the standard library alone, since it runs wherever a job runs: from a
 bucket, in a container, inside of a ``setup.py``.  FACTS is a JSON file with what a well-informed
-attacker knows of the machine: paths, pids, sockets, addresses (``facts.py`` writes it).  Nothing
+attacker knows of the machine: paths, pids, sockets, addresses (``scene.py`` writes it).  Nothing
 that holds only while a path is secret counts as a wall.
 
 Each attempt gives a line of JSON: ``{"attempt": ..., "outcome": ..., "detail": ...}``.  The outcome

@@ -66,7 +66,7 @@ class Preparation(NamedTuple):
     isolation: Isolation | None = None
     """How programs are kept apart; not at all in a local run."""
     variables: tuple[str, ...] | None = None
-    """The names of our variables that programs get (``environment``); None: all."""
+    """The names of our variables that programs get (``processes.variables``); None: all."""
 
 
 def write(path: str, spec: AttemptSpec, preparation: Preparation) -> None:
