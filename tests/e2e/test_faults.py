@@ -60,6 +60,7 @@ class Running:
         }
         for name in self.names.values():
             wait_until(lambda name=name: replica_texts(server, name))
+            server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})  # written before the fault
 
     def end(self, name):
         self._go[name].touch()

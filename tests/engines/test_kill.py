@@ -124,11 +124,11 @@ def test_removing_a_cage_that_is_not_empty_neither_raises_nor_hurts(mark):
 @needs(CGROUP_KILL)
 def test_the_next_cage_ends_what_a_killed_owner_left(mark):
     with owned(mark, DAEMON, SLEEPER, allow=[CGROUP_KILL]) as owner:
-        owner.die()
-        wait_until(lambda: len(marked_processes(mark)) == 2, "sleeper and daemon are left")
+        wait_until(lambda: len(marked_processes(mark)) == 3, "owner, sleeper and daemon live")
+        owner.die()  # from now on any tree of this machine that is opened ends its boxes
         open_process_tree("next", 1, allow=[CGROUP_KILL]).remove()
         assert_no_survivor(mark)
-        assert not boxes_left(owner)
+        wait_until(lambda: not boxes_left(owner), "its boxes are removed")
 
 
 @needs(CGROUP_KILL)
