@@ -80,22 +80,31 @@ def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def local(folder: Path, *, descriptors: int | None = None) -> Iterator[Server]:
-    """The real thing, on this machine; it may open no more than so many files."""
+def local(
+    folder: Path, *, descriptors: int | None = None, source: Path | None = None
+) -> Iterator[Server]:
+    """The real thing, on this machine; it may open no more than so many files.
+
+    ``source`` is the ``src`` of another version, to be measured beside this one.
+    """
     command = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0"]
     if descriptors:
         command = ["/bin/sh", "-c", f'ulimit -n {descriptors}; exec "$0" "$@"', *command]
-    with _running(command, folder) as server:
+    with _running(command, folder, source) as server:
         yield server
 
 
 @contextlib.contextmanager
-def _running(command: Sequence[str], folder: Path) -> Iterator[Server]:
+def _running(command: Sequence[str], folder: Path, source: Path | None = None) -> Iterator[Server]:
     (folder / "server.json").unlink(missing_ok=True)
     began = time.monotonic()
     with (folder / "serve.log").open("ab") as log:
         child = subprocess.Popen(
-            [*command, "--data-dir", str(folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*command, "--data-dir", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **({"PYTHONPATH": str(source.absolute())} if source else {})},
         )
     try:
         url = _ready(child, folder, began + READY_S_MAX)

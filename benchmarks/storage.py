@@ -129,15 +129,8 @@ class Plain:
 def storing(folder: Path, source: Path | None) -> Iterator[Client]:
     """A client of a server of its own, of another version's source where one is named."""
     folder.mkdir(mode=0o700)
-    before = os.environ.copy()
-    if source:
-        os.environ["PYTHONPATH"] = str(source.absolute())
-    try:
-        with local(folder) as server:
-            yield Client(server)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    with local(folder, source=source) as server:
+        yield Client(server)
 
 
 def _medians(who: dict[str, Client | Plain], what: str, content: bytes, rounds: int) -> Row:

@@ -34,19 +34,23 @@ def check_host(host: str | None, allowed: Collection[str]) -> None:
     if found is None:
         raise Refusal(Code.PERMISSION_DENIED, f"the Host header {host!r} names no host")
     name, port = found
-    wanted = {_split(each) or (_plain(each), None) for each in allowed}
+    wanted = _wanted(tuple(allowed))
+    if is_loopback(name) or (name, None) in wanted or (name, port) in wanted:
+        return
     bound_to_all = any(each in _WILDCARDS for each, _ in wanted)
-    if (
-        is_loopback(name)
-        or {(name, None), (name, port)} & wanted
-        or (bound_to_all and _address(name) is not None)
-    ):
+    if bound_to_all and _address(name) is not None:
         return
     raise Refusal(
         Code.PERMISSION_DENIED,
         f"this server does not answer to the name {name!r}; an administrator adds it to "
         "allowed_hosts in config.toml",
     )
+
+
+@lru_cache(maxsize=16)
+def _wanted(allowed: tuple[str, ...]) -> frozenset[tuple[str, int | None]]:
+    """What the configuration names, taken apart once."""
+    return frozenset(_split(each) or (_plain(each), None) for each in allowed)
 
 
 def check_origin(

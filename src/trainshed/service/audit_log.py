@@ -64,8 +64,9 @@ class AuditLog:
 
     def add(self, **fields: str) -> None:
         """Note what has just been answered; ``fields`` are those of ``AuditEntry`` but the time."""
-        cut = {name: text[:TEXT_MAX] for name, text in fields.items()}
-        entry = AuditEntry(stamp_ns=self._clock(), **cut)
+        if max(map(len, fields.values())) > TEXT_MAX:
+            fields = {name: text[:TEXT_MAX] for name, text in fields.items()}
+        entry = AuditEntry(stamp_ns=self._clock(), **fields)
         with self._lock:
             if len(self._waiting) < WAITING_MAX:
                 self._waiting.append(entry)

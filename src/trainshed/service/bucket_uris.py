@@ -133,17 +133,19 @@ def _of_words(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
 
     A path within a longer text may not be meant as one, and is nobody's mistake.
     """
-    for path, word in _words(spec):
+    for field, role, word in _words(spec):
         match = WHOLE.match(word)
         if match and is_bucket_name(match["bucket"]):
-            yield path, match["bucket"]
+            yield FieldPath(field, role), match["bucket"]
 
 
-def _words(spec: JobSpec) -> Iterator[tuple[FieldPath, str]]:
+def _words(spec: JobSpec) -> Iterator[tuple[Field, Role, str]]:
+    """The words that name a place of the mount, with where they stand."""
     for role, program in _programs(spec):
-        yield from ((FieldPath(Field.COMMAND, role), word) for word in program.command)
-        yield from ((FieldPath(Field.ARGS, role), word) for word in program.args)
-        yield from ((FieldPath(Field.ENV, role), value) for _, value in program.env)
+        values = (value for _, value in program.env)
+        given = ((Field.COMMAND, program.command), (Field.ARGS, program.args), (Field.ENV, values))
+        for field, words in given:
+            yield from ((field, role, word) for word in words if GCS in word)
 
 
 #: A mount path at the start of a word: behind nothing, a blank, a quote, = : , ( or ;.
@@ -202,7 +204,7 @@ def named(spec: JobSpec) -> set[str]:
 
 def _mentioned(spec: JobSpec) -> Sequence[str]:
     """The buckets of mount paths in the job's words, in their order."""
-    found = (match["bucket"] for _, word in _words(spec) for match in MOUNT.finditer(word))
+    found = (match["bucket"] for _, _, word in _words(spec) for match in MOUNT.finditer(word))
     return [name for name in dict.fromkeys(found) if is_bucket_name(name)]
 
 

@@ -31,8 +31,8 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from trainshed.store.writer import Transaction
 
-#: SQLite binds at most 32,766 values.
-_VALUES_MAX = 30_000
+#: Rows of one statement; SQLite binds at most 32,766 values.
+_ROWS_MAX = 100
 #: Statements are remembered by table and number of rows.
 _STATEMENTS_MAX = 2048
 
@@ -50,8 +50,7 @@ def add_new_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]
 
 
 def _parts(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    size = _VALUES_MAX // len(rows[0]) if rows else 1
-    return (rows[start : start + size] for start in range(0, len(rows), size))
+    return (rows[start : start + _ROWS_MAX] for start in range(0, len(rows), _ROWS_MAX))
 
 
 def _insert(

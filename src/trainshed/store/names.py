@@ -9,7 +9,7 @@ from collections.abc import Callable
 _START_MS = 1_704_067_200_000
 _NS_PER_MS = 1_000_000
 _RANDOM_BITS = 22
-_GAP_MAX = 64
+_GAP_BITS = 6
 _NUMBER_DIGITS = 12
 
 
@@ -29,9 +29,10 @@ class UidMaker:
     def __call__(self) -> int:
         """A new uid, greater than any this maker has made."""
         since_ms = max(0, self._clock() // _NS_PER_MS - _START_MS)
+        drawn = secrets.randbits(_RANDOM_BITS)
+        gap = 1 + drawn % (1 << _GAP_BITS)
         with self._lock:
-            fresh = since_ms << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
-            self._last = max(fresh, self._last + 1 + secrets.randbelow(_GAP_MAX))
+            self._last = max(since_ms << _RANDOM_BITS | drawn, self._last + gap)
             return self._last
 
 

@@ -14,12 +14,10 @@ def rfc3339(time: datetime | None) -> str | None:
     """An aware datetime as ``2026-11-21T00:02:39Z``; a fraction has 3 or 6 digits."""
     if time is None:
         return None
-    utc = time.astimezone(UTC)
-    plain = f"{utc:%Y-%m-%dT%H:%M:%S}"
-    if utc.microsecond == 0:
-        return f"{plain}Z"
-    millis, rest = divmod(utc.microsecond, 1000)
-    return f"{plain}.{utc.microsecond:06d}Z" if rest else f"{plain}.{millis:03d}Z"
+    utc = time.astimezone(UTC).replace(tzinfo=None)
+    is_fine = utc.microsecond % 1000
+    parts = "microseconds" if is_fine else "milliseconds" if utc.microsecond else "seconds"
+    return f"{utc.isoformat(timespec=parts)}Z"
 
 
 _SECOND_NS: Final = 1_000_000_000
