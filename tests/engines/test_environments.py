@@ -454,3 +454,14 @@ def test_a_package_of_a_bucket_is_not_read_over_a_link(cache, tmp_path, name):
     found = replace(environment(bucket / name), buckets=str(bucket.parent))
     with pytest.raises(EngineFault, match=rf"the package .*/{name} lies behind a link"):
         prepare(found, cache_dir=cache, note=lambda _: None)
+
+
+def test_what_a_builder_says_is_bounded_and_its_end_is_kept(tree, cache):
+    (tree / "setup.py").write_text(
+        "import sys\n"
+        "for _ in range(300): sys.stderr.write('x' * 9999 + '\\n')\n"
+        "sys.exit('no compiler for the frobnicator')\n"
+    )
+    with pytest.raises(EngineFault, match="no compiler for the frobnicator") as caught:
+        prepared(cache, tree)
+    assert len(str(caught.value)) < 100_000

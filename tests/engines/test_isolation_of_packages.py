@@ -15,6 +15,7 @@ from trainshed.engines.local.environments import cache as environments
 from trainshed.engines.local.environments import install
 from trainshed.engines.local.isolation import compose
 from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.local.supervise.cgroups import offers
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 
@@ -100,6 +101,49 @@ def test_a_package_is_built_as_its_project_and_its_environment_is_not_the_jobs_t
     assert {path.stat().st_uid for path in home.rglob("*")} == {os.geteuid()}
     assert not [path for path in home.rglob("*") if path.stat().st_mode & 0o022]
     assert not running(f"sleep\0{SLEEPS_S}\0")
+
+
+#: A setup.py that is never content; it says how far it came.
+BOMB = """
+import os, time
+from setuptools import setup
+count = 0
+try:
+    while count < 500:
+        if os.fork() == 0:
+            time.sleep(600)
+        count += 1
+except OSError:
+    pass
+open("trainer/found.py", "w").write(f"COUNT = {count}")
+setup(name="trainer", version="0.1", packages=["trainer"])
+"""
+PROCESSES_MAX = 100
+
+
+@pytest.mark.skipif(not offers("pids"), reason="no pids cgroup here")
+@pytest.mark.parametrize("mode", ["users", "landlock", "sandbox"])
+def test_a_build_has_no_more_processes_than_a_replica(mode, root, mark, tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    source = tmp_path / "source"
+    (source / "trainer").mkdir(parents=True)
+    (source / "trainer/__init__.py").touch()
+    (source / "setup.py").write_text(BOMB)
+    engine = engine_at(
+        root,
+        isolation=isolation_of(mode, tmp_path),
+        cache_dir=tmp_path / "cache",
+        processes_max=PROCESSES_MAX,
+    )
+    plan = replace(
+        marked(mark, "import trainer.found; print(trainer.found.COUNT)"),
+        owner=Owner(project="alpha", number=NUMBER),
+        environment=Environment(python=sys.executable, packages=(str(source),)),
+    )
+    engine.launch(KEY, plan, ())
+    end = ended(engine).outcome
+    assert end.exit_code == 0, (end, texts(root, task="service"))
+    assert 0 < int(texts(root)[-1]) < PROCESSES_MAX
 
 
 def running(words):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from contextlib import ExitStack, closing, suppress
 
@@ -179,3 +180,21 @@ def test_a_fault_of_many_lines_is_whole_in_the_log(capsys):
     said = capsys.readouterr()
     assert said.out == "the package does not build:\n  error: no compiler\n"
     assert said.err == "the package does not build: error: no compiler\n"
+
+
+def test_packages_that_take_for_ever_are_given_up():
+    """In a process of its own: the timer is the test runner's here."""
+    code = (
+        "import time\n"
+        "from trainshed.engines.local.attempts import prepare\n"
+        "try:\n"
+        "    with prepare.at_most(0.36):\n"
+        "        time.sleep(600)\n"
+        "except prepare.EngineFault as fault:\n"
+        "    print(fault)\n"
+        "with prepare.at_most(0.01):\n"
+        "    pass\n"
+        "time.sleep(0.1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "the packages were not installed within 0.0001 hours\n"

@@ -14,8 +14,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from trainshed.engines.local.attempts import plan_file
@@ -39,6 +41,8 @@ from trainshed.model.faults import EngineFault
 HELD: Final = os.EX_TEMPFAIL
 CHANNEL: Final = 3
 _FAILED: Final = 1
+#: Packages that compile for a GPU take two or three hours on few cores.
+INSTALL_S_MAX: Final = 6 * 3600.0
 
 
 def main() -> int:
@@ -57,13 +61,30 @@ def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
-    home = _python_of(preparation, folder)
+    with at_most(INSTALL_S_MAX):
+        home = _python_of(preparation, folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
     site = plan_file.site_of(preparation, key, folder)._replace(gpus=_gpus_of(lease.uuids))
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
     _send(PreparerAnswer(replicas, after, lease.uuids), lease)
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Bound what a program of the job may make us wait for.  Raises EngineFault."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        del signum, frame
+        raise EngineFault(f"the packages were not installed within {seconds / 3600:g} hours")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:

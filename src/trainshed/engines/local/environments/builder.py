@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.local.isolation.compose import Owner, give
-from trainshed.engines.local.isolation.enter import walled
+from trainshed.engines.local.isolation.enter import program, walled, wrappers
 from trainshed.engines.local.isolation.view import Mounts, View
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.processes.variables import of_builders
@@ -83,6 +83,19 @@ class Builder(NamedTuple):
             while True:
                 tree.kill_listed(lambda: [pid for _, pid in tree.descendants(os.getpid())])
                 os.waitpid(-1, 0)
+
+    def end_left(self, pid: int) -> None:
+        """Kill what a command, ``pid``, has left while it runs on: it may wait for its output.
+
+        As long as it has a child it builds, and those may be servers of its compilers.
+        """
+        if self.view is None:
+            return
+        command = program(self.view, pid)
+        if not tree.living(tree.children(command)):
+            its = {command, pid, *wrappers(self.view, pid)}
+            below = os.getpid()
+            tree.kill_listed(lambda: [p for _, p in tree.descendants(below) if p not in its])
 
     def _give(self, folder: Path) -> None:
         """Have a folder, with all that is in it, be the builder's."""

@@ -9,11 +9,11 @@
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,31 +95,67 @@ def ask(arguments: Sequence[str], place: Place, step: Path) -> Answer:
     """Run uv, which may write to the folder ``step``, and wait for it."""
     command = (find_uv(), *arguments)
     build = place.builder.build(command, step, place.cache, reads=(str(place.wheels),))
-    with tempfile.TemporaryFile() as said:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - our own installer
-                build.argv,
-                env=build.env,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-                preexec_fn=build.enter,  # noqa: PLW1509 - one thread
-                pass_fds=build.kept,
-            )
-        except OSError as error:
-            raise EngineFault(f"cannot run uv: {error.filename}: {error.strerror}") from error
-        finally:
-            for descriptor in build.kept:
-                os.close(descriptor)
-        try:
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
-            code = process.wait()
-            place.builder.end()
-        said.seek(0)
-        return Answer(code=code, text=said.read().decode("utf-8", errors="replace"))
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own installer
+            build.argv,
+            env=build.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=build.enter,  # noqa: PLW1509 - one thread
+            pass_fds=build.kept,
+        )
+    except OSError as error:
+        raise EngineFault(f"cannot run uv: {error.filename}: {error.strerror}") from error
+    finally:
+        for descriptor in build.kept:
+            os.close(descriptor)
+    try:
+        said = _said_until_its_end(process, place.builder)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # nothing of it may stay behind
+        code = process.wait()
+        place.builder.end()
+    return Answer(code=code, text=said.decode("utf-8", errors="replace"))
+
+
+#: More of what a builder says is not kept: its last lines and uv's plan are all that is read.
+_SAID_BYTES_MAX: Final = 1 << 20
+#: How often a command that says nothing is looked at, in seconds.
+_EVERY_S: Final = 1.0
+
+
+def _said_until_its_end(process: subprocess.Popen[bytes], builder: Builder) -> bytes:
+    """The last that a process says until it ends; what it has left may hold the pipe for longer."""
+    said, pipe = b"", process.stdout
+    if pipe is None:
+        raise AssertionError("it was started with a pipe")
+    os.set_blocking(pipe.fileno(), False)
+    ended = os.pidfd_open(process.pid)
+    watched = {ended, pipe.fileno()}
+    try:
+        while True:
+            ready, _, _ = select.select(watched, (), (), _EVERY_S)
+            piece = _piece_of(pipe.fileno())
+            said = (said + (piece or b""))[-_SAID_BYTES_MAX:]
+            if ended in ready:
+                return said
+            if piece == b"":
+                watched.discard(pipe.fileno())
+            if not ready:
+                builder.end_left(process.pid)
+    finally:
+        os.close(ended)
+        pipe.close()
+
+
+def _piece_of(pipe: int) -> bytes | None:
+    """All that is in a pipe; None where that is nothing, empty where no more can come."""
+    try:
+        return os.read(pipe, _SAID_BYTES_MAX)
+    except BlockingIOError:
+        return None
 
 
 def disk_full(cache_dir: Path) -> str:

@@ -7,6 +7,7 @@ program that waits for devices, the last line on disk.  An order to stop may com
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
@@ -122,7 +123,8 @@ class Attempt:
         from trainshed.engines.local.supervise.preparer import Preparer  # noqa: PLC0415 - see above
 
         preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
-        preparer.start(argv, self.spec.mark, self._folder.work)
+        box = len(self.spec.replicas)  # behind those of the replicas
+        preparer.start(argv, self.spec.mark, self._folder.work, partial(self._tree.enter, box))
         return preparer
 
     def _complete(self, preparer: "Preparer") -> None:

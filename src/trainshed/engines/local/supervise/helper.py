@@ -41,7 +41,7 @@ class Helper:
         self._limit: Timer | None = None
         self._pid = 0
 
-    def start(
+    def start(  # noqa: PLR0913 - what it is started with
         self,
         argv: Sequence[str],
         env: Mapping[str, str],
@@ -49,14 +49,20 @@ class Helper:
         *,
         limit_s: float | None = None,
         channel: int | None = None,
+        enter: Callable[[], object] = lambda: None,
     ) -> None:
-        """Start it; after ``limit_s`` seconds it is killed.  ``channel`` becomes descriptor 3."""
+        """Start it; after ``limit_s`` seconds it is killed.  ``channel`` becomes descriptor 3.
+
+        ``enter`` is called in the child, before anything of it runs.
+        """
         ends: list[int] = []
         try:
             ends.extend(map(self._pipe, ("stdout", "stderr", "errors")))
             wiring = Wiring(ends[0], ends[1], channel)
             command = ProcessSpec(argv, env, cwd)
-            self._pid = fork_exec(command, wiring, ends[2], descriptors=self._descriptors)
+            self._pid = fork_exec(
+                command, wiring, ends[2], descriptors=self._descriptors, enter=enter
+            )
         except OSError as error:
             self._heard(f"cannot start {argv[0]}: {error.strerror}", "stderr")
             self._loop.after(0.0, partial(self._finish, _NOT_STARTED))

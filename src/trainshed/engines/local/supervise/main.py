@@ -105,8 +105,9 @@ class _Supervisor:
         spec, fault = _spec_of(self._folder)
         if spec is not None:
             limits = [replica.limits for replica in spec.replicas]
-            name = f"{spec.uid}-{spec.attempt}"
-            self._tree = open_process_tree(name, len(spec.replicas), limits)
+            if spec.prepare is not None:
+                limits.append(limits[0])  # what builds packages is a program of the job too
+            self._tree = open_process_tree(f"{spec.uid}-{spec.attempt}", len(limits), limits)
         places = {} if self._tree is None else self._tree.places
         self._facts.tell(Began(*identity.myself(), places=places))
         self._until_written()

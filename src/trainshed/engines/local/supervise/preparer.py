@@ -44,12 +44,12 @@ class Preparer:
         self.locks: list[int] = []
         """Descriptors of the locks that it has taken; they are the caller's now."""
 
-    def start(self, argv: Sequence[str], mark: str, cwd: str) -> None:
-        """Start it with the environment of this process."""
+    def start(self, argv: Sequence[str], mark: str, cwd: str, enter: Callable[[], object]) -> None:
+        """Start it with the environment of this process; ``enter`` is called in the child."""
         self._channel.setblocking(False)
         self._loop.on_readable(self._channel, self._receive)
         env = {**os.environ, JOB: mark}
-        self._helper.start(argv, env, cwd, channel=self._theirs.fileno())
+        self._helper.start(argv, env, cwd, channel=self._theirs.fileno(), enter=enter)
         self._theirs.close()
 
     def stop(self, grace_s: float) -> None:
