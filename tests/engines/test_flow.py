@@ -12,8 +12,14 @@ from trainshed.model.log_line import SEGMENT_PATTERN, SERVICE_TASK, decode
 RATE = 1000
 
 
-def taken(flow, count, now_s, length=36):
-    return sum(flow.takes(length, now_s) for _ in range(count))
+def taken(flow, count, now_s, text="x" * 36):
+    return sum(flow.takes(text, now_s) for _ in range(count))
+
+
+def test_bytes_count_and_not_characters():
+    flow = Flow(LogRule(bytes_per_s=RATE), 5.0)
+    assert taken(flow, 1000, 5.0, "\N{SNOWMAN}" * 12) == BURST_S * RATE // 100
+    assert taken(flow, 1, 5.0, "\udcff" * 36) == 0
 
 
 def test_a_burst_is_taken_whole_and_then_the_rate():
@@ -39,13 +45,13 @@ def test_it_is_said_seldom_and_all_lines_are_counted():
 @pytest.mark.parametrize("rule", [LogRule(), LogRule(bytes_kept=10**9)])
 def test_without_a_rate_nothing_is_dropped_or_said(rule):
     flow = Flow(rule, 0.0)
-    assert taken(flow, 10_000, 0.0, length=10_000) == 10_000
+    assert taken(flow, 10_000, 0.0, text="x" * 10_000) == 10_000
     assert list(flow.sentences(0.0)) == list(flow.last_sentences()) == []
 
 
 def test_a_log_that_is_longer_than_what_is_kept_says_so_once():
     flow = Flow(LogRule(bytes_kept=1000), 0.0)
-    said = [text for _ in range(30) if flow.takes(36, 0.0) for text in flow.sentences(0.0)]
+    said = [text for _ in range(30) if flow.takes("x" * 36, 0.0) for text in flow.sentences(0.0)]
     assert len(said) == 1
     assert said[0].startswith("The log has more than 1000 bytes (logs.bytes_max)")
 

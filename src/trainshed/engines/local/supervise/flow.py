@@ -33,8 +33,9 @@ class Flow:
         self._written = 0
         self._is_full = False
 
-    def takes(self, length: int, now_s: float) -> bool:
-        """Whether a line of this length is kept; it counts."""
+    def takes(self, text: str, now_s: float) -> bool:
+        """Whether a line is kept; it counts."""
+        length = len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
         size = length + _LINE_BYTES
         rate = self._rule.bytes_per_s
         if rate is not None:
@@ -64,8 +65,9 @@ class Flow:
     def last_sentences(self) -> Iterator[str]:
         """What was not said yet, when nothing more will come."""
         if self._dropped:
+            lines, were = ("lines", "were") if self._dropped > 1 else ("line", "was")
             yield (
-                f"{self._dropped} lines with {self._dropped_bytes} bytes were dropped: the job "
+                f"{self._dropped} {lines} with {self._dropped_bytes} bytes {were} dropped: the job "
                 f"wrote more than {self._rule.bytes_per_s} bytes a second "
                 "(limits.log_bytes_per_s_max)."
             )

@@ -148,7 +148,7 @@ class Output:
         for text in lines:
             if pipe.stream == "stderr" and text.strip():
                 self.last_words[name] = text.strip()
-            if self._flow.takes(len(text), now_s):
+            if self._flow.takes(text, now_s):
                 severity = reader.of(text)
                 self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)
         self._say_dropped()
