@@ -53,9 +53,11 @@ def run(request: flags.Request) -> int:
 
 
 def _row(entry: Json) -> tuple[Any, ...]:
+    """Of an HTTP method only the verb: the resource says the rest."""
+    verb, _, _ = entry["method"].partition(" ")
     return (
         date_of(entry["time"]), entry["status"], entry["caller"] or "-", entry["credential"] or "-",
-        entry["address"], entry["method"], entry["resource"],
+        entry["address"], verb, entry["resource"],
     )  # fmt: skip
 
 
