@@ -13,6 +13,8 @@ from e2e.chaos import check_doctor, doctor
 from e2e.support import custom_job, good, ml_job, native, serving, submit, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+#: Its jobs run without walls (conftest.py).
+JOBS_TELL_BY_FILES = True
 
 HERE = Path(__file__).parent
 SDK = HERE.parents[1] / ".venv-google" / "bin" / "python"
