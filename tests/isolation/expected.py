@@ -79,7 +79,7 @@ ROWS = (
         "/proc counts the descriptors of processes of the same user; none can be opened",
     ),
     Row(
-        "change_limits_of_* slow_down_*", DONE, (LANDLOCK,),
+        "slow_down_*", DONE, (LANDLOCK,),
         "Linux asks for the user alone, and Landlock has no rule for it",
     ),
     Row(

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from trainshed.engines.isolation_modes import LANDLOCK
-from trainshed.engines.local.isolation import device_nodes, linux
+from trainshed.engines.local.isolation import device_nodes, linux, seccomp
 from trainshed.engines.local.isolation.none import enter as mounted
 from trainshed.engines.local.isolation.view import Mounts, View, WallFault
 
@@ -83,6 +83,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
             linux.drop_capabilities(capabilities)
             linux.forbid_new_privileges()
             linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
+            seccomp.keep_limits_of_others()
             os.close(ruleset)
             os.umask(_UMASK)
         except OSError as error:
