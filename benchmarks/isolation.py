@@ -25,7 +25,7 @@ from service_jobs import VERTEX
 from service_load import Client
 from service_servers import Server, local
 
-from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, UIDS, USERS
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.engine import LocalEngine
@@ -45,7 +45,6 @@ SUBMIT_SHARE_MAX: Final = 1.03
 PROMISED: Final = (USERS, LANDLOCK)
 #: The version that ``--against`` names.
 BEFORE: Final = "before"
-_UIDS: Final = (200_000, 265_535)
 _WAIT_S_MAX: Final = 60.0
 _WARM_SUBMITS: Final = 50
 
@@ -93,7 +92,7 @@ def all_starts(modes: list[str], rounds: int) -> dict[str, list[Start]]:
 
 def one_start(root: Path, mode: str, number: int) -> Start:
     """Launch a job, wait for its line, look at its supervisor, end it."""
-    isolation = Isolation(mode, uids=_UIDS, hides=() if mode == NONE else (str(root),))
+    isolation = Isolation(mode, uids=UIDS, hides=() if mode == NONE else (str(root),))
     engine = LocalEngine(root, find_gpus=tuple, isolation=isolation, pass_env=())
     key = AttemptKey(number, 1)
     began_ns = time.time_ns()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from trainshed.engines.container_runtime import AUTO
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
+from trainshed.engines.isolation_modes import UIDS
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
@@ -20,7 +21,7 @@ class IsolationSettings(NamedTuple):
     require: tuple[str, ...] = ()
     """The modes that are accepted; all if empty."""
     allow_root_jobs: bool = False
-    uids: tuple[int, int] = (200_000, 265_535)
+    uids: tuple[int, int] = UIDS
     """The first and the last number of users and groups that projects get, one each."""
     container_read_only: bool = True
     """Whether an image's own files are closed for writing."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import trainshed
-from trainshed.engines.isolation_modes import AUTO, CONTAINER, LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.isolation_modes import AUTO, CONTAINER, LANDLOCK, NONE, SANDBOX, UIDS, USERS
 from trainshed.engines.local.isolation.compose import Isolation, hidden_folders
 from trainshed.engines.local.isolation.interpreters import home_of_user
 from trainshed.model.faults import UsageFault
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     require: tuple[str, ...] = ()
     """The modes that are accepted; all if empty."""
     allow_root_jobs: bool = False
-    uids: tuple[int, int] = (200_000, 265_535)
+    uids: tuple[int, int] = UIDS
 
 
 class Machine(NamedTuple):
