@@ -53,6 +53,7 @@ def test_they_use_their_bucket_and_see_no_other(server):
         [GOOGLE_PYTHON, "-W", "ignore", "-c", CODE],
         env={
             **os.environ,
+            **server.certificates,
             "STORAGE_EMULATOR_HOST": f"{server.url}/as/{made['token']}",
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         },

@@ -1,6 +1,6 @@
 """How much is under way: never more than a ring, never so little that nothing moves."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainshed_trainer.reduction import pacing
@@ -68,6 +68,7 @@ def test_short_tensors_say_nothing_of_it_but_take_time():
 @given(
     st.lists(st.tuples(st.integers(1, 1 << 30), st.floats(0, 10), st.floats(0, 10)), max_size=20)
 )
+@example([(pacing.SAMPLE_BYTES_MIN, 0.0, 5e-324)])
 def test_goodput_stays_within_what_was_measured(tensors):
     goodput, now = Goodput(), 0.0
     for nbytes, begun, took in tensors:

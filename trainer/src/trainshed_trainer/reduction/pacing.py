@@ -20,6 +20,8 @@ PIECE_MIN: Final = 32 << 10
 PIECE_MAX: Final = 512 << 10
 #: All-reduces of fewer bytes say nothing of the goodput.
 SAMPLE_BYTES_MIN: Final = 1 << 20
+#: No clock tells shorter times apart, in seconds.
+SAMPLE_S_MIN: Final = 1e-9
 #: How far one measurement moves the goodput towards what it says.
 STEP: Final = 0.5
 
@@ -58,7 +60,7 @@ class Goodput:
         Tensors given while others are under way wait for them first, which is no time of theirs.
         """
         seconds, self._free = now - max(begun, self._free), now
-        if nbytes < SAMPLE_BYTES_MIN or seconds <= 0:
+        if nbytes < SAMPLE_BYTES_MIN or seconds < SAMPLE_S_MIN:
             return False
         measured = nbytes / seconds
         self.rate += (STEP if self.rate else 1.0) * (measured - self.rate)
