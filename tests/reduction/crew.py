@@ -44,6 +44,16 @@ class Wait:
             raise error
 
 
+class Noticing(threading.Event):
+    """An event that tells whether anyone waits for it."""
+
+    waited_for = False
+
+    def wait(self, timeout=None):
+        self.waited_for = True
+        return super().wait(timeout)
+
+
 class Crew:
     """Ranks 0, 1, ... that are connected; made by `crew`."""
 

@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from reduction.crew import (
     TOKEN,
     TORCH,
+    Noticing,
     Wait,
     connecting,
     crew,
@@ -27,7 +29,7 @@ from reduction.crew import (
 )
 from trainshed_trainer.reduction import reducer as reducing
 from trainshed_trainer.reduction.client import Client
-from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype
 from trainshed_trainer.reduction.lanes import Lane
 from trainshed_trainer.reduction.pacing import CREDIT_MIN, PIECE_MIN
@@ -247,6 +249,53 @@ def test_after_an_error_every_call_fails_at_once_and_each_is_told_once():
         assert {str(error) for error in faults(waits)} == {str(team.clients[0].failed())}
         team.close()
         assert all(len(wait.calls) == 1 for wait in waits)
+
+
+LOST = ReductionError("worker 2 is lost", blame=Culprit(Kind.WORKER, 2))
+
+
+def before_reducers_hear(client, monkeypatch, act):
+    """Let ``act`` come between the error of a client and each word of it to a reducer."""
+
+    def notify(lane, error):
+        act()
+        Lane.notify(lane, error)
+
+    for lane in client._lanes:
+        monkeypatch.setattr(lane, "notify", partial(notify, lane))
+
+
+def test_a_trainer_that_ends_with_an_error_of_others_is_not_blamed_for_its_end(monkeypatch):
+    """It may meet the error at its next call, in the midst of our words to the reducers."""
+    with crew(3, 2) as team:
+        client, other = team.clients[:2]
+
+        def next_step():
+            if client.failed() or give(client, torch.ones(0)).calls:
+                for lane in client._lanes:
+                    lane._link.shutdown()  # as its process ends
+
+        before_reducers_hear(client, monkeypatch, next_step)
+        client._fail(LOST)
+        assert give(client, torch.ones(10)).error() is client.failed() is LOST
+        assert give(other, torch.ones(10)).error().culprit == "worker 2"
+
+
+def test_a_trainer_that_closes_meanwhile_has_not_left_in_peace(monkeypatch):
+    with crew(3, 2) as team:
+        client, other = team.clients[:2]
+        client._over = Noticing()
+        closing = threading.Thread(target=client.close)
+
+        def close():
+            if not closing.ident:
+                closing.start()
+                soon(lambda: client._over.waited_for or not closing.is_alive())
+
+        before_reducers_hear(client, monkeypatch, close)
+        client._fail(LOST)
+        closing.join()
+        assert give(other, torch.ones(10)).error().culprit == "worker 2"
 
 
 def test_a_closed_client_reduces_nothing():

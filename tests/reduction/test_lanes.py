@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from reduction.crew import DEADLINE_S, HOST, soon
+from reduction.crew import DEADLINE_S, HOST, Noticing, soon
 from trainshed_trainer.reduction import lanes
 from trainshed_trainer.reduction.epoch import Epoch
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
@@ -75,16 +75,6 @@ def receiving(lane):
     thread = threading.Thread(target=lane._receive)
     thread.start()
     return thread
-
-
-class Noticing(threading.Event):
-    """An event that tells whether anyone waits for it."""
-
-    waited_for = False
-
-    def wait(self, timeout=None):
-        self.waited_for = True
-        return super().wait(timeout)
 
 
 def test_a_closed_connection_is_no_loss_where_another_fault_is_told_of(ends, monkeypatch):

@@ -42,6 +42,8 @@ class Client:
         self._goodput = Goodput()
         self._pending: dict[int, Done] = {}
         self._error: ReductionError | None = None
+        #: Set when the reducers know of the error: whoever hears of it may end, and is lost then.
+        self._over = threading.Event()
 
     @classmethod
     def connect(  # noqa: PLR0913 - a group has this many settings
@@ -90,12 +92,13 @@ class Client:
         if buffer.readonly or buffer.format != "B" or not buffer.contiguous:
             raise ValueError("the buffer is no writable bytes in one piece")
         with self._lock:
-            number, error = self._round, self._error
+            number, error = self._round, self.failed()
             cut = parts(count, dtype.itemsize, self.shares, number)
             self._round += 1
-            if not error and cut:
+            if not error and (cut or self._error):
                 self._pending[number] = done
-                self._put(number, buffer, dtype, average, cut)
+                if not self._error:
+                    self._put(number, buffer, dtype, average, cut)
                 return
         done(error)
 
@@ -111,18 +114,20 @@ class Client:
         return self._goodput.rate
 
     def failed(self) -> ReductionError | None:
-        """The error after which nothing is reduced any more."""
-        return self._error
+        """The error after which nothing is reduced any more, once the reducers know of it."""
+        return self._error if self._over.is_set() else None
 
     def close(self) -> None:
         """Say goodbye, when all is reduced; what is not fails."""
         with self._lock:
             owed = min(self._pending, default=None)
-            if owed is None:
-                self._error = self._error or ReductionError("this group is closed")
+            if owed is None and not self._error:
+                self._error = ReductionError("this group is closed")
+                self._over.set()
         if owed is not None:
             me = Culprit(Kind.WORKER, self.group.rank)
             self._fail(ReductionError(f"{me} has left in round {owed}", blame=me, round_=owed))
+        self._over.wait()  # a goodbye before the error would be all that reducers hear
         for lane in self._lanes:
             lane.leave()
         until = time.monotonic() + 2 * TELL_S
@@ -191,9 +196,7 @@ class Client:
         with self._lock:
             if self._error:
                 return
-            self._error = error
-            pending, lanes = list(self._pending.values()), list(self._lanes)
-            self._pending.clear()
+            self._error, lanes = error, list(self._lanes)
         for lane in lanes:
             lane.notify(error)
         until = time.monotonic() + TELL_S
@@ -201,6 +204,10 @@ class Client:
             lane.join_sender(max(0.0, until - time.monotonic()))
         for lane in lanes:
             lane.let_go(max(0.0, until - time.monotonic()))
+        with self._lock:
+            self._over.set()
+            pending = list(self._pending.values())
+            self._pending.clear()
         for done in pending:
             self._end(done, error)
 
