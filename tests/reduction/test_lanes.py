@@ -6,12 +6,14 @@ import threading
 
 import pytest
 
-from reduction.crew import DEADLINE_S, HOST, Noticing, soon
+from reduction.crew import DEADLINE_S, HOST, Noticing, Wait, soon
+from trainshed_trainer.reduction import client as clients
 from trainshed_trainer.reduction import lanes
+from trainshed_trainer.reduction.client import Client
 from trainshed_trainer.reduction.epoch import Epoch
 from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.frames import Dtype, Frame, Segment, error_frame, head
-from trainshed_trainer.reduction.joining import Reached
+from trainshed_trainer.reduction.joining import Group, Reached
 from trainshed_trainer.reduction.lanes import Lane, Part
 from trainshed_trainer.reduction.links import Link
 from trainshed_trainer.reduction.members import HeartbeatNote
@@ -101,6 +103,25 @@ def test_a_closed_connection_is_a_loss_where_nobody_tells_more(ends):
     thread.join(DEADLINE_S)
     assert [error.culprit for error in failures] == ["reducer 0"]
     assert "is lost: its connection was closed" in str(failures[0])
+
+
+def test_a_caller_hears_of_an_error_when_the_reducers_have_answered(ends, monkeypatch):
+    """Sent is not heard: what still waits to be sent is lost when a process ends."""
+    monkeypatch.setattr(clients, "TELL_S", 60.0)
+    ours, theirs = ends
+    client, wait = Client(Group(0, 2, 1, b"", 60.0, 60.0), 1), Wait()
+    client._lanes, client._pending = [lane_on(ours, client._fail)], {0: wait}
+    client._lanes[0].start()
+    failing = threading.Thread(target=client._fail, args=(ELSEWHERE,))
+    failing.start()
+    while theirs.recv(1 << 16):
+        pass  # up to our end: all is sent
+    failing.join(0.3)  # nothing happens meanwhile that could be waited for
+    assert not wait.calls
+    theirs.close()
+    assert wait.error() is ELSEWHERE
+    failing.join(DEADLINE_S)
+    client.close()
 
 
 def test_after_leaving_a_closed_connection_is_as_it_should_be(ends):

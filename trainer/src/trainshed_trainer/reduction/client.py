@@ -203,6 +203,8 @@ class Client:
         for lane in lanes:
             lane.join_sender(max(0.0, until - time.monotonic()))
         for lane in lanes:
+            lane.join_receiver(max(0.0, until - time.monotonic()))
+        for lane in lanes:
             lane.let_go(max(0.0, until - time.monotonic()))
         with self._lock:
             self._over.set()

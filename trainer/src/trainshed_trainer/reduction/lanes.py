@@ -27,8 +27,8 @@ from trainshed_trainer.reduction.joining import Reached
 from trainshed_trainer.reduction.links import Silence
 from trainshed_trainer.reduction.pacing import SendWindow
 
-#: Seconds that a reducer may take to hear of an error.
-TELL_S = 0.5
+#: Seconds that a reducer may take to hear of an error, and to answer; only one that hangs does.
+TELL_S = 1.0
 #: Seconds for which a closed connection is no loss yet: who closed it may have got another
 #: fault elsewhere, and then others report it too.
 HEARSAY_S = 0.2
@@ -109,6 +109,15 @@ class Lane:
         """Wait for what is to be sent before the end."""
         if self._threads[0] is not threading.current_thread():
             self._threads[0].join(seconds)
+
+    def join_receiver(self, seconds: float) -> None:
+        """Wait until the reducer has said why it ends, or has ended: then it has heard an error.
+
+        Sent is not heard.  When a process ends with a reducer's results unread, or gets more of
+        them later, its connection is reset, and what still waits to be sent is lost.
+        """
+        if self._threads[1] is not threading.current_thread():
+            self._threads[1].join(seconds)
 
     def let_go(self, seconds: float) -> None:
         """Return when nothing is written into the trainer's memory any more; after ``notify``.
