@@ -112,7 +112,7 @@ async def admit(scope: Scope, passage: Passage, around: Surroundings) -> Caller:
 async def _admit(scope: Scope, around: Surroundings, passage: Passage) -> None:
     """A connection is known by its last request: what comes slowly counts as its caller's."""
     try:
-        await anyio.to_thread.run_sync(perform, ADMISSION, around, passage)
+        await THREADS.run(perform, ADMISSION, around, passage)
     finally:
         _note_caller(scope, passage)
 
@@ -295,7 +295,7 @@ class Recognised:
             request.state.caller = await admit(scope, passage, self.around)
             request.state.admit_again = partial(admit, scope, passage, self.around)
             body = await read_whole(scope, incoming, self.around.body_bytes_max)
-            await anyio.to_thread.run_sync(check_json, body, passage_of(scope).content_type)
+            await THREADS.run(check_json, body, passage_of(scope).content_type)
         except Refusal as refusal:
             response = refusal_response(refusal)
             note_response(self.around, passage, passage.path, response.status_code, request)

@@ -17,12 +17,12 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from trainshed.api.call import RawMethod
 from trainshed.api.incoming import watched
+from trainshed.api.threads import THREADS
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.service.project_bytes import NoRoom, ProjectBytes
 from trainshed.storage.bucket_folders import BucketNotEmpty
@@ -269,7 +269,7 @@ def blocking(handle: BlockingHandler) -> Handler:
     async def run(call: StorageCall) -> Response:
         document = await call.document()
         with watched(call.request.receive, call):
-            return await run_in_threadpool(handle, call, document)
+            return await THREADS.run(handle, call, document)
 
     return run
 

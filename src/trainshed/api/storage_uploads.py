@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from trainshed.api.storage_call import StorageCall
+from trainshed.api.threads import THREADS
 from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Checksums
 from trainshed.storage.object_hashes import Hasher, check
@@ -38,7 +38,7 @@ async def upload(call: StorageCall) -> Response:
     """``POST`` of an upload: all of it, the beginning of a session, or a piece (gcsfs)."""
     if "upload_id" in call.query:
         return await continue_upload(call)
-    await run_in_threadpool(_check, call)
+    await THREADS.run(_check, call)
     kind = call.query.get("uploadType")
     if kind == "resumable":
         return await _begin(call)
@@ -56,11 +56,11 @@ def _check(call: StorageCall) -> None:
 async def continue_upload(call: StorageCall) -> Response:
     """``PUT`` of a session: a piece, a question how far it is, or its end."""
     uploads, upload_id = call.access.uploads, call.query.get("upload_id", "")
-    session = await run_in_threadpool(_session, call, upload_id)
+    session = await THREADS.run(_session, call, upload_id)
     if session.done:
         await call.drain()
         return await _finished(call, upload_id)
-    received = await run_in_threadpool(uploads.received, upload_id)
+    received = await THREADS.run(uploads.received, upload_id)
     span = _span(call, session)
     if span.first is not None and span.first <= received:
         received = await _receive(call, upload_id, span, received)
@@ -90,10 +90,13 @@ async def _whole(call: StorageCall, *, multipart: bool) -> Response:
             hasher.update(piece)
             out.write(piece)
 
+        def end() -> None:
+            keep(reader.finish() if reader else b"")
+            out.flush()
+
         async for held in _gathered(call.pieces()):
-            await run_in_threadpool(keep, reader.feed(held) if reader else held)
-        await run_in_threadpool(keep, reader.finish() if reader else b"")
-        await run_in_threadpool(out.flush)
+            await THREADS.run(keep, reader.feed(held) if reader else held)
+        await THREADS.run(end)
         document = reader.document if reader else {}
         found = hasher.checksums()
         check(checksums_of(document), found)
@@ -106,7 +109,7 @@ async def _whole(call: StorageCall, *, multipart: bool) -> Response:
             attributes=attributes_of(document, content_type),
             checksums=found,
         )
-        stored = await run_in_threadpool(call.access.objects.commit, new, conditions_of(call.query))
+        stored = await THREADS.run(call.access.objects.commit, new, conditions_of(call.query))
     return JSONResponse(object_json(stored, call.base))
 
 
@@ -122,7 +125,7 @@ async def _begin(call: StorageCall) -> Response:
         conditions=conditions_of(call.query),
         total=whole({k: v for k, v in length.items() if v}, "X-Upload-Content-Length"),
     )
-    upload_id = await run_in_threadpool(call.access.uploads.begin, session)
+    upload_id = await THREADS.run(call.access.uploads.begin, session)
     place = f"/upload/storage/v1/b/{call.bucket}/o?uploadType=resumable&upload_id={upload_id}"
     headers = {"Location": f"{call.base}{place}", "X-GUploader-UploadID": upload_id}
     return Response(headers=headers)
@@ -168,7 +171,7 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
         if limit is not None and at + len(held) > limit:
             raise BadStorageRequest("The body has more bytes than its Content-Range says")
         if new := held[max(0, received - at) :]:
-            await run_in_threadpool(keep, received, new)
+            await THREADS.run(keep, received, new)
             received += len(new)
         at += len(held)
     return received
@@ -176,7 +179,7 @@ async def _receive(call: StorageCall, upload_id: str, span: ContentRange, receiv
 
 async def _finished(call: StorageCall, upload_id: str) -> Response:
     claimed = _header_checksums(call)
-    stored = await run_in_threadpool(call.access.uploads.finish, upload_id, claimed)
+    stored = await THREADS.run(call.access.uploads.finish, upload_id, claimed)
     return JSONResponse(object_json(stored, call.base))
 
 
@@ -190,9 +193,9 @@ def _incomplete(received: int) -> Response:
 async def _part(call: StorageCall) -> AsyncIterator[tuple[Path, BinaryIO]]:
     stack = contextlib.ExitStack()
     try:
-        yield await run_in_threadpool(stack.enter_context, part(call.access.objects.data_dir))
+        yield await THREADS.run(stack.enter_context, part(call.access.objects.data_dir))
     finally:
-        await run_in_threadpool(stack.close)
+        await THREADS.run(stack.close)
 
 
 async def _gathered(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
