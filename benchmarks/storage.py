@@ -135,7 +135,7 @@ def storing(folder: Path, source: Path | None) -> Iterator[Client]:
 
 
 def _medians(who: dict[str, Client | Plain], what: str, content: bytes, rounds: int) -> Row:
-    """One call each, in turns, in either order; the first ones are not counted."""
+    """One call each, in an order that is drawn; the first ones are not counted."""
     took: dict[str, list[float]] = {name: [] for name in who}
     turns, order = [*who.items()], random.Random(1)  # noqa: S311
     for _ in range(rounds):

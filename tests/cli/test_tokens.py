@@ -248,7 +248,9 @@ def test_a_key_that_google_does_not_know_signs_what_is_accepted_here(trainshed, 
     content = json.loads((tmp_path / "ci.json").read_text())
     assert content["token_uri"] == f"{url}/token"
     assert content["client_email"] == "ci@demo.trainshed.invalid"
-    service_account = pytest.importorskip("google.oauth2.service_account")
+    service_account = pytest.importorskip(
+        "google.oauth2.service_account", reason="google-auth is not installed"
+    )
     credentials = service_account.Credentials.from_service_account_info(content)
     signer = credentials.with_scopes(["https://www.googleapis.com/auth/cloud-platform"])
     assertion = signer._make_authorization_grant_assertion()

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def ask(arguments: Sequence[str], place: Place, step: Path) -> Answer:
 
 #: More of what a builder says is not kept: its last lines and uv's plan are all that is read.
 _SAID_BYTES_MAX: Final = 1 << 20
-#: How often a command that says nothing is looked at, in seconds.
+#: How often a command is looked at that may wait for what it has left, in seconds.
 _EVERY_S: Final = 1.0
 
 
@@ -133,7 +134,7 @@ def _said_until_its_end(process: subprocess.Popen[bytes], builder: Builder) -> b
         raise AssertionError("it was started with a pipe")
     os.set_blocking(pipe.fileno(), False)
     ended = os.pidfd_open(process.pid)
-    watched = {ended, pipe.fileno()}
+    watched, looked_s = {ended, pipe.fileno()}, time.monotonic()
     try:
         while True:
             ready, _, _ = select.select(watched, (), (), _EVERY_S)
@@ -143,8 +144,9 @@ def _said_until_its_end(process: subprocess.Popen[bytes], builder: Builder) -> b
                 return said
             if piece == b"":
                 watched.discard(pipe.fileno())
-            if not ready:
+            if time.monotonic() - looked_s >= _EVERY_S:
                 builder.end_left(process.pid)
+                looked_s = time.monotonic()
     finally:
         os.close(ended)
         pipe.close()
