@@ -119,7 +119,8 @@ def named(word):
 
 
 def test_bubblewrap_itself_has_none_of_the_jobs_variables(run, root, mark):
-    engine = run("import os; print('ready', flush=True); print(*os.environ)\n" + FOREVER)
+    says = "import os; print(*os.environ, flush=True); print('ready', flush=True)\n"
+    engine = run(says + FOREVER)
     ready(root)
     (bubblewrap,) = tree.children(supervisor(root))
     assert Path(f"/proc/{bubblewrap}/environ").read_bytes() == b""
