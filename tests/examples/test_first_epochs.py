@@ -10,6 +10,8 @@ from examples.cluster import EXAMPLES, TRAIN, call, needs
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TORCH, KERAS = needs("torch", "sklearn"), needs("tensorflow", "tf_keras", "sklearn")
+#: The long tests beside this one run these too, and others of make test the same framework.
+FULL = pytest.mark.full
 EPOCH, STEPS = ("--epochs", 1), ("--steps", 3, "--save-every", 2)
 
 
@@ -21,14 +23,14 @@ def case(example, args, *marks, **fewer):
     ("example", "args", "fewer"),
     [
         case("torch-ddp", EPOCH, TORCH, needs("matplotlib"), workerCount=1),
-        case("model-parallel", EPOCH, TORCH, workerCount=1),
+        case("model-parallel", EPOCH, TORCH, FULL, workerCount=1),
         case("tuning", EPOCH, needs("sklearn", "hypertune")),
         case("tf-multiworker", EPOCH, KERAS),
-        case("tf-parameter-server", EPOCH, KERAS, workerCount=1, parameterServerCount=1),
+        case("tf-parameter-server", EPOCH, KERAS, FULL, workerCount=1, parameterServerCount=1),
         case("jax-data-parallel", EPOCH, needs("jax", "sklearn")),
-        case("torch-resume", STEPS, TORCH),
-        case("keras-resume", STEPS, KERAS),
-        case("lightning-resume", STEPS, needs("torch", "lightning")),
+        case("torch-resume", STEPS, TORCH, FULL),
+        case("keras-resume", STEPS, KERAS, FULL),
+        case("lightning-resume", STEPS, needs("torch", "lightning"), FULL),
     ],
 )
 def test_it_trains_from_its_configuration(example, args, fewer, tmp_path):
