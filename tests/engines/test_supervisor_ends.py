@@ -31,6 +31,18 @@ def test_a_replica_that_outgrows_its_limit_is_named_with_the_memory_it_used(root
     assert not outcome.replicas[0].killed, "not by us"
 
 
+def test_a_program_that_dies_of_its_age_is_told_what_helps(root, mark):
+    """In the log and in the end; the line that names the cause is not the last one."""
+    code = "import collections\ncollections.Mapping  # noqa"
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, code), ())
+    outcome = ended(engine).outcome
+    said = "module 'collections' has no attribute 'Mapping' (the abstract classes have left"
+    assert said in outcome.message
+    assert said in outcome.last_words
+    assert any("import them of collections.abc" in text for text in texts(root, "service"))
+
+
 def test_a_signal_is_named_with_the_last_words(root, mark):
     code = "import os, sys; print('bad weights', file=sys.stderr); os.kill(os.getpid(), 11)"
     engine = engine_at(root)

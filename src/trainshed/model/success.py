@@ -7,7 +7,7 @@ done its part.  The supervisor applies this rule, so it lies in the model (decis
 """
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from trainshed.model.attempt import SIGNAL_BASE, ReplicaExit
@@ -66,8 +66,8 @@ def ends_by_itself(role: Role) -> bool:
     return role is not Role.REDUCER
 
 
-def message(end: JobEnd, last_words: Mapping[str, str], said: str = "") -> str:
-    """The one line that says how the job ended; ``last_words`` by task name.
+def message(end: JobEnd, words: str = "", said: str = "") -> str:
+    """The one line that says how the job ended; ``words`` are those of ``words_of``.
 
     ``said`` is how the deciding replica ended, if more is known than its exit.
     """
@@ -75,12 +75,10 @@ def message(end: JobEnd, last_words: Mapping[str, str], said: str = "") -> str:
         return end.reason or f"stopped by {signal_name(end.signum or 0)}"
     decider = end.decider
     text = f"{decider.task_name} {said or how(decider)} after {decider.seconds:.1f} s"
-    words = words_of(end, last_words)
-    return f"{text}: {words}" if words else text
+    return f"{text}: {words}" if words and end.exit_code else text
 
 
-def words_of(end: JobEnd, last_words: Mapping[str, str]) -> str:
-    """What the replica that made a job fail wrote last; empty for any other end."""
-    if end.decider is None or not end.exit_code:
-        return ""
-    return last_words.get(end.decider.task_name, "")[:_LAST_WORDS_MAX]
+def words_of(lines: Sequence[str], advice: str = "") -> str:
+    """The last of the lines that a failed replica wrote, and what helps if that is known."""
+    words = lines[-1][:_LAST_WORDS_MAX] if lines else ""
+    return f"{words} ({advice})" if advice else words

@@ -170,7 +170,7 @@ class _Run:
 
     def _order(self, grace_s: float, stop: JobEnd | None, words: str = "") -> None:
         self._stop = self._stop or stop
-        order = Order(grace_s, message=success.message(stop, {}) if stop else "")
+        order = Order(grace_s, message=success.message(stop) if stop else "")
         asked = {"do": "stop", "order": order._asdict(), "words": words}
         with suppress(OSError):  # it is gone, which is all that is wanted
             self._tether.sendall(json.dumps(asked).encode() + b"\n")
@@ -184,7 +184,7 @@ class _Run:
             raise EngineFault(seen.fault or "the supervisor has not said how the job ended")
         outcome = seen.outcome
         if self._stop is not None and outcome.interrupted:
-            said = success.message(self._stop, {})
+            said = success.message(self._stop)
             outcome = outcome._replace(exit_code=self._stop.exit_code, message=said)
         return Ran(outcome, seen.reduction)
 

@@ -1,6 +1,7 @@
 """What the ends of replicas mean for the attempt (``model.success`` has the rules)."""
 
 import signal
+from collections.abc import Sequence
 from typing import Final
 
 from trainshed.engines.local.supervise.output import Output
@@ -17,6 +18,13 @@ STOPPED_EARLY: Final = Outcome(
     message="stopped before it was started",
     interrupted=True,
 )
+
+
+def advice_on(lines: Sequence[str]) -> str:
+    """What helps a program that its age has killed; only a failure pays for the list of it."""
+    from trainshed.model.removed import advice  # noqa: PLC0415
+
+    return advice(lines)
 
 
 def failed(why: str) -> Ended:
@@ -42,14 +50,23 @@ class Judge:
 
     def outcome(self, found: JobEnd) -> Outcome:
         """The end of the job in words."""
-        words = self._output.last_words
+        words = self._words(found)
         how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
         return Outcome(
             exit_code=found.exit_code,
             message=success.message(found, words, how),
-            last_words=success.words_of(found, words),
+            last_words=words,
             interrupted=found.signum is not None,
         )
+
+    def _words(self, found: JobEnd) -> str:
+        if found.decider is None or not found.exit_code:
+            return ""
+        lines = self._output.last_lines.get(found.decider.task_name, ())
+        advice = advice_on(lines)
+        if advice:
+            self._output.note(advice, "WARNING")
+        return success.words_of(lines, advice)
 
     def _have_drained(self) -> bool:
         for index in self._replicas.exits.keys() - self._drained:

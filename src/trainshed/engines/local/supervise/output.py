@@ -5,6 +5,7 @@ their writes.  So no line is lost and little memory is needed, however long it t
 """
 
 import os
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,6 +26,9 @@ _DRAIN_READS: Final = 64
 _RETRY_S: Final = 1.0
 #: The same while it waits for its reader, such as a terminal or a pager that takes no more.
 _RETRY_READER_S: Final = 0.05
+#: What is kept of stderr for the end: an error of several lines, and no more of a long one.
+_LAST_LINES: Final = 8
+_LAST_LINE_LENGTH_MAX: Final = 500
 
 
 class OutputSource(NamedTuple):
@@ -65,8 +69,8 @@ class Output:
         self._wrote = wrote
         self._pipes: dict[int, _Pipe] = {}
         self._paused_s: float | None = None
-        self.last_words: dict[str, str] = {}
-        """By task name: the last line that is not blank on stderr."""
+        self.last_lines: dict[str, deque[str]] = {}
+        """By task name: the last lines that are not blank on stderr, each cut."""
 
     @property
     def is_held_back(self) -> bool:
@@ -147,7 +151,8 @@ class Output:
         now_s = self._loop.now()
         for text in lines:
             if pipe.stream == "stderr" and text.strip():
-                self.last_words[name] = text.strip()
+                last = self.last_lines.setdefault(name, deque(maxlen=_LAST_LINES))
+                last.append(text.strip()[:_LAST_LINE_LENGTH_MAX])
             if self._flow.takes(text, now_s):
                 severity = reader.of(text)
                 self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)

@@ -1,0 +1,162 @@
+"""What libraries have removed since a program was written, by the error that it dies of (R25).
+
+Old trainers die of their age far from the cause: ``module 'tensorflow' has no attribute
+'contrib'``.  One sentence more says since when, and what helps.  Versions are those of the
+libraries' own release notes.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+
+class Removed(NamedTuple):
+    """One thing that is gone."""
+
+    error: str
+    """A pattern of the line that names the error."""
+    advice: str
+    """The sentence, with the pattern's first group that matched as ``{0}``."""
+
+
+_TF1: Final = "use a container of TensorFlow 1.15, or tf.compat.v1"
+_TF_OF = r"module 'tensorflow(?:\.[\w.]+)?' has no attribute "
+_NO = r"No module named "
+_PYTHON_2: Final = "this is Python 2: use a container that has it, or convert the program with 2to3"
+
+#: The first that matches counts.
+_REMOVED: Final[tuple[Removed, ...]] = (
+    Removed(
+        rf"{_NO}'tensorflow\.contrib|{_TF_OF}'contrib'",
+        f"tf.contrib is gone since TensorFlow 2.0: {_TF1} and tf_slim, tensorflow-addons",
+    ),
+    Removed(
+        rf"{_NO}'tensorflow\.examples",
+        "tensorflow.examples is gone since TensorFlow 2.0: use tf.keras.datasets",
+    ),
+    Removed(
+        rf"{_NO}'tensorflow_estimator|{_NO}'tensorflow\.(?:python\.)?estimator|{_TF_OF}'estimator'",
+        "tf.estimator is gone since TensorFlow 2.16: use a container or an environment of "
+        "TensorFlow 2.15 or older",
+    ),
+    Removed(
+        rf"{_TF_OF}'(logging|app|flags|Session|placeholder|GraphKeys|gfile|get_variable|"
+        r"global_variables_initializer|ConfigProto|reset_default_graph|set_random_seed|"
+        r"log|to_float|FixedLenFeature|parse_example|read_file|python_io|"
+        r"AdamOptimizer|GradientDescentOptimizer|MonitoredTrainingSession|Server)'",
+        f"tf.{{0}} is gone since TensorFlow 2.0: {_TF1}",
+    ),
+    Removed(
+        rf"{_TF_OF}'(?:wrappers|scikit_learn)'|{_NO}'(?:tensorflow\.)?keras\.wrappers",
+        "the scikit-learn wrappers are gone since Keras 2.12: use scikeras",
+    ),
+    Removed(
+        rf"{_NO}'keras\.(?:utils\.np_utils|layers\.(?:core|convolutional|normalization)|"
+        r"optimizers\.legacy|preprocessing\.image)|Only instances of `keras\.Layer` can be|"
+        r"The filepath provided must end in `\.keras`|Invalid filepath extension for saving|"
+        r"^ValueError: Argument\(s\) not recognized: \{'(?:lr|decay)'|"
+        r"is not supported with the Keras 3",
+        "the program is written for Keras 2: set TF_USE_LEGACY_KERAS=1 where tf-keras is "
+        "installed, or use an environment of TensorFlow 2.15 or older",
+    ),
+    Removed(
+        r"sklearn\.externals",
+        "sklearn.externals is gone since scikit-learn 0.23: import joblib (or six) itself",
+    ),
+    Removed(
+        rf"{_NO}'sklearn\.(?:cross_validation|grid_search|learning_curve)'",
+        "this module is gone since scikit-learn 0.20: its content is in sklearn.model_selection",
+    ),
+    Removed(
+        r"cannot import name 'Imputer' from 'sklearn\.preprocessing'|"
+        rf"{_NO}'sklearn\.preprocessing\.(?:imputation|label|data)",
+        "this is gone since scikit-learn 0.22: SimpleImputer is in sklearn.impute",
+    ),
+    Removed(
+        r"OneHotEncoder\.__init__\(\) got an unexpected keyword argument 'sparse'",
+        "sparse is gone since scikit-learn 1.4: it is sparse_output",
+    ),
+    Removed(
+        r"module 'numpy' has no attribute '(float|int|bool|object|str|complex|long|unicode)'",
+        "np.{0} is gone since NumPy 1.24: use {0} itself, or NumPy older than 1.24",
+    ),
+    Removed(
+        r"`?np\.(\w+)`? was removed in the NumPy 2\.0 release|compiled using NumPy 1\.x cannot",
+        "the program is written for NumPy 1: ask for numpy<2",
+    ),
+    Removed(
+        r"'(?:DataFrame|Series)' object has no attribute '(append|ix|iteritems|as_matrix)'",
+        ".{0} is gone since pandas 2.0 (ix and as_matrix since 1.0): use concat, loc, items, "
+        "to_numpy, or an older pandas",
+    ),
+    Removed(
+        r"unexpected keyword argument '(error_bad_lines|warn_bad_lines|squeeze|line_terminator)'",
+        "{0} is gone since pandas 2.0: see on_bad_lines, or use an older pandas",
+    ),
+    Removed(
+        rf"{_NO}'(scipy\.misc|sklearn\.utils\.linear_assignment_)|"
+        r"cannot import name '(?:imread|imresize|imsave|logsumexp)' from 'scipy\.misc'",
+        "this is gone since SciPy 1.3: imageio and scipy.special have it",
+    ),
+    Removed(
+        r"module 'collections' has no attribute '(\w+)'|"
+        r"cannot import name '(?:Mapping|MutableMapping|Sequence|Iterable|Callable|OrderedDict)' "
+        r"from 'collections'",
+        "the abstract classes have left collections in Python 3.10: import them of "
+        "collections.abc, or use an older Python",
+    ),
+    Removed(
+        r"module 'time' has no attribute 'clock'",
+        "time.clock is gone since Python 3.8: use time.perf_counter",
+    ),
+    Removed(
+        rf"{_NO}'(distutils|imp|asynchat|asyncore)(?:\.|')",
+        "{0} is gone since Python 3.12: use an older Python, or install setuptools for distutils",
+    ),
+    Removed(
+        rf"{_NO}'pkg_resources'",
+        "pkg_resources comes with setuptools, which environments no longer have by themselves: "
+        "ask for setuptools<81 in setup.py",
+    ),
+    Removed(
+        rf"{_NO}'(?:urllib2|urlparse|ConfigParser|StringIO|cPickle|Queue|httplib|commands|"
+        r"__builtin__|HTMLParser|Tkinter|cStringIO)'|"
+        r"Missing parentheses in call to '(?:print|exec)'|"
+        r"^NameError: name '(?:xrange|unicode|raw_input|basestring|unichr|reduce|long)' is not|"
+        r"'dict' object has no attribute '(?:iteritems|has_key|itervalues|iterkeys)'|"
+        r"^TabError: |multiple exception types must be parenthesized",
+        _PYTHON_2,
+    ),
+    Removed(
+        r"^TypeError: Descriptors cannot (?:not )?be created directly",
+        "the generated code is older than the protobuf here: ask for protobuf<=3.20",
+    ),
+    Removed(
+        r"cannot import name '(AdamW|load_dataset|TFTrainer)' from 'transformers",
+        "{0} has left transformers: use torch.optim.AdamW or datasets, or an older transformers",
+    ),
+    Removed(
+        r"^_pickle\.UnpicklingError: Weights only load failed",
+        "torch.load reads only weights since PyTorch 2.6: pass weights_only=False for files that "
+        "you trust",
+    ),
+    Removed(
+        rf"{_NO}'torch\._six'|{_NO}'torchtext\.legacy|{_NO}'torchtext'",
+        "this has left PyTorch (torch._six in 2.0; torchtext is no longer made): use an older "
+        "PyTorch",
+    ),
+)
+
+
+def advice(lines: Iterable[str]) -> str:
+    """One sentence on what a program died of, if that is its age; empty for any other death.
+
+    ``lines`` are the last that it wrote on stderr; some errors take several, and end with an
+    address.
+    """
+    said = list(lines)
+    for line in reversed(said):
+        for each in _REMOVED:
+            if match := re.search(each.error, line):
+                return each.advice.format(next(filter(None, match.groups()), ""))
+    return ""
