@@ -2,13 +2,14 @@
 
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from service.submitting import DOCKER, Desk, custom_job, images, pool, refusal
 from trainshed.catalog.rows import rows
-from trainshed.catalog.software import runtimes
+from trainshed.catalog.software import packages_of, runtimes
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.model.faults import UsageFault
 from trainshed.model.job import Program, ProgramKind
@@ -65,6 +66,18 @@ def test_a_runtime_version_runs_with_the_nearest_tensorflow(version, python, env
     found = images(environments=(OLD, MID)).stand_in(package(version, python))
     assert found.environment == environment
     assert f"(runtime version {version})" in found.note
+
+
+@pytest.mark.usefixtures("fleet")
+def test_what_a_runtime_version_had_and_is_not_here_is_said_before_the_program_runs(monkeypatch):
+    note = images(environments=(MID,)).stand_in(package("2.11")).note
+    assert "It lacks cloudml-hypertune, gcsfs, " in note
+    assert "more, which runtime version 2.11 had; `trainshed environments build DIR" in note
+    complete = replace(FLEET["/mid"], packages=frozenset(packages_of("2.11")))
+    monkeypatch.setitem(FLEET, "/mid", complete)
+    assert "lacks" not in images(environments=(MID,)).stand_in(package("2.11")).note
+    table = images(ImageMapping(environment="old", runtime_version="*"), environments=(OLD,))
+    assert "which runtime version 1.15 had" in table.stand_in(package("1.15")).note
 
 
 @pytest.mark.usefixtures("fleet")

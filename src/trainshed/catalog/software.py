@@ -47,6 +47,27 @@ def runtimes() -> Mapping[str, RuntimeVersion]:
     }
 
 
+@cache
+def packages_of(runtime_version: str) -> tuple[str, ...]:
+    """What its image had beside TensorFlow: names of distributions, in alphabetical order (R25).
+
+    Empty for a name that is no runtime version.
+    """
+    if runtime_version not in runtimes():
+        return ()
+    wanted = version(runtime_version)
+    found = rows("runtime_packages", "packages")
+    return tuple(
+        sorted(n for row in found if version(row["since"]) <= wanted for n in row["names"])
+    )
+
+
+@cache
+def all_packages() -> tuple[str, ...]:
+    """What the image of any runtime version had."""
+    return tuple(sorted({name for version in runtimes() for name in packages_of(version)}))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrebuiltImage:
     """What the name of one of Google's prebuilt training images says about its content."""

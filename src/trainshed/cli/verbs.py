@@ -97,6 +97,7 @@ VERBS = (
     Verb("nodes resume", "nodes_order", "let a node take replicas again"),
     Verb("nodes", "nodes", "list the machines of the fleet"),
     Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
+    Verb("environments build", "environments", "make a Python as a runtime version had it"),
     Verb("tokens", "credentials", "make, list and revoke tokens"),
     Verb("keys", "credentials", "make and register keys of service accounts"),
     Verb("audit list", "audit", "tell who changed what, and what was refused to whom"),

@@ -286,6 +286,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "project_jobs_max": ("project_jobs_max", most),
         "streams_max": ("streams_max", most),
     },
+    "environments": {"relax_pins": ("relax_pins", switch)},
     "logs": {
         "bytes_max": ("log_bytes_max", whole(1)),
         "days_max": ("log_days_max", number),

@@ -101,6 +101,8 @@ class Settings:
     """Processes and threads of a replica, where the machine can limit them; no limit if None."""
     package_bytes_max: int | None = 4 << 30
     """The most that a package of a job may unpack to; no limit if None."""
+    relax_pins: bool = False
+    """Whether the nearest version is taken for a pin that the Python of its job cannot have."""
     log_bytes_per_s_max: int | None = 16 << 20
     """What a job writes to its log each second; lines beyond are dropped; no limit if None."""
     project_bytes_max: int | None = None

@@ -7,13 +7,14 @@ An image that nothing here has the content of runs in a container, where there i
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from trainshed.catalog.software import (
     PrebuiltImage,
     Version,
     is_reduction_server,
+    packages_of,
     prebuilt_image,
     runtimes,
     version,
@@ -27,6 +28,8 @@ from trainshed.service.interpreters import Installed, installed
 DEFAULT = "default"
 #: In a row of the table: the image itself is run, in a container.
 CONTAINER = "container"
+#: Of the packages that an environment lacks, so many are named.
+_LACKS_NAMED = 6
 #: Images and versions whose stand-in is remembered: neither tables nor environments change.
 _REMEMBERED_MAX = 1024
 #: No image has a longer name; longer ones are not kept.
@@ -150,13 +153,13 @@ class Images:
         mapping = next((m for m in self._mappings if _fits(m.runtime_version, name)), None)
         asked = f"runtime version {name}"
         if mapping:
-            return self._mapped(mapping, asked)
+            return _with_lacks(self._mapped(mapping, asked), name)
         known = runtimes().get(name)
         tensorflow = known.tensorflow if known else name
         wanted = PrebuiltImage(
             framework="TensorFlow", version=tensorflow, accelerator="cpu", python=python
         )
-        return self._nearest(wanted, asked)
+        return _with_lacks(self._nearest(wanted, asked), name)
 
     def _mapped(self, mapping: ImageMapping, asked: str) -> StandIn:
         name = mapping.environment
@@ -184,6 +187,24 @@ class Images:
         """The configured environments in their order, then our own."""
         for name in (*(n for n in self._pythons if n != DEFAULT), DEFAULT):
             yield name, installed(self._pythons[name])
+
+
+def _with_lacks(found: StandIn, runtime: str) -> StandIn:
+    """The same, with what its environment lacks of the runtime version's packages (R25)."""
+    here = installed(found.python)
+    lacks = [name for name in packages_of(runtime) if name not in here.packages]
+    if not (here.python and lacks):
+        return found
+    named = ", ".join(lacks[:_LACKS_NAMED]) + _more(len(lacks) - _LACKS_NAMED)
+    note = (
+        f"{found.note} It lacks {named}, which runtime version {runtime} had; "
+        f"`trainshed environments build DIR --runtime {runtime}` makes an environment that has it."
+    )
+    return replace(found, note=note)
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
 
 
 def _fits(pattern: str | None, text: str) -> bool:

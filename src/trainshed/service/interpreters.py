@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed import __version__
+from trainshed.catalog.software import all_packages
 from trainshed.service.server_files import PUBLIC, write_file
 
 #: The distributions in which each framework may be installed.
@@ -56,6 +57,8 @@ class Installed:
     python: str = ""
     frameworks: Mapping[str, str] = field(default_factory=dict)
     """Version by framework, in the catalog's names."""
+    packages: frozenset[str] = frozenset()
+    """Of what the images of runtime versions had: the distributions that are here."""
     has_trainer: bool = False
     """Whether a program can import the trainer library."""
 
@@ -67,7 +70,8 @@ def installed(python: str) -> Installed:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return Installed(
             python=version,
-            frameworks=_frameworks(_own_versions()),
+            frameworks=_frameworks(versions := _own_versions()),
+            packages=_packages(versions),
             has_trainer=importlib.util.find_spec(TRAINER) is not None,
         )
     try:
@@ -85,6 +89,7 @@ def installed(python: str) -> Installed:
     return Installed(
         python=f"{major}.{minor}",
         frameworks=_frameworks(facts["versions"]),
+        packages=_packages(facts["versions"]),
         has_trainer=facts["has_trainer"],
     )
 
@@ -100,7 +105,7 @@ def _own_versions() -> dict[str, str]:
 
 
 def _names() -> list[str]:
-    return [name for names in DISTRIBUTIONS.values() for name in names]
+    return [*(name for names in DISTRIBUTIONS.values() for name in names), *all_packages()]
 
 
 def _frameworks(versions: Mapping[str, str]) -> dict[str, str]:
@@ -110,6 +115,10 @@ def _frameworks(versions: Mapping[str, str]) -> dict[str, str]:
         for framework, names in DISTRIBUTIONS.items()
     }
     return {framework: text.partition("+")[0] for framework, text in here.items() if text}
+
+
+def _packages(versions: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(all_packages()).intersection(versions)
 
 
 #: The folder of the data directory in which the library is shown.

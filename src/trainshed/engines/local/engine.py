@@ -72,6 +72,7 @@ class LocalEngine:
         grace_s: float = GRACE_S,
         processes_max: int | None = None,
         package_bytes_max: int | None = None,
+        relax_pins: bool = False,
         log_bytes_per_s_max: int | None = None,
         log_bytes_max: int | None = None,
         name: str = "local",
@@ -89,7 +90,8 @@ class LocalEngine:
         that live on when their job is over by itself.  A replica has ``processes_max`` processes
         and threads at most, where the machine can limit them.  Lines beyond
         ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
-        oldest go.  A package unpacks to ``package_bytes_max`` at most.
+        oldest go.  A package unpacks to ``package_bytes_max`` at most; with ``relax_pins`` the
+        nearest version is taken for a pin that cannot be met.
 
         ``isolation`` is how jobs are kept apart, by default not at all; ``pass_env`` names what
         programs get of the server's environment besides what all get, by default all but its
@@ -115,6 +117,7 @@ class LocalEngine:
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._package_bytes_max = package_bytes_max
+        self._relax_pins = relax_pins
         self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
         self._processes_max = processes_max if cgroups.offers("pids") else None
         if processes_max and not self._processes_max:
@@ -263,6 +266,7 @@ class LocalEngine:
             gpu_wait_s=self._gpu_wait_s,
             fake_gpus=self._fake_gpus,
             package_bytes_max=self._package_bytes_max,
+            relax_pins=self._relax_pins,
             runtime=self._runtime,
             isolation=self._isolation,
             variables=self._variables,

@@ -63,6 +63,8 @@ class Preparation(NamedTuple):
     """So many devices that exist in name only, in the place of the machine's."""
     package_bytes_max: int | None = None
     """The most that a package may unpack to; no limit if None."""
+    relax_pins: bool = False
+    """Whether the nearest version is taken for a pin that no Python here can have."""
     isolation: Isolation | None = None
     """How programs are kept apart; not at all in a local run."""
     variables: tuple[str, ...] | None = None

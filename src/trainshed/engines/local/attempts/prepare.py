@@ -107,6 +107,7 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
         note=_note,
         bytes_max=preparation.package_bytes_max,
         builder=Builder(view, owner, tuple(preparation.variables or ())),
+        relaxes=preparation.relax_pins,
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from trainshed.engines.local.environments import content, install, interpreter
 from trainshed.engines.local.environments.builder import Builder
@@ -33,19 +33,21 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
 
-def prepare(
+def prepare(  # noqa: PLR0913 - what is installed, and how
     environment: Environment,
     *,
     cache_dir: Path,
     note: Callable[[str], None],
     bytes_max: int | None = None,
     builder: Builder = Builder(),  # noqa: B008 - a constant
+    relaxes: bool = False,
 ) -> JobPython:
     """Have the packages of a job installed; a second time this only computes their address.
 
     Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
     build, a requirement cannot be had, the disk is full, or another user can write to the cache;
     the cache is then as it was.  A package has ``bytes_max`` bytes at most, and unpacks to as many.
+    ``relaxes``: a pin that cannot be met is not kept, and that is noted.
     """
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
@@ -56,10 +58,12 @@ def prepare(
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         with content.own_copies(ignored, cache_dir, bytes_max) as own:
-            home = cache_dir / content.address(str(facts["identity"]), own)
+            identity = f"{facts['identity']}{' relaxed' * relaxes}"
+            home = cache_dir / content.address(identity, own)
             if not home.is_dir():
                 builds = bool(facts["builds"])
-                _install_once(own, python, home, note, builder, builds=builds, bytes_max=bytes_max)
+                how = {"builder": builder, "builds": builds, "bytes_max": bytes_max}
+                _install_once(own, python, home, note, **how, relaxes=relaxes)
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
 
@@ -88,17 +92,18 @@ def _facts(python: str) -> dict[str, object]:
         raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
 
 
-def _install_once(  # noqa: PLR0913 - what is installed, and by whom
+def _install_once(
     environment: Environment,
     python: str,
     home: Path,
     note: Callable[[str], None],
-    builder: Builder,
-    *,
-    builds: bool,
-    bytes_max: int | None,
+    **how: Any,
 ) -> None:
-    """Install under a lock, beside the final place, and move there only what is complete."""
+    """Install under a lock, beside the final place, and move there only what is complete.
+
+    ``how``: the rest of what ``install`` needs, and the builder.
+    """
+    builder = how.pop("builder")
     with _locked(home.with_suffix(".lock"), note):
         if home.is_dir():  # another job was quicker
             return
@@ -107,7 +112,7 @@ def _install_once(  # noqa: PLR0913 - what is installed, and by whom
         try:
             partial.mkdir(mode=_PRIVATE)
             place = install.Place(partial, builder)
-            install.install(environment, python, place, note, builds=builds, bytes_max=bytes_max)
+            install.install(environment, python, place, note, **how)
             builder.take_back(place.target)
             place.target.rename(home)
             _check_is_folder(home)

@@ -186,10 +186,12 @@ def install(  # noqa: PLR0913 - what an install consists of
     *,
     builds: bool,
     bytes_max: int | None = None,
+    relaxes: bool = False,
 ) -> None:
     """Fill the target of a place.
 
-    ``builds``: the interpreter can build setuptools packages by itself.
+    ``builds``: the interpreter can build setuptools packages by itself.  ``relaxes``: the nearest
+    version is taken for a pin that the interpreter cannot have.
 
     Raises EngineFault with the builder's or resolver's own last lines, and for a package that
     unpacks to more than ``bytes_max``.
@@ -207,7 +209,7 @@ def install(  # noqa: PLR0913 - what an install consists of
     for wheel in wheels:
         check_wheel(wheel, bytes_max)
     wanted = [*map(str, wheels), *environment.requirements]
-    lacking = _lacking(wanted, wheels, python, place)
+    lacking = _lacking(wanted, wheels, python, place, note if relaxes else None)
     if lacking:
         note(f"also installing what {python} lacks: {', '.join(lacking)}")
     place.target.mkdir(mode=0o700, parents=True)
@@ -268,17 +270,63 @@ def _kept(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
     return path
 
 
+#: What helps where a pin cannot be met; who runs the server reads the first, a user the others.
+_WAYS_OUT: Final = (
+    "Ways out: relax_pins = true below [environments] in trainshed.toml takes the nearest version; "
+    "a container, or an [[environment]] whose Python has it; or another pin."
+)
+
+
 def _lacking(
-    wanted: Sequence[str], wheels: Sequence[Path], python: str, place: Place
+    wanted: Sequence[str],
+    wheels: Sequence[Path],
+    python: str,
+    place: Place,
+    relaxed: Callable[[str], None] | None,
 ) -> tuple[str, ...]:
+    """``relaxed`` is told each pin that is not kept; None: all are."""
     # --break-system-packages: a dry run breaks none, and refuses a distribution's Python without it
     arguments = ["pip", "install", "--dry-run", "--break-system-packages", "--python", python]
     (step := place.work / "plan").mkdir()
     answer = ask([*arguments, "--offline", *wanted], place, step)
     if answer.code:
         answer = ask([*arguments, *wanted], place, step)
+    if answer.code and not answer.disk_is_full:
+        overrides = _overrides(wanted, wheels, python, place, relaxed)
+        answer = ask([*arguments, *overrides, *wanted], place, step) if overrides else answer
     _check(answer, "the packages' requirements cannot be met", place)
     return tuple(_planned(answer.text, wheels))
+
+
+def _overrides(
+    wanted: Sequence[str],
+    wheels: Sequence[Path],
+    python: str,
+    place: Place,
+    relaxed: Callable[[str], None] | None,
+) -> tuple[str, ...]:
+    """Flags that put the nearest versions in place of pins that cannot be met, if there are any.
+
+    Raises EngineFault where there are, and pins are to be kept.
+    """
+    from trainshed.engines.local.environments import pins  # noqa: PLC0415 - it imports this module
+
+    (step := place.work / "pins").mkdir()
+    found = list(pins.unmet(wanted, wheels, python, lambda words: ask(words, place, step)))
+    if not found:
+        return ()
+    if relaxed is None:
+        names = ", ".join(f"{each.pin} (the nearest is {each.nearest})" for each in found)
+        raise EngineFault(
+            "the packages' requirements cannot be met:\n"
+            f"No version for the Python of this job: {names}.\n{_WAYS_OUT}"
+        )
+    for each in found:
+        relaxed(f"{each.pin} cannot be had for this Python; {each.nearest} runs in its place")
+    file = place.wheels / "overrides.txt"
+    file.write_text("".join(f"{each.name}=={each.nearest}\n" for each in found))
+    file.chmod(_READABLE)
+    return ("--override", str(file))
 
 
 def _planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:
