@@ -38,7 +38,6 @@ REFUSED = {
     "gcloud-6.1-tuning": "studySpec.parameters[0].doubleValueSpec",  # GRID_SEARCH over a DOUBLE
     "shape-ml-lower-case-words": "trainingInput.scaleTier",
     "shape-ml-prediction": "predictionInput",
-    "shape-ml-snake-case-nulls-and-doubles": "training_input.pythonVersion",
     "shape-vertex-many-faults": "displayName",
     "vertex-4.3-local-script-own-image": "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",
 }
@@ -213,6 +212,19 @@ def test_what_is_only_advice_here_is_a_note_of_the_job(desk):
     record = desk.custom(custom_job(p100))
     notes = desk.store.notes(record.uid)
     assert any("NVIDIA_TESLA_P100" in note and "acceleratorType" in note for note in notes)
+
+
+def test_a_python_version_that_is_not_given_is_a_note_of_the_job(desk):
+    document = ml_job(runtimeVersion="1.14")
+    del document["trainingInput"]["pythonVersion"]
+    record = desk.ml(document)
+    notes = desk.store.notes(record.uid)
+    assert any(
+        note.startswith("trainingInput.pythonVersion: not given;") and "Python 2.7" in note
+        for note in notes
+    )
+    assert any("TensorFlow 1.14.0 on Python 2.7" in note for note in notes)
+    assert "pythonVersion" not in ml_v1.job(desk.get(record).job)["trainingInput"]
 
 
 def test_the_demand_is_that_of_the_catalog_s_machines(desk):

@@ -30,6 +30,11 @@ class RuntimeVersion:
     released: date | None
     """First day for training; None where no source prints it (2.2 and later)."""
 
+    @property
+    def default_python(self) -> str:
+        """What a job that names none got: the oldest (runtimes.toml, policy.python_default)."""
+        return min(self.python, key=version)
+
 
 @cache
 def runtimes() -> Mapping[str, RuntimeVersion]:
