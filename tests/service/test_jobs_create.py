@@ -302,6 +302,36 @@ def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
     assert second.job.spec.study.resume_previous_uid == first.uid
 
 
+def test_a_study_that_goes_on_and_names_no_parameters_has_those_of_the_earlier_one(desk):
+    document = study_document(Kind.ML_JOB)
+    training = document["trainingInput"]
+    search = {**training["hyperparameters"], "hyperparameterMetricTag": "auc", "goal": "MINIMIZE"}
+
+    def create(job_id, hyperparameters):
+        changed = {"jobId": job_id, "training_input": {**training, "hyperparameters": None}}
+        changed["training_input"]["hyperparameters"] = hyperparameters
+        return desk.jobs.create(Kind.ML_JOB, PROJECT, "", changed, creator="ann")
+
+    first = create("first", search)
+    only = {"resume_previous_job_id": "first", "max_trials": 3}
+    assert "not over" in refusal(create, "second", only).message
+    end(desk.store, first.uid)
+    second = create("second", only)
+    end(desk.store, second.uid)
+    third = create("third", {**only, "resume_previous_job_id": "second"})
+    earlier = first.job.spec.study
+    for record in (second, third):
+        study = record.job.spec.study
+        assert (study.parameters, study.metrics) == (earlier.parameters, earlier.metrics)
+        assert study.trial_count_max == 3
+        shown = ml_v1.job(record.job)["trainingInput"]["hyperparameters"]
+        assert shown["params"] == ml_v1.job(first.job)["trainingInput"]["hyperparameters"]["params"]
+    assert third.job.spec.study.resume_previous_uid == second.uid
+    for job_id in ("nobody", "third"):
+        found = refusal(create, "fourth", {**only, "resume_previous_job_id": job_id})
+        assert fields(found) == ["trainingInput.hyperparameters.resumePreviousJobId"]
+
+
 def end(store, uid):
     record = store.job_by_uid(uid)
     step = StudyStep(uid=uid, version=record.version, state=JobState.CANCELLED, server=None)
