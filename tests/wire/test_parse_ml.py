@@ -180,7 +180,7 @@ def test_a_containers_own_command_needs_an_image(name):
 
 def test_a_command_that_cannot_be_read_is_told_once():
     path = "trainingInput.masterConfig.containerArgs"
-    assert found(masterConfig={"containerArgs": 3}) == [(path, "wrong-type")]
+    assert found(masterConfig={"containerArgs": {"a": 3}}) == [(path, "wrong-type")]
 
 
 def test_a_parameter_without_a_type_is_told_once():
