@@ -1,5 +1,7 @@
 """Rules beyond the given cases: each promise with an example, built from the model."""
 
+import datetime as dt
+
 import pytest
 
 from admission.asking import T4, ask, gpus, group, ml, rules, vertex
@@ -239,7 +241,8 @@ RUNTIME = {"kind": ProgramKind.PYTHON_PACKAGE, "image": None}
     ("fields", "edition", "expected"),
     [
         ({"runtime_version": "2.11", "python_version": "3.7"}, "2020-08", []),
-        ({"runtime_version": "2.11"}, "2020-08", ["python-version"]),
+        ({"runtime_version": "2.11"}, "2020-08", []),
+        ({"runtime_version": "2.11", "python_version": "2.7"}, "2020-08", ["python-version"]),
         ({"runtime_version": "1.15"}, "2020-05", []),
         ({"runtime_version": "1.4"}, "2018-08", []),
         ({"runtime_version": "1.4", "python_version": "3.5"}, "2020-05", ["runtime-retired"]),
@@ -266,6 +269,43 @@ def test_runtime_versions(fields, edition, expected):
     spec = ml(group(machine, program=program(**RUNTIME, **fields)))
     assert rules(spec, edition, scope=Scope.ALL) == expected
     assert rules(spec, edition, scope=Scope.MACHINES) == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "day", "expected"),
+    [
+        ("1.9", None, ["runtime-retired"]),
+        ("1.9", dt.date(2020, 3, 17), ["runtime-retired"]),
+        ("1.9", dt.date(2020, 3, 16), []),
+        ("1.10", None, []),
+    ],
+)
+def test_a_runtime_version_is_blocked_from_a_day_on(runtime, day, expected):
+    spec = ml(group(program=program(**RUNTIME, runtime_version=runtime)))
+    assert rules(spec, scope=Scope.ALL, asked_day=day) == expected
+
+
+@pytest.mark.parametrize("tier", [ScaleTier.CUSTOM, ScaleTier.BASIC_GPU, ScaleTier.STANDARD_1])
+@pytest.mark.parametrize(
+    ("runtime", "given", "expected"),
+    [
+        ("1.2", None, "2.7"),
+        ("1.14", None, "2.7"),
+        ("1.15", None, "2.7"),
+        ("2.1", None, "3.7"),
+        ("2.11", None, "3.7"),
+        ("1.14", "3.5", "3.5"),
+        ("9.9", None, None),
+        (None, None, None),
+    ],
+)
+def test_a_runtime_version_brings_google_s_default_python(tier, runtime, given, expected):
+    asked = program(**RUNTIME, runtime_version=runtime, python_version=given)
+    machine = "n1-standard-4" if tier is ScaleTier.CUSTOM else None
+    context = ask(ml(group(machine, program=asked), tier=tier), scope=Scope.ALL)
+    found = {group.program.python_version for group in context.spec.groups if group.program}
+    assert found == {expected}
+    assert context.asked.groups[0].program == asked
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,7 @@ def test_a_metric_that_reports_would_lose_is_refused(name, dialect):
 def test_parameters_are_there_and_have_names(dialect):
     none = StudySpec(metrics=(ACCURACY,), parameters=())
     assert rules(none, dialect) == ["study-parameters"]
+    assert rules(replace(none, resume_previous_job_id="earlier"), dialect) == []
     assert rules(study(double("")), dialect) == ["study-parameters"]
     assert rules(study(double(), integer("lr")), dialect) == ["study-parameters"]
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from golden import check_golden
 
 GOLDEN = Path(__file__).parent.parent / "golden/cli"
@@ -125,6 +127,38 @@ def test_the_day_to_judge_by_may_be_chosen(trainshed, written):
     assert trainshed("validate", name, "--date", "2026-09-01").code == 0
     assert trainshed("validate", name, "--date", "2026-10-01").code == 1
     assert trainshed("validate", name, "--date", "yesterday").code == 2
+
+
+K80 = {
+    "machineType": "n1-standard-8",
+    "acceleratorType": "NVIDIA_TESLA_K80",
+    "acceleratorCount": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "said", "before"),
+    [
+        ({"workerPoolSpecs": [{**POOL, "machineSpec": K80}]}, "K80", "2025-01-01"),
+        (job(masterType="n1-standard-4", runtimeVersion="1.8"), "1.8", "2020-01-01"),
+    ],
+)
+def test_what_google_has_retired_is_noted_and_refused_only_to_who_asks_for_google_s_answer(
+    trainshed, written, document, said, before
+):
+    name = written("job.json", document)
+    found = trainshed("validate", name)
+    assert found.code == 0
+    assert any(line.startswith("  note: ") and said in line for line in found.out.splitlines())
+    answer = trainshed("validate", name, "--format", "json").json[0]
+    assert (answer["valid"], answer["violations"]) == (True, [])
+    assert any(said in note for note in answer["notes"])
+    assert trainshed("validate", name, "--date", before).code == 0
+    edition = "2020-08" if "trainingInput" in document else "2026-08"
+    for asked in (("--date", "2026-11-01"), ("--edition", edition)):
+        found = trainshed("validate", name, *asked, "--format", "json")
+        assert found.code == 1
+        assert found.json[0]["violations"][0]["rule"].endswith("-retired")
 
 
 def test_quota_is_a_separate_answer(trainshed, written):

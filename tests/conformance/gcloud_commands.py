@@ -65,6 +65,12 @@ workerPoolSpecs:
   machineSpec: {machineType: n1-highcpu-16}
   replicaCount: 9
 """,
+    "alone.yaml": """\
+workerPoolSpecs:
+  containerSpec: {imageUri: "registry.test/p/train:1", command: [python, -c], args: pass}
+  machineSpec: {machineType: n1-standard-4}
+  replicaCount: "1"
+""",
     "study.yaml": """\
 maxTrialCount: 6
 parallelTrialCount: 2
@@ -140,6 +146,9 @@ COMMANDS = {
     ),
     "ai-create-config": (
         "ai", "custom-jobs", "create", "--display-name=cj1", "--config=custom.yaml",
+    ),
+    "ai-create-config-alone": (
+        "ai", "custom-jobs", "create", "--display-name=cj1", "--config=alone.yaml",
     ),
     "ai-create-beta": (
         "beta", "ai", "custom-jobs", "create", "--display-name=cj1",

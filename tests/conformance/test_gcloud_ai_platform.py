@@ -64,6 +64,26 @@ def test_a_package_job_from_flags_runs_streams_and_succeeds(real_gcloud, server,
     assert sum("trained" in line for line in lines) == 1
 
 
+def test_a_google_image_runs_a_module_and_a_runtime_version_needs_no_python(
+    gcloud, server, trainer
+):
+    package = ("--package-path", trainer, "--staging-bucket", "gs://stage-bkt")
+    module = (*package, "--module-name", "trainer.task")
+    image = "gcr.io/cloud-ml-public/training/pytorch-gpu.1-4"
+    submit(gcloud, "in_image", "--master-image-uri", image, "--scale-tier", "BASIC", *module).ok()
+    submit(gcloud, "no_python", "--runtime-version", "1.15", *module).ok()
+    for job, asked in (
+        ("in_image", "PyTorch 1.4"),
+        ("no_python", "TensorFlow 1.15.0 on Python 2.7"),
+    ):
+        found = server.wait_for(f"/v1/projects/demo-proj/jobs/{job}", {"SUCCEEDED", "FAILED"})
+        assert found["state"] == "SUCCEEDED", found
+        logged = (
+            gcloud("ai-platform", "jobs", "stream-logs", job, "--polling-interval=1").ok().stdout
+        )
+        assert f"Asked for {asked} (" in logged
+
+
 def test_a_job_that_fails_makes_gcloud_exit_with_1(real_gcloud, trainer):
     done = submit(
         real_gcloud, "fails", "--package-path", trainer, "--staging-bucket", "gs://stage-bkt",

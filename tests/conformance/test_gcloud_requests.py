@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from conformance.gcloud import needs_gcloud
-from conformance.gcloud_commands import COMMANDS, FILES
+from conformance.gcloud_commands import COMMANDS, FILES, PACKAGE, SUBMIT
 from conformance.recorder import Recorder
 
 pytestmark = pytest.mark.slow
 
+PACKAGED = (*SUBMIT, "j_number", "--module-name=trainer.task", *PACKAGE)
+CREATE = ("ai", "custom-jobs", "create", "--display-name=cj1")
 RECORDINGS = Path(__file__).parent / "requests"
 
 #: What the server answers to each recording, a status a request; all others are 200.
@@ -36,21 +38,47 @@ def recorder():
         yield found
 
 
+@pytest.fixture
+def run_recorded(warm, gcloud_at, recorder, tmp_path):
+    """Run gcloud against a recorder that has forgotten what was before."""
+    recorder.forget()
+    return lambda command: warm(command, gcloud_at(recorder.url), tmp_path)
+
+
 @needs_gcloud
 @pytest.mark.parametrize("name", COMMANDS)
-def test_gcloud_still_sends_what_was_recorded(name, warm, gcloud_at, recorder, tmp_path):
+def test_gcloud_still_sends_what_was_recorded(name, recorder, run_recorded, tmp_path):
     for file, text in FILES.items():
         (tmp_path / file).write_text(text)
     package = tmp_path / "trainer"
     package.mkdir()
     (package / "__init__.py").touch()
-    recorder.forget()
-    warm(COMMANDS[name], gcloud_at(recorder.url), tmp_path).ok()
+    run_recorded(COMMANDS[name]).ok()
     path = RECORDINGS / f"{name}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(json.dumps(recorder.taken, indent=1) + "\n")
     recorded = json.loads(path.read_text())
     assert [timeless(found) for found in recorder.taken] == [timeless(r) for r in recorded]
+
+
+@needs_gcloud
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (PACKAGED, "trainingInput: {runtimeVersion: 2.1}"),
+        (PACKAGED, 'trainingInput: {runtimeVersion: "2.1", pythonVersion: 3.7}'),
+        (CREATE, "workerPoolSpecs: [{machineSpec: {machineType: 4}}]"),
+    ],
+)
+def test_gcloud_itself_refuses_a_number_where_a_text_belongs(
+    command, text, recorder, run_recorded, tmp_path
+):
+    """docs/compatibility/gcloud-config.md: it never reaches a server."""
+    (tmp_path / "number.yaml").write_text(text)
+    found = run_recorded((*command, "--config=number.yaml"))
+    assert found.code != 0
+    assert "Expected type <class 'str'>" in found.stderr
+    assert recorder.taken == []
 
 
 def timeless(request):

@@ -173,7 +173,8 @@ def test_a_study_goes_on_from_an_earlier_one(gcloud, server, submit):
     assert "trainingInput.hyperparameters.resumePreviousJobId" in early.stderr
     assert "there is no tuning job nowhere" in early.stderr
     before = ended(server, "part_1")["trainingOutput"]["trials"]
-    submit(gcloud, "part_2", training=in_image(), maxTrials=2, resumePreviousJobId="part_1").ok()
+    only = {"params": [], "hyperparameterMetricTag": "", "resumePreviousJobId": "part_1"}
+    submit(gcloud, "part_2", training=in_image(), maxTrials=2, **only).ok()
     job = ended(server, "part_2")
     assert job["state"] == "SUCCEEDED"
     tried = [trial["hyperparameters"] for trial in (*before, *job["trainingOutput"]["trials"])]

@@ -1,5 +1,7 @@
 """Who gets CLUSTER_SPEC and what it lists (R13)."""
 
+from dataclasses import replace
+
 import pytest
 
 from launch.builders import (
@@ -13,8 +15,7 @@ from launch.builders import (
     replica_of,
     vertex_spec,
 )
-from trainshed.launch import cluster_spec
-from trainshed.model.roles import Dialect, Role
+from trainshed.model.roles import Role
 
 EVERYBODY = {Role.PRIMARY: 1, Role.WORKER: 2, Role.PARAMETER_SERVER: 2, Role.EVALUATOR: 3}
 
@@ -48,9 +49,13 @@ def test_reducers_get_it_and_are_in_it_as_pool_2():
     assert spec["task"] == {"type": "workerpool2", "index": 1}
 
 
-def test_ml_v1_gives_it_to_containers_only():
+def test_ml_v1_gives_it_to_images_only():
     assert "CLUSTER_SPEC" not in plan_of(ml_spec(EVERYBODY, package("2.11"))).primary.env
-    assert "CLUSTER_SPEC" in plan_of(ml_spec(EVERYBODY, container())).primary.env
+    in_image = replace(package(), image_uri="gcr.io/cloud-ml-public/training/pytorch-gpu.1-4")
+    for program in (container(), in_image):
+        plan = plan_of(ml_spec(EVERYBODY, program))
+        assert "CLUSTER_SPEC" in plan.primary.env
+        assert json_of(plan.primary, "TF_CONFIG")["task"]["type"] == "master"
 
 
 @pytest.mark.parametrize("use_chief", [None, True])
@@ -65,7 +70,3 @@ def test_trial_is_in_the_task_only_while_tuning():
     tuned = plan_of(vertex_spec(study=STUDY), trial=TRIAL)
     assert json_of(tuned.primary, "CLUSTER_SPEC")["task"]["trial"] == "3"
     assert "trial" not in json_of(plan_of(vertex_spec()).primary, "CLUSTER_SPEC")["task"]
-
-
-def test_the_table_is_total():
-    assert set(cluster_spec.KINDS) == set(Dialect)

@@ -1,6 +1,8 @@
 """What stands in for an image or a runtime version, and what its job is told."""
 
+import re
 import sys
+import tomllib
 import venv
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,9 @@ from trainshed.service import images as module
 from trainshed.service.interpreters import Installed, installed
 
 TORCH_1 = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
+
+DLC = "us-docker.pkg.dev/deeplearning-platform-release/gcr.io"
+HF = "huggingface-pytorch-training-cu121"
 
 #: Interpreters that are not there, and what they would answer.
 FLEET = {
@@ -166,8 +171,26 @@ def test_without_a_runtime_the_refusal_says_why_and_names_both_ways_out(store):
     (violation,) = found.violations
     assert violation.field.endswith("containerSpec.imageUri")
     assert "docker is installed but its daemon does not answer" in violation.message
-    assert "[[image]]" in violation.accepted
     assert "docker, podman or apptainer" in violation.accepted
+    assert mapped_by(violation.accepted) == {"image": OWN, "environment": "default"}
+    assert violation.accepted in found.message  # what most clients show is not cut off
+
+
+def test_a_refusal_for_an_unknown_entry_point_says_which_lines_of_settings_give_it(store):
+    """In a custom image that nothing runs, and in one of Google's."""
+    for image in (OWN, "gcr.io/deeplearning-platform-release/tf2-cpu.2-6"):
+        (violation,) = refusal(Desk(store, images()).custom, custom_job(pool((), image))).violations
+        lines = mapped_by(violation.accepted)
+        assert (lines["image"], lines["entrypoint"]) == (image, ["python", "-m", "trainer.task"])
+        table = images(ImageMapping(**{**lines, "entrypoint": tuple(lines["entrypoint"])}))
+        Desk(store, table).custom(custom_job(pool((), image)))
+
+
+def mapped_by(text):
+    """The table whose lines a refusal tells in one line."""
+    told = re.search(r"\[\[image\]\] / .*?(?=, or what|;)", text)[0]
+    (table,) = tomllib.loads(told.replace(" / ", "\n"))["image"]
+    return table
 
 
 def test_with_a_runtime_a_container_needs_no_command(store):
@@ -192,11 +215,35 @@ def test_all_of_google_s_images_and_runtime_versions_have_a_stand_in():
         found = table.stand_in(container(f"asia-docker.pkg.dev/{row['path']}"))
         assert found is not None, row["path"]
         assert f"Asked for {row['framework']} " in found.note
+    for repository in rows("vertex_images", "repository"):
+        for uri in repository["examples"]:
+            assert table.stand_in(container(uri)) is not None, uri
     for version in runtimes():
         assert table.stand_in(package(version)).python == sys.executable
     server = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
     assert table.stand_in(container(server)) is not None
-    assert table.stand_in(container("gcr.io/me/pytorch:1.13")) is None
+    for other in ("gcr.io/me/pytorch:1.13", "gcr.io/cloud-ml-algos/xgboost:latest"):
+        assert table.stand_in(container(other)) is None
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize(
+    ("name", "environment", "asked"),
+    [
+        ("gcr.io/cloud-ml-public/training/pytorch-gpu.1-4", "mid", "PyTorch 1.4"),
+        ("gcr.io/cloud-aiplatform/training/tf2-cpu.2-3:latest", "old", "TensorFlow 2.3"),
+        ("us-docker.pkg.dev/cloud-aiplatform/training/tf-gpu.2-8", "mid", "TensorFlow 2.8"),
+        ("gcr.io/deeplearning-platform-release/tf-gpu.1-15:m65", "old", "TensorFlow 1.15"),
+        ("gcr.io/deeplearning-platform-release/pytorch-gpu", "mid", "PyTorch"),
+        ("gcr.io/deeplearning-platform-release/base-cu101", "old", "no framework"),
+        (f"{DLC}/tf2-cu121.2-15.py310", "mid", "TensorFlow 2.15 on Python 3.10"),
+        (f"{DLC}/{HF}.1-2.transformers.4-42.ubuntu2204.py310", "mid", "PyTorch 1.2 on Python 3.10"),
+    ],
+)
+def test_a_name_of_google_s_says_what_is_in_the_image(name, environment, asked):
+    found = images(environments=(OLD, MID)).stand_in(container(name))
+    assert found.environment == environment
+    assert found.note.startswith(f"Asked for {asked} ({name}); ")
 
 
 def test_an_interpreter_is_asked_for_what_it_has(tmp_path):

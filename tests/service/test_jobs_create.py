@@ -38,7 +38,6 @@ REFUSED = {
     "gcloud-6.1-tuning": "studySpec.parameters[0].doubleValueSpec",  # GRID_SEARCH over a DOUBLE
     "shape-ml-lower-case-words": "trainingInput.scaleTier",
     "shape-ml-prediction": "predictionInput",
-    "shape-ml-snake-case-nulls-and-doubles": "training_input.pythonVersion",
     "shape-vertex-many-faults": "displayName",
     "vertex-4.3-local-script-own-image": "jobSpec.workerPoolSpecs[0].containerSpec.imageUri",
 }
@@ -215,6 +214,19 @@ def test_what_is_only_advice_here_is_a_note_of_the_job(desk):
     assert any("NVIDIA_TESLA_P100" in note and "acceleratorType" in note for note in notes)
 
 
+def test_a_python_version_that_is_not_given_is_a_note_of_the_job(desk):
+    document = ml_job(runtimeVersion="1.14")
+    del document["trainingInput"]["pythonVersion"]
+    record = desk.ml(document)
+    notes = desk.store.notes(record.uid)
+    assert any(
+        note.startswith("trainingInput.pythonVersion: not given;") and "Python 2.7" in note
+        for note in notes
+    )
+    assert any("TensorFlow 1.14.0 on Python 2.7" in note for note in notes)
+    assert "pythonVersion" not in ml_v1.job(desk.get(record).job)["trainingInput"]
+
+
 def test_the_demand_is_that_of_the_catalog_s_machines(desk):
     desk.ml(
         ml_job(
@@ -288,6 +300,36 @@ def test_a_study_goes_on_only_from_one_that_is_over_and_alike(desk):
     assert "other parameters" in found.message
     second = create("second", resumePreviousJobId="first")
     assert second.job.spec.study.resume_previous_uid == first.uid
+
+
+def test_a_study_that_goes_on_and_names_no_parameters_has_those_of_the_earlier_one(desk):
+    document = study_document(Kind.ML_JOB)
+    training = document["trainingInput"]
+    search = {**training["hyperparameters"], "hyperparameterMetricTag": "auc", "goal": "MINIMIZE"}
+
+    def create(job_id, hyperparameters):
+        changed = {"jobId": job_id, "training_input": {**training, "hyperparameters": None}}
+        changed["training_input"]["hyperparameters"] = hyperparameters
+        return desk.jobs.create(Kind.ML_JOB, PROJECT, "", changed, creator="ann")
+
+    first = create("first", search)
+    only = {"resume_previous_job_id": "first", "max_trials": 3}
+    assert "not over" in refusal(create, "second", only).message
+    end(desk.store, first.uid)
+    second = create("second", only)
+    end(desk.store, second.uid)
+    third = create("third", {**only, "resume_previous_job_id": "second"})
+    earlier = first.job.spec.study
+    for record in (second, third):
+        study = record.job.spec.study
+        assert (study.parameters, study.metrics) == (earlier.parameters, earlier.metrics)
+        assert study.trial_count_max == 3
+        shown = ml_v1.job(record.job)["trainingInput"]["hyperparameters"]
+        assert shown["params"] == ml_v1.job(first.job)["trainingInput"]["hyperparameters"]["params"]
+    assert third.job.spec.study.resume_previous_uid == second.uid
+    for job_id in ("nobody", "third"):
+        found = refusal(create, "fourth", {**only, "resume_previous_job_id": job_id})
+        assert fields(found) == ["trainingInput.hyperparameters.resumePreviousJobId"]
 
 
 def end(store, uid):

@@ -42,6 +42,11 @@ def one(reading):
             {"hyperparameters": {"params": [{"minValue": "0.5", "maxValue": 1}]}},
             {"hyperparameters": {"params": [{"minValue": 0.5, "maxValue": 1}]}},
         ),
+        ({"args": "--n=1 2"}, {"args": ["--n=1 2"]}),
+        (
+            {"hyperparameters": {"params": {"type": "DOUBLE"}}},
+            {"hyperparameters": {"params": [{"type": "DOUBLE"}]}},
+        ),
         (
             {"masterConfig": {"acceleratorConfig": {"type": "any text at all"}}},
             {"masterConfig": {"acceleratorConfig": {"type": "any text at all"}}},
@@ -86,7 +91,8 @@ def test_the_numbers_of_ml_v1_enums_are_unknown():
         ({"workerCount": 2**63}, "workerCount", "wrong-type", "whole number"),
         ({"workerCount": math.inf}, "workerCount", "wrong-type", "whole number"),
         ({"runtimeVersion": 2.1}, "runtimeVersion", "wrong-type", "2.1"),
-        ({"packageUris": "gs://b/p"}, "packageUris", "wrong-type", "a list"),
+        ({"packageUris": {"a": "gs://b/p"}}, "packageUris", "wrong-type", "a list"),
+        ({"packageUris": 3}, "packageUris", "wrong-type", "the number 3"),
         ({"packageUris": ["a", 3]}, "packageUris[1]", "wrong-type", "packageUris[1]"),
         ({"args": [None]}, "args[0]", "wrong-type", "null"),
         ({"masterConfig": []}, "masterConfig", "wrong-type", "an object"),

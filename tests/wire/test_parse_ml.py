@@ -64,6 +64,26 @@ def test_a_package_job_has_the_same_program_everywhere():
     assert found.group(Role.WORKER).program == primary
 
 
+@pytest.mark.parametrize(
+    ("image", "master", "kind"),
+    [
+        ("gcr.io/cloud-ml-public/training/pytorch-gpu.1-4", {}, ProgramKind.PYTHON_PACKAGE),
+        ("us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-4", {}, ProgramKind.PYTHON_PACKAGE),
+        (
+            "gcr.io/cloud-ml-public/training/pytorch-gpu.1-4",
+            {"containerCommand": ["python", "a.py"]},
+            ProgramKind.CONTAINER,
+        ),
+        ("gcr.io/me/own", {}, ProgramKind.CONTAINER),
+    ],
+)
+def test_only_google_s_own_images_run_a_module(image, master, kind):
+    config = {"imageUri": image, **master}
+    found = spec(masterConfig=config, pythonModule="trainer.task", packageUris=["p"], workerCount=1)
+    program = found.group(Role.PRIMARY).program
+    assert (program.kind, program.image_uri, program.module) == (kind, image, "trainer.task")
+
+
 def test_a_job_that_names_no_program_has_none():
     assert spec(scaleTier="CUSTOM", masterType="n1").group(Role.PRIMARY).program is None
 
@@ -160,7 +180,7 @@ def test_a_containers_own_command_needs_an_image(name):
 
 def test_a_command_that_cannot_be_read_is_told_once():
     path = "trainingInput.masterConfig.containerArgs"
-    assert found(masterConfig={"containerArgs": 3}) == [(path, "wrong-type")]
+    assert found(masterConfig={"containerArgs": {"a": 3}}) == [(path, "wrong-type")]
 
 
 def test_a_parameter_without_a_type_is_told_once():

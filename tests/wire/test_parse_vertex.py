@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from trainshed.model.faults import Field, FieldPath
 from trainshed.model.job import Accelerator, ProgramKind
 from trainshed.model.roles import Role
 from trainshed.model.study import ParameterKind, Scale
@@ -137,3 +138,16 @@ def test_a_bound_that_is_zero_may_be_left_out():
     [found] = tuning_job({"studySpec": {"parameters": [values]}}).spec.study.parameters
     assert (found.kind, found.bounds) == (ParameterKind.DOUBLE, (0.0, 1.0))
     assert found.scale is Scale.LINEAR
+
+
+def test_a_pool_that_stands_alone_is_a_list_of_it_and_its_faults_have_no_position():
+    pool = {
+        "machineSpec": {"machineType": 4},
+        "replicaCount": 2,
+        "containerSpec": {"imageUri": "i"},
+    }
+    alone, listed = (custom_job_spec({"workerPoolSpecs": given}) for given in (pool, [pool]))
+    assert alone.spec == listed.spec
+    assert [v.field for v in alone.violations] == ["workerPoolSpecs.machineSpec.machineType"]
+    assert alone.words(FieldPath(Field.COUNT, Role.PRIMARY)) == "workerPoolSpecs.replicaCount"
+    assert listed.words(FieldPath(Field.COUNT, Role.PRIMARY)) == "workerPoolSpecs[0].replicaCount"

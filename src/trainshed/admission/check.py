@@ -26,6 +26,7 @@ from trainshed.admission.rules import (
 from trainshed.catalog.catalog import Catalog
 from trainshed.model.faults import Violation
 from trainshed.model.job import JobSpec
+from trainshed.model.roles import Dialect
 
 RULES: tuple[Rule, ...] = (
     job.job_id_is_well_formed,
@@ -63,10 +64,18 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def resolve(spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date) -> RuleContext:
-    """The question about a job: what was asked, expanded, beside what it is judged by."""
+def resolve(
+    spec: JobSpec, catalog: Catalog, *, scope: Scope, today: date, asked_day: date | None = None
+) -> RuleContext:
+    """The question about a job: what was asked, expanded, beside what it is judged by.
+
+    ``asked_day`` is the caller's.  Else an AI Platform job is judged by the day of its edition,
+    because the days after it are another edition's, and a Vertex job by ``today``.
+    """
+    own_day = catalog.edition.date if spec.dialect is Dialect.ML_V1 else today
+    day = asked_day or own_day
     expanded = expand(spec, catalog)
-    return RuleContext(asked=spec, spec=expanded, catalog=catalog, today=today, scope=scope)
+    return RuleContext(asked=spec, spec=expanded, catalog=catalog, today=day, scope=scope)
 
 
 def check(context: RuleContext) -> tuple[Violation, ...]:

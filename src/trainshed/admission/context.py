@@ -37,6 +37,7 @@ class RuleContext:
     spec: JobSpec
     catalog: Catalog
     today: date
+    """The day to judge by, which the caller may have chosen."""
     scope: Scope
 
     def machine(self, group: ReplicaGroup) -> MachineType | None:

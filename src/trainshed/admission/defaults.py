@@ -1,8 +1,10 @@
-"""Fills in what the caller left to the service: a tier's cluster, a count of one (R3)."""
+"""Fills in what the caller left to the service: a tier's cluster, a count of one, Python (R3)."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from trainshed.catalog.catalog import Catalog
+from trainshed.catalog.software import runtimes
 from trainshed.catalog.tiers import tier_groups
 from trainshed.model.job import Accelerator, JobSpec, Program, ReplicaGroup, ScaleTier
 from trainshed.model.roles import Dialect, Role
@@ -13,17 +15,21 @@ def expand(spec: JobSpec, catalog: Catalog) -> JobSpec:
 
     A scale tier other than CUSTOM (and an absent one, which is BASIC: contracts/gcloud.md 3.2)
     becomes its groups; they run the program that the caller gave.  An accelerator type without a
-    count means one (accelerators.toml, rules.both_fields; Vertex only).
+    count means one (accelerators.toml, rules.both_fields; Vertex only).  A runtime version without
+    a Python version has Google's default.
     """
     if spec.dialect is Dialect.AIPLATFORM_V1:
         one = tuple(_one_device(group) for group in spec.groups)
         return spec if one == spec.groups else replace(spec, groups=one)
+    return replace(spec, groups=tuple(map(_with_python, _groups(spec, catalog))))
+
+
+def _groups(spec: JobSpec, catalog: Catalog) -> Iterator[ReplicaGroup]:
     tier = spec.scale_tier or ScaleTier.BASIC
     if tier is ScaleTier.CUSTOM:
-        return replace(spec, groups=tuple(g for g in spec.groups if _exists(g)))
+        return (group for group in spec.groups if _exists(group))
     legacy = "general" not in catalog.edition.machine_categories
-    groups = tuple(_with_program(g, spec) for g in tier_groups(legacy=legacy)[tier])
-    return replace(spec, groups=groups)
+    return (_with_program(group, spec) for group in tier_groups(legacy=legacy)[tier])
 
 
 def _one_device(group: ReplicaGroup) -> ReplicaGroup:
@@ -39,6 +45,14 @@ def _exists(group: ReplicaGroup) -> bool:
 
 def _with_program(group: ReplicaGroup, spec: JobSpec) -> ReplicaGroup:
     return replace(group, program=_program(spec, group.role))
+
+
+def _with_python(group: ReplicaGroup) -> ReplicaGroup:
+    program = group.program
+    known = runtimes().get(program.runtime_version or "") if program else None
+    if program is None or known is None or program.python_version:
+        return group
+    return replace(group, program=replace(program, python_version=known.default_python))
 
 
 def _program(spec: JobSpec, role: Role) -> Program | None:

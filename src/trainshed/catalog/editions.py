@@ -41,7 +41,6 @@ class Edition:
     evaluators: bool
     region_types_known: bool
     zone_snapshot: str | None
-    python_version_required: bool
 
 
 @cache
@@ -59,7 +58,6 @@ def editions() -> tuple[Edition, ...]:
             evaluators=row["evaluators"],
             region_types_known=row["region_types_known"],
             zone_snapshot=row["zone_snapshot"] or None,
-            python_version_required=row["python_version_required"],
         )
         for row in rows("editions", "edition")
     )

@@ -30,6 +30,11 @@ class RuntimeVersion:
     released: date | None
     """First day for training; None where no source prints it (2.2 and later)."""
 
+    @property
+    def default_python(self) -> str:
+        """What a job that names none got: the oldest (runtimes.toml, policy.python_default)."""
+        return min(self.python, key=version)
+
 
 @cache
 def runtimes() -> Mapping[str, RuntimeVersion]:
@@ -70,26 +75,47 @@ def all_packages() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrebuiltImage:
-    """What the name of one of Google's prebuilt training images says about its content."""
+    """What the name of one of Google's prebuilt training images says about its content.
+
+    ``framework`` is empty for an image that has none, and ``version`` where the name says none.
+    """
 
     framework: str
     version: str
     accelerator: str
     python: str | None = None
 
+    @property
+    def content(self) -> str:
+        """Its content in a sentence: ``PyTorch 1.13 on Python 3.10``."""
+        found = " ".join(filter(None, [self.framework, self.version])) or "no framework"
+        return f"{found} on Python {self.python}" if self.python else found
 
+
+#: What names of images call the frameworks; ``base`` images have none.
 _FRAMEWORK = {
+    "base": "",
     "tf": "TensorFlow",
+    "tf2": "TensorFlow",
+    "huggingface-pytorch-training": "PyTorch",
     "pytorch": "PyTorch",
     "sklearn": "scikit-learn",
     "scikit-learn": "scikit-learn",
     "xgboost": "XGBoost",
     "ray": "Ray",
 }
-_IMAGE = re.compile(
-    r"(?:^|/)vertex-ai/training/(?P<framework>[a-z-]+?)-(?P<device>cpu|gpu|tpu|xla)"
-    r"\.(?P<version>\d+(?:-\d+)*)(?:\.(?:py|cp)(?P<python>\d+))?(?::.*)?$"
+#: Today's repository and those before it, on any host (vertex_images.toml, repository).
+_REPOSITORY = (
+    r"(?:^|/)(?:(?:vertex-ai|cloud-aiplatform|cloud-ml-public)/training"
+    r"|deeplearning-platform-release(?:/gcr\.io)?)/"
 )
+_IMAGE = re.compile(
+    _REPOSITORY + r"(?P<framework>[a-z0-9-]+?)-(?P<device>cpu|gpu|tpu|xla|cu\d+)"
+    r"(?:\.(?P<version>\d+(?:-\d+)*))?(?:\.(?!py|cp)[a-z][a-z0-9-]*|\.\d+-\d+)*"
+    r"(?:\.(?:py|cp)(?P<python>\d+))?(?:[:@].*)?$"
+)
+#: Names of devices that mean another; ``cu121`` is a GPU too.
+_DEVICE = {"xla": "cpu", "cpu": "cpu", "tpu": "tpu"}
 
 
 def prebuilt_image(uri: str) -> PrebuiltImage | None:
@@ -100,8 +126,8 @@ def prebuilt_image(uri: str) -> PrebuiltImage | None:
     python = match["python"]
     return PrebuiltImage(
         framework=_FRAMEWORK[match["framework"]],
-        version=match["version"].replace("-", "."),
-        accelerator="cpu" if match["device"] == "xla" else match["device"],
+        version=(match["version"] or "").replace("-", "."),
+        accelerator=_DEVICE.get(match["device"], "gpu"),
         python=f"{python[0]}.{python[1:]}" if python else None,
     )
 

@@ -52,9 +52,10 @@ def violations_json(found: Iterable[Violation]) -> list[dict[str, str]]:
 
 
 def rulebook_of(args: argparse.Namespace) -> Rulebook:
-    """The rulebook; the day to judge by is the flag's, or the clock's."""
+    """The rulebook of the flags that say what a job is judged by."""
     return Rulebook(
-        today=args.date or datetime.now(tz=UTC).date(),
+        today=datetime.now(tz=UTC).date(),
+        asked_day=args.date,
         edition=args.edition,
         zone_snapshot=args.zone_snapshot,
         overlays=tuple(map(Path, args.overlay)),

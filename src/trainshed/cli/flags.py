@@ -132,7 +132,11 @@ def add_catalog_flags(parser: argparse.ArgumentParser) -> None:
         help="TOML file with machine types, accelerators and regions of your own; repeatable",
     )
     group.add_argument(
-        "--date", metavar="YYYY-MM-DD", type=_day, help="Day to judge by; default: today"
+        "--date",
+        metavar="YYYY-MM-DD",
+        type=_day,
+        help="Day to judge by: what was blocked or retired then is refused; default: today, which "
+        "notes it",
     )
     group.add_argument(
         "--scope",

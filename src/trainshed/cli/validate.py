@@ -117,6 +117,7 @@ def _as_json(answer: ValidatedFile, *, quota: bool) -> dict[str, Any]:
         found["document"] = answer.position
     found["valid"] = answer.valid
     found["violations"] = violations_json(answer.violations)
+    found["notes"] = list(judgement.notes) if judgement else []
     found["cluster"] = cluster_json(judgement.cluster) if judgement and judgement.valid else []
     if judgement and (reduction := judgement.reduction):
         found["reduction"] = {"text": f"{reduction.sentence}.", **reduction.numbers}
@@ -140,6 +141,8 @@ def _print(answer: ValidatedFile, *, quota: bool) -> None:
         return
     out(f"{answer.name}: valid")
     out(_indented(cluster_table(answer.judgement.cluster)))
+    for note in answer.judgement.notes:
+        out(f"  note: {note}")
     if reduction := answer.judgement.reduction:
         out(f"  reduction: {reduction.sentence}")
     if quota:

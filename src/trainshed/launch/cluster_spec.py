@@ -5,21 +5,13 @@ itself in it: ``cluster[task.type][task.index]`` is its own address.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Final
 
 from trainshed.launch import variables as names_of
 from trainshed.launch.context import Context, Variables, primary_program
 from trainshed.launch.job_document import job_document
 from trainshed.launch.names import TASK_WORD
-from trainshed.model.job import JobSpec, ProgramKind
+from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
-
-#: The kinds of job that get CLUSTER_SPEC (contracts/vertex-sdk.md 10).
-KINDS: Final[Mapping[Dialect, frozenset[ProgramKind]]] = {
-    Dialect.ML_V1: frozenset({ProgramKind.CONTAINER}),
-    Dialect.AIPLATFORM_V1: frozenset(ProgramKind),
-}
 
 
 def variables(context: Context, role: Role, index: int) -> Variables:
@@ -39,9 +31,14 @@ def variables(context: Context, role: Role, index: int) -> Variables:
 
 
 def is_set(spec: JobSpec) -> bool:
-    """Whether the replicas of a job get CLUSTER_SPEC; the primary's program decides."""
+    """Whether the replicas of a job get CLUSTER_SPEC (contracts/vertex-sdk.md 10).
+
+    All of Vertex have it, and those of AI Platform whose primary runs in an image.
+    """
     program = primary_program(spec)
-    return program is not None and program.kind in KINDS[spec.dialect]
+    if program is None:
+        return False
+    return spec.dialect is Dialect.AIPLATFORM_V1 or program.image_uri is not None
 
 
 def cluster(context: Context) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from trainshed.launch import variables as names_of
 from trainshed.launch.context import Context, Variables, primary_program
 from trainshed.launch.job_document import job_document
 from trainshed.launch.names import cloud_id
-from trainshed.model.job import JobSpec, ProgramKind
+from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
 
 #: The least number of replicas with which a job has TF_CONFIG (contracts/vertex-sdk.md 10).
@@ -66,13 +66,13 @@ def primary_word(spec: JobSpec) -> str:
     """Choose between ``chief`` and ``master`` for a job's primary (R14).
 
     Vertex says chief.  AI Platform Training says chief from runtime version 2.1 on and master
-    before, and master for a custom container unless ``useChiefInTfConfig`` is true; that field
-    means nothing to a Python package.  A package with no runtime version is a local run: chief.
+    before, and master for an image unless ``useChiefInTfConfig`` is true; that field means nothing
+    to a runtime version.  A package with neither is a local run: chief.
     """
     program = primary_program(spec)
     if spec.dialect is Dialect.AIPLATFORM_V1 or program is None:
         return "chief"
-    if program.kind is ProgramKind.CONTAINER:
+    if program.image_uri:
         return "chief" if spec.use_chief_in_tf_config else "master"
     version = _numbers(program.runtime_version or "")
     return "master" if version and version < CHIEF_SINCE else "chief"

@@ -176,10 +176,9 @@ class Images:
         """The environment with the nearest version of the framework; of two alike, the first."""
         candidates = dict(self._candidates())
         name = min(candidates, key=lambda name: _distance(wanted, candidates[name]))
-        on_python = f" on Python {wanted.python}" if wanted.python else ""
         note = (
-            f"Asked for {wanted.framework} {wanted.version}{on_python} ({asked}); runs in "
-            f"environment {name}{_content(candidates[name], wanted.framework)}."
+            f"Asked for {wanted.content} ({asked}); runs in environment {name}"
+            f"{_content(candidates[name], wanted.framework or None)}."
         )
         return StandIn(environment=name, python=self._pythons[name], note=note)
 
@@ -231,7 +230,8 @@ def _distance(wanted: PrebuiltImage, found: Installed) -> _Distance:
     """Smaller is nearer: it answers, has the framework, then its version, then Python's."""
     here = found.frameworks.get(wanted.framework)
     gaps = _gaps(version(wanted.version), version(here)) if here else ()
-    return (not found.python, here is None, gaps, found.python != wanted.python)
+    has_none = here is None and bool(wanted.framework)
+    return (not found.python, has_none, gaps, found.python != wanted.python)
 
 
 def _gaps(wanted: Version, here: Version) -> tuple[int, ...]:

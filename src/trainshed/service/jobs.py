@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from trainshed.model.faults import Fault
@@ -23,7 +24,7 @@ from trainshed.service.bucket_uris import buckets_of_project
 from trainshed.service.open_jobs import OpenJobs
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
-from trainshed.service.studies import as_study, trial_views
+from trainshed.service.studies import as_study, resuming, trial_views
 from trainshed.service.submission import Admitted, Parse, SeenFleet, SubmitRules, admit
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.decisions import cancel_step
@@ -92,7 +93,8 @@ class JobService:
         is_ml = kind is Kind.ML_JOB
         has_bucket = buckets_of_project(self._store, project)
         region = None if is_ml else location
-        admitted = admit(document, region, self._rules, PARSE[kind], has_bucket)
+        parse = partial(resuming, PARSE[kind], self._store, project) if is_ml else PARSE[kind]
+        admitted = admit(document, region, self._rules, parse, has_bucket)
         if admitted.spec.study:
             admitted = as_study(self._store, project, admitted)
         place = GLOBAL if is_ml else location

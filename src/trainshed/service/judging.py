@@ -4,7 +4,7 @@ Parsing and checking never stop each other: a refusal has all violations at once
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, partial
@@ -18,6 +18,7 @@ from trainshed.catalog import Catalog, UnknownEdition, load
 from trainshed.catalog.editions import PRODUCT_OF_DIALECT, newest_edition
 from trainshed.catalog.machines import price_of
 from trainshed.catalog.regions import UnknownSnapshot
+from trainshed.launch.context import primary_program
 from trainshed.model.faults import Fault, Field, FieldPath, UsageFault, Violation
 from trainshed.model.job import JobSpec
 from trainshed.model.roles import Dialect, Role
@@ -67,9 +68,12 @@ def read_overlay(path: Path) -> dict[str, Any]:
 #: The rule of admission whose message is given here with what it costs the job.
 RULE: Final = "reducer-bandwidth"
 
-#: Rules that do not keep a job from running on one's own machine: nothing crosses a network here,
-#: and what Google has retired may still stand in the rack (decision 0004).
-ONLY_ADVICE = frozenset({RULE, "accelerator-retired", "runtime-retired"})
+#: What Google has retired may still stand in the rack: it is noted, and the job runs, unless the
+#: question is what Google says on a day or by an edition (decision 0044).
+RETIRED: Final = frozenset({"accelerator-retired", "runtime-retired"})
+
+#: Rules that do not keep a job from running on one's own machine: nothing crosses a network here.
+ONLY_ADVICE: Final = RETIRED | {RULE}
 
 #: Keys that make an ml v1 job one about software too, in any spelling.  Modules and packages do
 #: not: they come by flag for most files, with a runtime version that is this machine's business.
@@ -85,10 +89,17 @@ class Rulebook:
     """
 
     today: date
+    asked_day: date | None = None
+    """The day that the caller chose to judge by."""
     edition: str | None = None
     zone_snapshot: str | None = None
     overlays: tuple[Path, ...] = ()
     scope: Scope | None = None
+
+    @property
+    def asks_google(self) -> bool:
+        """Whether an edition or a day was chosen, and the answer is to be Google's of that time."""
+        return self.edition is not None or self.asked_day is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +111,8 @@ class JudgedDocument:
     """
 
     violations: tuple[Violation, ...]
+    retired: tuple[Violation, ...] = ()
+    """What Google has retired, where that refuses nothing."""
     question: RuleContext | None = None
     say: Say
 
@@ -107,6 +120,11 @@ class JudgedDocument:
     def valid(self) -> bool:
         """Whether nothing is wrong."""
         return not self.violations
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the job's author should know and is no fault: a sentence each."""
+        return (*map(_as_note, self.retired), *_assumed(self.question, self.say))
 
     @property
     def cluster(self) -> tuple[ClusterRow, ...]:
@@ -145,7 +163,26 @@ def judge(
     named = {v.field for v in found}
     broken = (with_gain(v, question) for v in check(question))
     found += (v for v in in_words(broken, say) if v.field not in named)
-    return JudgedDocument(violations=tuple(found), question=question, say=say)
+    retired = () if rulebook.asks_google else tuple(v for v in found if v.rule in RETIRED)
+    violations = tuple(v for v in found if v not in retired)
+    return JudgedDocument(violations=violations, retired=retired, question=question, say=say)
+
+
+def _as_note(violation: Violation) -> str:
+    return f"{violation.field}: {violation.message}."
+
+
+def _assumed(question: RuleContext | None, say: Say) -> Iterator[str]:
+    """The Python that a runtime version has by default, where the job named none."""
+    if question is None or question.scope is not Scope.ALL:
+        return
+    program = primary_program(question.spec)
+    asked = primary_program(question.asked)
+    if program and asked and program.python_version != asked.python_version:
+        yield (
+            f"{say(FieldPath(Field.PYTHON_VERSION, Role.PRIMARY))}: not given; runtime version "
+            f"{program.runtime_version} has Python {program.python_version} by default."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +193,7 @@ class Accepted:
     cluster: tuple[ClusterRow, ...]
     say: Say
     advice: tuple[str, ...] = ()
-    """What is wrong with the job elsewhere and does not matter on one machine."""
+    """What is wrong with the job elsewhere and does not matter here, and what was assumed."""
     reduction: Prediction | None = None
     """What its reducers are worth: kept apart from the advice, which says nothing of them."""
 
@@ -171,7 +208,10 @@ def accept(judgement: JudgedDocument, dialect: Dialect | None = None) -> Accepte
         spec=equipped(judgement.question),
         cluster=judgement.cluster,
         say=judgement.say,
-        advice=tuple(f"{v.field}: {v.message}." for v in judgement.violations if v.rule != RULE),
+        advice=(
+            *(_as_note(v) for v in judgement.violations if v.rule != RULE),
+            *judgement.notes,
+        ),
         reduction=judgement.reduction,
     )
 
@@ -201,7 +241,8 @@ def ask(spec: JobSpec, merged: Merged, rulebook: Rulebook) -> RuleContext:
         spec = replace(spec, region=merged.region)
     scope = rulebook.scope or default_scope(spec.dialect, merged.content)
     catalog = catalog_for(spec.dialect, rulebook.edition, rulebook.overlays, rulebook.zone_snapshot)
-    return resolve(spec, catalog, scope=scope, today=rulebook.today)
+    day = rulebook.asked_day
+    return resolve(spec, catalog, scope=scope, today=rulebook.today, asked_day=day)
 
 
 def default_scope(dialect: Dialect, content: dict[str, Any]) -> Scope:

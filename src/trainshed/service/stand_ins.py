@@ -1,5 +1,6 @@
 """What each group of a job runs in here, what keeps it from running, and what its log says."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,24 +10,26 @@ from trainshed.launch import arguments
 from trainshed.launch.context import in_role_order, program_of
 from trainshed.launch.names import role_word
 from trainshed.model.faults import Field, FieldPath, Violation
-from trainshed.model.job import JobSpec, ReplicaGroup
+from trainshed.model.job import JobSpec, Program, ProgramKind, ReplicaGroup
 from trainshed.model.roles import Role
-from trainshed.service.images import Images, StandIn
+from trainshed.service.images import DEFAULT, Images, StandIn
 
 UNMAPPED: Final = (
     "nothing here can run the image {uri}: there is no container runtime ({reason}), and no "
     "[[image]] table of the server's configuration file maps it to a local environment"
 )
 WAYS_OUT: Final = (
-    "an image that an [[image]] table maps, or one of Google's prebuilt training images; or a "
-    "container runtime on the server (docker, podman or apptainer), and a restart of the server"
+    "one of Google's prebuilt training images; or {lines}; or a container runtime on the server "
+    "(docker, podman or apptainer); then a restart of the server"
 )
+#: What an administrator adds: TOML, written in one line.
+LINES: Final = (
+    "in the server's configuration file, before other [[image]] tables: [[image]] / image = {uri} "
+    '/ environment = "{environment}"'
+)
+ENTRY_POINT: Final = ' / entrypoint = ["python", "-m", "trainer.task"], or what starts it'
 #: Runtimes say what is wrong with most names; this keeps a name from being anything else.
 IMAGE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
-START: Final = (
-    "{field}, or an entrypoint in the [[image]] table of the server's configuration file that "
-    "maps the image"
-)
 
 
 def stand_ins(spec: JobSpec, images: Images) -> Mapping[Role, StandIn | None]:
@@ -62,21 +65,28 @@ def missing_starts(spec: JobSpec, images: Images) -> Iterator[Violation]:
         stand_in = found[group.role]
         if stand_in is None:
             if group.program is program and not _is_inherited(spec, group.role, uri, unmapped):
-                yield _unmapped(group.role, uri, images.no_containers)
+                yield _unmapped(group.role, program, images.no_containers)
             unmapped.add(uri)
         elif stand_in.is_container:
             if group.program is program and not IMAGE_FORM.fullmatch(uri):
                 yield _misnamed(group.role, uri)
         else:
-            yield from _without_start(spec, group, starts)
+            lines = _lines(uri, stand_in.environment, has_start=False)
+            for violation in _without_start(spec, group, starts):
+                yield replace(violation, accepted=f"{violation.accepted}, or {lines}")
 
 
 def _without_start(
     spec: JobSpec, group: ReplicaGroup, starts: arguments.EntryPoints
 ) -> Iterator[Violation]:
-    for violation in arguments.violations(spec, group, starts):
-        if violation.rule == arguments.NO_COMMAND:
-            yield replace(violation, accepted=START.format(field=violation.accepted))
+    found = arguments.violations(spec, group, starts)
+    return (violation for violation in found if violation.rule == arguments.NO_COMMAND)
+
+
+def _lines(uri: str, environment: str, *, has_start: bool) -> str:
+    """The lines of settings that map an image; the first table that fits an image is taken."""
+    lines = LINES.format(uri=json.dumps(uri), environment=environment)
+    return lines if has_start else lines + ENTRY_POINT
 
 
 def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bool:
@@ -84,12 +94,14 @@ def _is_inherited(spec: JobSpec, role: Role, uri: str, reported: set[str]) -> bo
     return role is not Role.PRIMARY and bool(spec.job_id) and uri in reported
 
 
-def _unmapped(role: Role, uri: str, reason: str) -> Violation:
+def _unmapped(role: Role, program: Program | None, reason: str) -> Violation:
+    uri = (program and program.image_uri) or ""
+    has_start = bool(program and (program.command or program.kind is ProgramKind.PYTHON_PACKAGE))
     return Violation(
         field=FieldPath(Field.IMAGE_URI, role),
         rule="image-unmapped",
         message=UNMAPPED.format(uri=uri, reason=reason),
-        accepted=WAYS_OUT,
+        accepted=WAYS_OUT.format(lines=_lines(uri, DEFAULT, has_start=has_start)),
     )
 
 

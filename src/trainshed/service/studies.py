@@ -1,8 +1,9 @@
 """Tuning jobs as use cases see them: what one goes on from, and how its trials stand (R19)."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from trainshed.lifecycle.deadlines import RUNNING_S_DEFAULT, TimeLimits, limits_of
 from trainshed.model.faults import Violation
@@ -13,13 +14,16 @@ from trainshed.model.roles import Dialect
 from trainshed.model.study import ParameterSpec, StudySpec, TrialSpec
 from trainshed.model.trials import TrialRecord, TrialView, text_of
 from trainshed.service.refusing import invalid
-from trainshed.service.submission import Admitted
+from trainshed.service.submission import Admitted, Parse
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, NewEvent, NewJob, StoredTrial
 from trainshed.tuning.measuring import measured
 from trainshed.wire.aiplatform_v1.render import job_of_trial
+from trainshed.wire.parsed import Parsed
 
 PREVIOUS: Final = "trainingInput.hyperparameters.resumePreviousJobId"
+#: What a study has from the one that it goes on from, where it names no parameters.
+INHERITED: Final = ("params", "goal", "hyperparameterMetricTag")
 
 
 def as_study(store: Store, project: str, admitted: Admitted) -> Admitted:
@@ -34,6 +38,34 @@ def as_study(store: Store, project: str, admitted: Admitted) -> Admitted:
         expanded=_going_on(admitted.expanded, uid),
         limits=limits_of_study(admitted.spec, admitted.limits),
     )
+
+
+def resuming(parse: Parse, store: Store, project: str, document: Mapping[str, Any]) -> Parsed:
+    """Read a job; one that goes on from a study and names no parameters has those of that study.
+
+    Google's resumed the study itself, which knew them.  The answer shows what was taken.
+    """
+    parsed = parse(document)
+    study = parsed.spec.study if parsed.spec else None
+    if parsed.spec is None or study is None or study.parameters or not study.is_whole:
+        return parsed
+    record = _tuning_job(store, project, study.resume_previous_job_id or "")
+    if record is None:
+        return parsed
+    whole = json.loads(parsed.spec.request)
+    said, earlier = (_search(each) for each in (whole, json.loads(record.job.spec.request)))
+    said |= {key: earlier[key] for key in INHERITED if key in earlier and not said.get(key)}
+    return replace(parsed, spec=parse(whole).spec)
+
+
+def _search(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["trainingInput"]["hyperparameters"]
+    return found
+
+
+def _tuning_job(store: Store, project: str, job_id: str) -> JobRecord | None:
+    record = store.job(project, Kind.ML_JOB, job_id) if job_id else None
+    return record if record and record.job.spec.is_study else None
 
 
 def trial_views(store: Store, record: JobRecord) -> tuple[TrialView, ...]:
@@ -61,8 +93,8 @@ def _previous(store: Store, project: str, study: StudySpec | None) -> int | None
     if study is None or not study.resume_previous_job_id:
         return None
     job_id = study.resume_previous_job_id
-    record = store.job(project, Kind.ML_JOB, job_id)
-    if record is None or not record.job.spec.is_study:
+    record = _tuning_job(store, project, job_id)
+    if record is None:
         raise invalid([_refused(f"there is no tuning job {job_id} in project {project}")])
     if not record.job.status.state.is_final:
         raise invalid([_refused(f"job {job_id} is not over yet")])
@@ -79,7 +111,8 @@ def _space(parameters: Sequence[ParameterSpec]) -> frozenset[ParameterSpec]:
 
 
 def _refused(message: str) -> Violation:
-    accepted = "a tuning job of this project that is over, with the same params and metric"
+    accepted = "a tuning job of this project that is over, with the same params and metric or with "
+    accepted += "none given here"
     return Violation(field=PREVIOUS, rule="study-previous", message=message, accepted=accepted)
 
 

@@ -83,11 +83,13 @@ class _MessageReader:
     def _field(self, field: FieldInfo, item: Any, where: str, depth: int) -> Any:
         if not field.is_repeated:
             return self._one(field, item, where, depth)
-        if not isinstance(item, list):
+        if isinstance(item, list):
+            places = [(f"{where}[{index}]", each) for index, each in enumerate(item)]
+        elif isinstance(item, Mapping) is (field.kind == "message"):
+            places = [(where, item)]  # alone in its list, as gcloud sends it (decision 0044)
+        else:
             return self._wrong(field, item, where, "a list", "a list, in brackets or with dashes")
-        elements = [
-            self._one(field, each, f"{where}[{index}]", depth) for index, each in enumerate(item)
-        ]
+        elements = [self._one(field, each, place, depth) for place, each in places]
         if field.kind == "message":
             return [{} if element is WRONG else element for element in elements]
         return [element for element in elements if element is not WRONG]

@@ -33,16 +33,20 @@ def hint(word: str, names: Iterable[str]) -> str:
 
 
 def as_written(document: Any, path: str) -> str:
-    """A dotted camelCase path, each key spelled as the document spells it where it has it."""
+    """A dotted camelCase path, each key spelled as the document spells it where it has it.
+
+    What stands alone where a list belongs has no position.
+    """
     place, words = document, []
     for step in path.split("."):
         name, bracket, index = step.partition("[")
         key = _key(place, name)
-        words.append(f"{key}{bracket}{index}")
         place = place.get(key) if isinstance(place, Mapping) else None
-        if bracket:
+        is_alone = bracket and not isinstance(place, list) and place is not None
+        words.append(key if is_alone else f"{key}{bracket}{index}")
+        if bracket and not is_alone:
             position = int(index.rstrip("]"))
-            place = place[position] if isinstance(place, list) and position < len(place) else None
+            place = place[position] if place is not None and position < len(place) else None
     return ".".join(words)
 
 

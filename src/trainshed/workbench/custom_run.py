@@ -18,7 +18,15 @@ from trainshed.workbench import submit_flags
 from trainshed.workbench.documents import read_one
 from trainshed.workbench.local_program import LocalProgram, installed_in, is_reducer, program_of
 from trainshed.workbench.merging import put, spelled
-from trainshed.workbench.pool_flags import Pool, camel_keys, parse_pools, spread, wire_pool, worder
+from trainshed.workbench.pool_flags import (
+    Pool,
+    camel_keys,
+    listed,
+    parse_pools,
+    spread,
+    wire_pool,
+    worder,
+)
 
 Json = dict[str, Any]
 
@@ -102,8 +110,8 @@ def _job_spec(document: Json) -> tuple[Json, Json]:
 
 def _pools(written: Any, flags: CustomFlags, program: LocalProgram) -> Any:
     """The pools with program, command and args of the command line; malformed ones as they are."""
-    pools: list[Pool] = [written] if isinstance(written, dict) else written
-    if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
+    pools = listed(written)
+    if pools is None:
         return written
     args = [*submit_flags.words(flags.words.get("args") or ""), *(flags.user_args or ())]
     command = submit_flags.words(flags.words.get("command") or "")

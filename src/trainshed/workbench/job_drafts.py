@@ -19,6 +19,7 @@ from trainshed.workbench.pool_flags import (
     FLAG,
     LOCAL_KEYS,
     camel_keys,
+    listed,
     parse_pools,
     spread,
     wire_pool,
@@ -129,14 +130,17 @@ def _flagged(pool_specs: Sequence[str]) -> list[dict[str, str]]:
 
 def _with_flags(written: Any, words: Mapping[str, str]) -> Any:
     """The pools with args, command and packages of the command line; malformed ones as they are."""
-    if not isinstance(written, list) or not all(isinstance(pool, dict) for pool in written):
+    pools = listed(written)
+    if pools is None:
         return written
     given = {
         name: submit_flags.words(words[name])
         for name in ("args", "command", "python-package-uris")
         if name in words
     }
-    pools = [camel_keys(pool) for pool in written] if given else written
+    if not given:
+        return written
+    pools = [camel_keys(pool) for pool in pools]
     if "args" in given:
         pools = spread(pools, "args", given["args"], "containerSpec", "pythonPackageSpec")
     if "command" in given:

@@ -107,6 +107,14 @@ def _number(pool: Mapping[str, str], key: str) -> int:
     return submit_flags.whole(f"{FLAG} {key}", pool.get(key, "1"))
 
 
+def listed(written: Any) -> list[Pool] | None:
+    """The pools of a document, also one that stands alone; None for what is malformed."""
+    pools = [written] if isinstance(written, dict) else written
+    if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
+        return None
+    return pools
+
+
 def spread(pools: Sequence[Pool], key: str, value: Sequence[str], *specs: str) -> list[Pool]:
     """The pools with one list set in the given specs of each that has them."""
     return [

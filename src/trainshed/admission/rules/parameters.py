@@ -27,11 +27,14 @@ At = tuple[int, ...]
 
 
 def study_has_parameters(context: RuleContext) -> Iterator[Violation]:
-    """At least one parameter, and a name of its own for each that can be there at one time."""
+    """At least one parameter, and a name of its own for each that can be there at one time.
+
+    A study that goes on from another may have those of that one.
+    """
     study = judged_study(context)
     if study is None:
         return
-    if not study.parameters:
+    if not (study.parameters or study.resume_previous_job_id):
         message = "a study needs a parameter"
         place = StudyPlace(StudyField.PARAMETERS)
         yield broken_study("study-parameters", place, message, "at least one parameter")

@@ -96,7 +96,7 @@ def _framework(context: RuleContext) -> Iterator[Violation]:
     for group in _workers(context):
         uri = group.program.image_uri if group.program else None
         image = prebuilt_image(uri) if uri else None
-        if image and not _supported(image):
+        if image and image.version and not _supported(image):
             message = f"the prebuilt image {image.framework} {image.version} ({image.accelerator}) "
             message += "has no reduction client"
             accepted = "a GPU image of TensorFlow 2.3 or PyTorch 1.4 or later, or a custom image"

@@ -89,16 +89,15 @@ def _runtime(context: RuleContext, program: Program, name: str) -> Iterator[Viol
         yield broken(
             Role.PRIMARY, Field.RUNTIME_VERSION, "not-in-that-version", message, "an older version"
         )
-    elif edition.date >= BLOCKED_FROM and version(name) <= BLOCKED_UP_TO:
+    elif context.today >= BLOCKED_FROM and version(name) <= BLOCKED_UP_TO:
         message = f"runtime version {name} is blocked for training since {BLOCKED_FROM}"
         yield broken(
             Role.PRIMARY, Field.RUNTIME_VERSION, "runtime-retired", message, "1.10 or later"
         )
     python = program.python_version
-    missing = python is None and edition.python_version_required
-    if missing or (python is not None and python not in known.python):
+    if python and python not in known.python:
         has = f"has Python {listing(known.python).replace(' or ', ' and ')}"
-        message = f"runtime version {name} {has}, " + (f"not {python}" if python else "say which")
+        message = f"runtime version {name} {has}, not {python}"
         yield broken(
             Role.PRIMARY, Field.PYTHON_VERSION, "python-version", message, listing(known.python)
         )

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 from trainshed.admission.rules.job import label_violations
+from trainshed.catalog.software import prebuilt_image
 from trainshed.model.faults import Fault, Violation
 from trainshed.model.job import (
     Accelerator,
@@ -102,7 +103,7 @@ def _program(training: Json, config: Json) -> Program | None:
     """
     image = config.get("imageUri") or training.get("masterConfig", {}).get("imageUri")
     program = Program(
-        kind=ProgramKind.CONTAINER if image else ProgramKind.PYTHON_PACKAGE,
+        kind=_kind(image, training, config),
         image_uri=image,
         runtime_version=training.get("runtimeVersion"),
         python_version=training.get("pythonVersion"),
@@ -112,6 +113,14 @@ def _program(training: Json, config: Json) -> Program | None:
         args=tuple(config.get("containerArgs") or training.get("args", ())),
     )
     return None if program == Program(kind=ProgramKind.PYTHON_PACKAGE) else program
+
+
+def _kind(image: str | None, training: Json, config: Json) -> ProgramKind:
+    """Google's own images run a module, as runtime versions do; others start as they are."""
+    has_module = training.get("pythonModule") and not config.get("containerCommand")
+    if not image or (has_module and prebuilt_image(image)):
+        return ProgramKind.PYTHON_PACKAGE
+    return ProgramKind.CONTAINER
 
 
 #: The fields that say how a container starts.
