@@ -284,7 +284,7 @@ def _lacking(
     place: Place,
     relaxed: Callable[[str], None] | None,
 ) -> tuple[str, ...]:
-    """``relaxed`` is told each pin that is not kept; None: all are."""
+    """``relaxed`` hears of each pin that is not kept; None: all are."""
     # --break-system-packages: a dry run breaks none, and refuses a distribution's Python without it
     arguments = ["pip", "install", "--dry-run", "--break-system-packages", "--python", python]
     (step := place.work / "plan").mkdir()
