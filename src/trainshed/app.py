@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -53,7 +54,7 @@ from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records import Kind
 
-#: When the native API is made ready: by then the server has answered that it is there.
+#: When what can wait is made ready: by then the server has answered that it is there.
 NATIVE_S = 1.0
 
 
@@ -186,7 +187,7 @@ def build(
         controller=controller,
         housekeeping=_housekeeping(settings, store, engine, access, uploads, project_bytes),
         http=http,
-        soon=_soon(native),
+        soon=_soon(native, store),
         table=table,
         around=around,
         audit_log=audit_log,
@@ -239,6 +240,7 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
             "the last use of tokens": access.note_use,
             "tokens for buckets": partial(bucket_tokens.forget_ended, store),
             "the audit log": audit.tidy,
+            "room for the ends of jobs": store.keep_room,
         }
     )
 
@@ -257,8 +259,13 @@ def _table(
     return google_table(handlers)
 
 
-def _soon(native: LazyApp) -> threading.Timer:
-    timer = threading.Timer(NATIVE_S, native.made)
+def _soon(native: LazyApp, store: Store) -> threading.Timer:
+    def perform() -> None:
+        native.made()
+        with suppress(StoreFault):  # the housekeeping tries again, and says so
+            store.keep_room()
+
+    timer = threading.Timer(NATIVE_S, perform)
     timer.daemon = True
     return timer
 

@@ -131,7 +131,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(_buckets(native))
     app.include_router(_audit(native))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
-    app.exception_handler(StoreFault)(lambda *_: refusal_response(database_away()))
+    app.exception_handler(StoreFault)(_database_away)
     app.exception_handler(RequestValidationError)(_malformed)
     app.exception_handler(HTTPException)(_not_routed)
     return app
@@ -388,6 +388,10 @@ def _buckets(native: Native) -> APIRouter:
         return native.buckets.adopt(bucket, project)
 
     return router
+
+
+def _database_away(_: Request, fault: StoreFault) -> Response:
+    return refusal_response(database_away(fault))
 
 
 def _malformed(_: Request, error: RequestValidationError) -> Response:

@@ -19,10 +19,16 @@ _KEPT_PART_MIN: Final = 4
 _PRIVATE_FILE: Final = 0o600
 
 
-def free_bytes(place: int | str) -> int:
+def free_bytes(place: int | str | os.PathLike[str]) -> int:
     """What is free on the disk of an open file, or of a path.  Raises OSError."""
     disk = os.statvfs(place)
     return disk.f_bavail * disk.f_frsize
+
+
+def total_bytes(place: int | str | os.PathLike[str]) -> int:
+    """The size of a disk.  Raises OSError."""
+    disk = os.statvfs(place)
+    return disk.f_blocks * disk.f_frsize
 
 
 def missing_bytes(place: int | str) -> int:
