@@ -1,6 +1,5 @@
 """The file of a database is the one that was opened, and has room on a disk that gets full."""
 
-import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -74,7 +73,7 @@ def test_on_a_full_disk_jobs_are_ended_and_none_is_added(tmp_path, clock):
         uid = add(store).uid
         store.keep_room()
         with full(disk / "ballast"):
-            with pytest.raises(StoreFault, match="trainshed.db cannot grow: no space") as told:
+            with pytest.raises(StoreFault, match=r"trainshed\.db cannot grow: no space") as told:
                 add(store)
             assert "jobs can be cancelled" in told.value.answer
             place(store, uid)
@@ -106,7 +105,8 @@ def test_the_room_is_in_the_file_and_its_log_and_is_kept_once(tmp_path, clock):
         assert (tmp_path / "trainshed.db-wal").stat().st_blocks * 512 >= database_file.LOG_BYTES
         store.keep_room()
         assert (tmp_path / "trainshed.db").stat().st_size == size
-    assert sorted(os.listdir(tmp_path)) == [f"trainshed.db{end}" for end in ("", "-spare", ".lock")]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["trainshed.db", "trainshed.db-spare", "trainshed.db.lock"]
     with closing(sqlite3.connect(tmp_path / "trainshed.db")) as found:
         assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert found.execute("SELECT count(*) FROM jobs").fetchall() == [(1,)]
