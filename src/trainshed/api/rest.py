@@ -55,7 +55,8 @@ from trainshed.api.incoming import (
     received_again,
     watched,
 )
-from trainshed.api.threads import THREADS
+from trainshed.api.table import LOG_PATH
+from trainshed.api.threads import LOG_THREADS, THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 
@@ -183,7 +184,8 @@ class GoogleRoutes:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             with watched(incoming, passage):
-                response = await THREADS.run(answer, self.around, passage)
+                threads = LOG_THREADS if scope["path"] == LOG_PATH else THREADS
+                response = await threads.run(answer, self.around, passage)
             _note_caller(scope, passage)
             await response(scope, receive, send)
 
