@@ -28,6 +28,7 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
+from trainshed.model.faults import UsageFault
 from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
@@ -43,6 +44,7 @@ from trainshed.service.log.streams import Streams
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.project_bytes import Measuring, ProjectBytes
+from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
 from trainshed.service.submission import SubmitRules
@@ -113,6 +115,8 @@ def build(
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
     folder = settings.data_dir
+    if (folder / BACKUP_FILE).exists():
+        raise UsageFault(f"{folder} is a backup; trainshed restore {folder} puts it in place")
     make_private(folder)
     with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
         made = beside.submit(lambda: engine or engine_of(settings))

@@ -66,7 +66,7 @@ def _claimed(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_ours(path)
-        held.enter_context(_file_lock(path))
+        held.enter_context(file_lock(path))
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
         return held.enter_context(database_file.held(path, place))
@@ -116,7 +116,7 @@ class Store(
 
 
 @contextlib.contextmanager
-def _file_lock(database: Path) -> Iterator[None]:
+def file_lock(database: Path) -> Iterator[None]:
     """Hold the lock of one database file; the kernel lets go of it when the process ends.
 
     SQLite itself would let two servers in, and each would take the other's jobs for orphans.
