@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from trainshed.store.base import StoreFault
 
-#: What callers of the API are told, where waiting alone does not help.
+#: What callers of the API get to read, where waiting alone does not help.
 FULL: Final = (
     "The disk of the server's database is full, and nothing can be added before there is room on "
     "it; jobs can be cancelled"
