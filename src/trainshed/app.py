@@ -34,7 +34,7 @@ from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
-from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
+from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
@@ -245,6 +245,7 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
             "tokens for buckets": partial(bucket_tokens.forget_ended, store),
             "the audit log": audit.tidy,
             "room for the ends of jobs": store.keep_room,
+            "the disk": DiskWatch(settings.data_dir).look,
         }
     )
 

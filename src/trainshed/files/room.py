@@ -31,7 +31,7 @@ def total_bytes(place: int | str | os.PathLike[str]) -> int:
     return disk.f_blocks * disk.f_frsize
 
 
-def missing_bytes(place: int | str) -> int:
+def missing_bytes(place: int | str | os.PathLike[str]) -> int:
     """How much less is free than logs must leave; 0 where there is enough.  Raises OSError."""
     disk = os.statvfs(place)
     total = disk.f_blocks * disk.f_frsize

@@ -120,10 +120,11 @@ class Database:
         if self._file is None:
             return
         self._file.hold_log()
+        self.put(_FREE_ROOM)  # of a server that was killed in the midst of this
         wanted = self._file.free_bytes
         if self.read(_free_bytes) < wanted // 2:
             self.put(_TAKE_ROOM, size=wanted)
-        self.put(_FREE_ROOM)
+            self.put(_FREE_ROOM)
 
     def close(self) -> None:
         """Finish what was handed in and close every connection."""

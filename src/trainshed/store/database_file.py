@@ -56,6 +56,7 @@ class DatabaseFile:
 
     def check_room(self) -> None:
         """Raise StoreFault where only the room is left that ends jobs."""
+        self.check()
         free = room.free_bytes(self._path.parent)
         if free < _bounded(self._path.parent, ADDING_BYTES_MIN):
             raise full(self._place, free)

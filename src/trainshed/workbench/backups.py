@@ -7,7 +7,7 @@ records are copied before the log, which is then as complete as they say.
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,7 +60,8 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     rows = _sound(target / DATABASE)
     size, digest = _measured(target, DATABASE)
     uids = {str(job.uid) for job in rows.jobs}
-    found = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, buckets=buckets)]
+    own = _own_names(data_dir, url, buckets=buckets)
+    found = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, own)]
     _write(target / _FILES, "".join(f"{json.dumps(each)}\n" for each in found))
     made = Backup(
         release=__version__,
@@ -152,14 +153,22 @@ def _make_empty(target: Path, data_dir: Path) -> None:
         raise UsageFault(f"{target} is not empty; name a new folder for each backup")
 
 
+def _own_names(data_dir: Path, url: str, *, buckets: bool) -> Callable[[str], bool]:
+    """Whether a name of the data directory is left out of backups."""
+    left_out = _OF_A_SERVER if buckets else _OF_A_SERVER | {"buckets"}
+    path = backup.database_path(url)
+    is_inside = path.parent.resolve() == data_dir.resolve()
+    databases = (DATABASE, path.name) if is_inside else (DATABASE,)
+    return lambda name: name in left_out or name.startswith(databases) or name.endswith(".lock")
+
+
 def _copied(
-    data_dir: Path, target: Path, uids: Collection[str], *, buckets: bool
+    data_dir: Path, target: Path, uids: Collection[str], is_left_out: Callable[[str], bool]
 ) -> Iterator[Copied]:
     def wanted(name: str, _kind: Kind) -> bool:
         parts = name.split("/")
         if len(parts) == 1:
-            left_out = _OF_A_SERVER if buckets else _OF_A_SERVER | {"buckets"}
-            return name not in left_out and not _is_of_database(name)
+            return not is_left_out(name)
         if parts[0] == "jobs" and len(parts) == 2:  # noqa: PLR2004 - jobs/UID
             return parts[1] in uids
         return parts[-1] != _SPARE or len(parts) != _DEPTH
@@ -172,10 +181,6 @@ def _copied(
 
     yield from copy_tree(data_dir, target, is_record)
     yield from copy_tree(data_dir, target, wanted)
-
-
-def _is_of_database(name: str) -> bool:
-    return name.startswith(DATABASE) or name.endswith(".lock")
 
 
 def _sound(path: Path) -> audit.Audit:
