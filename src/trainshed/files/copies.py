@@ -38,6 +38,7 @@ def copy_tree(
     Modes, times and, for root, owners are kept.  Raises OSError, also for what cannot be read.
     """
     folders: list[tuple[Path, os.stat_result]] = []
+    target.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
     with Beneath(source) as there:
         waiting = [""]
         while waiting:
@@ -88,8 +89,13 @@ def _made(there: Beneath, name: str, target: Path) -> Iterator[tuple[Path, os.st
 
 
 def _copy_link(there: Beneath, name: str, target: Path) -> None:
-    with suppress(OSError), there.parent(name) as (folder, leaf):
-        target.symlink_to(os.readlink(leaf, dir_fd=folder))
+    with there.parent(name) as (folder, leaf):
+        try:
+            leads_to = os.readlink(leaf, dir_fd=folder)
+        except OSError:  # a pipe, a socket, or gone
+            return
+    if not os.path.lexists(target):
+        target.symlink_to(leads_to)
 
 
 def _copy_file(there: Beneath, name: str, target: Path) -> Copied | None:
