@@ -70,6 +70,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/connections.py
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bodies.py
+	$(BIN)/python benchmarks/logs.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,12 +28,13 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
+from trainshed.model.faults import UsageFault
 from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
-from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
+from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.jobs import JobService, OperationService
@@ -42,6 +44,7 @@ from trainshed.service.log.streams import Streams
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.project_bytes import Measuring, ProjectBytes
+from trainshed.service.server_files import BACKUP_FILE
 from trainshed.service.story import Stories
 from trainshed.service.studies import TrialJobs
 from trainshed.service.submission import SubmitRules
@@ -53,7 +56,7 @@ from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store, open_store
 from trainshed.store.records import Kind
 
-#: When the native API is made ready: by then the server has answered that it is there.
+#: When what can wait is made ready: by then the server has answered that it is there.
 NATIVE_S = 1.0
 
 
@@ -112,6 +115,8 @@ def build(
     Raises StoreFault where the database cannot be used, UsageFault for settings that do not fit.
     """
     folder = settings.data_dir
+    if (folder / BACKUP_FILE).exists():
+        raise UsageFault(f"{folder} is a backup; trainshed restore {folder} puts it in place")
     make_private(folder)
     with ThreadPoolExecutor(1) as beside:  # an engine asks docker, which takes its time
         made = beside.submit(lambda: engine or engine_of(settings))
@@ -186,7 +191,7 @@ def build(
         controller=controller,
         housekeeping=_housekeeping(settings, store, engine, access, uploads, project_bytes),
         http=http,
-        soon=_soon(native),
+        soon=_soon(native, store),
         table=table,
         around=around,
         audit_log=audit_log,
@@ -239,6 +244,8 @@ def _housekeeping(  # noqa: PLR0913, PLR0917 - all that is tidied
             "the last use of tokens": access.note_use,
             "tokens for buckets": partial(bucket_tokens.forget_ended, store),
             "the audit log": audit.tidy,
+            "room for the ends of jobs": store.keep_room,
+            "the disk": DiskWatch(settings.data_dir).look,
         }
     )
 
@@ -257,8 +264,13 @@ def _table(
     return google_table(handlers)
 
 
-def _soon(native: LazyApp) -> threading.Timer:
-    timer = threading.Timer(NATIVE_S, native.made)
+def _soon(native: LazyApp, store: Store) -> threading.Timer:
+    def perform() -> None:
+        native.made()
+        with suppress(StoreFault):  # the housekeeping tries again, and says so
+            store.keep_room()
+
+    timer = threading.Timer(NATIVE_S, perform)
     timer.daemon = True
     return timer
 

@@ -36,6 +36,7 @@ from e2e.support import (
     wait_until,
 )
 from server_process import TRAINSHED
+from trainshed.store import database_file
 
 #: Its jobs run without walls (conftest.py).
 JOBS_TELL_BY_FILES = True
@@ -45,7 +46,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FOREVER = "import time; print('began', flush=True); time.sleep(7200)"
 #: Room for the server, and more than the doctor asks for.
 DISK_MIB = 128
-PADDING = "#" * 60_000
+#: Jobs that are cancelled on a full disk.
+CROWD = 10
 
 
 class Running:
@@ -104,36 +106,47 @@ def serving_on_small_disk(folder):
         log = folder / "serve.log"
         log.touch()
         (disk / "serve.log").symlink_to(log)
-        with started(prepared(disk, config="[fleet]\nslots = 8\n")) as (server,):
+        with started(prepared(disk, config="[fleet]\nslots = 16\n")) as (server,):
             yield server
 
 
 def test_a_full_disk(tmp_path):
+    """What is there comes to its end, and is listed and cancelled; also after a start."""
     with serving_on_small_disk(tmp_path) as server:
         running = Running(server, tmp_path)
         acknowledged = [submit(server, custom_job("before"))]
+        crowd = [submit(server, custom_job(f"{n}", FOREVER)) for n in range(CROWD)]
+        for name in crowd:
+            server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})
+        wait_until(lambda: has_room_of_its_own(server))
         with full(server.data_dir / "ballast"):
             running.end("early")
-            accepted, refused = submitted_until_refused(server)
-            acknowledged += accepted
+            refused = server.call("POST", f"/v1/{PARENT}/customJobs", custom_job("meanwhile"))
             check_refusal(refused)
+            assert "disk of the server's database is full" in refused[1]["error"]["message"]
             wait_until(lambda: "no space is left on its disk" in server.output())
-            assert not server.has_ended
-            early = good(server.call("GET", f"/v1/{running.names['early']}"))
-            assert early["state"] == "JOB_STATE_RUNNING", "its end cannot be recorded"
+            check_cancelled(server, crowd[: CROWD // 2])
+            server.wait_for(f"/v1/{running.names['early']}", {"JOB_STATE_SUCCEEDED"})
+            server.kill()
+            server.start()
+            check_cancelled(server, crowd[CROWD // 2 :])
+            listed = good(server.call("GET", f"/v1/{PARENT}/customJobs"))["customJobs"]
+            assert len(listed) == len(running.names) + len(acknowledged) + CROWD
         check_each_ran(server, [*acknowledged, submit(server, custom_job("afterwards"))])
         running.check(server)
         check_doctor(server)
 
 
-def submitted_until_refused(server):
-    """The names of the jobs that were accepted, and the first answer that is none."""
-    names, path = [], f"/v1/{PARENT}/customJobs"
-    while True:
-        answer = server.call("POST", path, custom_job("meanwhile", "print(1)" + PADDING))
-        if answer[0] != 200:
-            return names, answer
-        names.append(answer[1]["name"])
+def has_room_of_its_own(server):
+    """Whether the database has taken it; a server does so a moment after its start."""
+    return (server.data_dir / "trainshed.db-wal").stat().st_size >= database_file.LOG_BYTES
+
+
+def check_cancelled(server, names):
+    for name in names:
+        cancel(server, name)
+    for name in names:
+        server.wait_for(f"/v1/{name}", {"JOB_STATE_CANCELLED"})
 
 
 def test_a_read_only_data_directory(tmp_path):

@@ -29,7 +29,9 @@ from engines.attempts import (
 from engines.support import FOREVER, awaiting, marked_processes, touching, wait_until
 from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.folder import AttemptFolder
+from trainshed.files import room
 from trainshed.model.attempt import Phase
+from trainshed.model.faults import EngineFault
 
 COUNT = 5000
 PIPE_FULL = 60_000
@@ -153,10 +155,10 @@ def test_a_launch_on_a_full_disk_is_to_be_tried_again(root, mark, monkeypatch):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 1 MiB."""
+    """A file system of 8 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
-    if os.geteuid() != 0 or mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", place):
+    if os.geteuid() != 0 or mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", place):
         pytest.skip("only root may mount")
     yield place
     subprocess.run([program("umount"), "--lazy", place], check=True)
@@ -185,6 +187,27 @@ def test_a_disk_that_is_really_full_costs_no_line(small_disk, mark, tmp_path):
     assert ended(engine).outcome.exit_code == 0
     assert [int(text[:7]) for text in texts(root)] == list(range(COUNT))
     assert "No space left on device" in texts(root, "service")[0]
+
+
+TALKS_FOR_EVER = "while True: print('x' * 1000)"
+
+
+def test_a_job_that_prints_leaves_room_on_the_disk_and_its_end_is_told_on_a_full_one(
+    small_disk, mark
+):
+    root = small_disk / "jobs"
+    engine = engine_at(root)
+    engine.launch(KEY, marked(mark, TALKS_FOR_EVER), ())
+    wait_until(lambda: texts(root, "service"), "the log waits")
+    (said,) = texts(root, "service")
+    assert "MiB are free on the server's disk: programs that write wait" in said
+    assert room.free_bytes(small_disk) > 1 << 20
+    assert seen(engine).phase is Phase.READY
+    fill(small_disk / "ballast")
+    with pytest.raises(EngineFault, match="No space left"):  # to be repeated, and obeyed already
+        engine.stop(KEY, order(0.0))
+    assert ended(engine).outcome.interrupted
+    assert not (folder(root) / "spare").exists()
 
 
 def fill(path):

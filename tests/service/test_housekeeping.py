@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from trainshed.service.housekeeping import ClockWatch, Housekeeping
+from trainshed.service.housekeeping import ClockWatch, DiskWatch, Housekeeping
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +62,15 @@ def test_a_clock_that_was_set_is_told_once_for_each_change(caplog, skews, told):
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == len(told)
     assert all(word in message for word, message in zip(told, messages, strict=True))
+
+
+def test_a_disk_that_gets_full_is_told_once_and_so_is_its_end(caplog, tmp_path):
+
+    seen = iter([0, 1 << 20, 1, 0, 0, 5 << 20])
+    watch = DiskWatch(tmp_path, lambda _: next(seen))
+    for _ in range(6):
+        watch.look()
+    messages = [record.getMessage() for record in caplog.records]
+    words = ("room for 1 MiB", "has room again", "room for 5 MiB")
+    assert len(messages) == len(words)
+    assert all(word in message for word, message in zip(words, messages, strict=True))

@@ -20,6 +20,7 @@ from trainshed.model.status import JobState
 from trainshed.service.housekeeping import Retention
 from trainshed.service.log import pages as log_pages
 from trainshed.service.log.pages import LogService
+from trainshed.service.log.stream import READ_LENGTH_MAX
 from trainshed.storage import log_files
 from trainshed.storage.log_files import JobLog
 from trainshed.store.opening import open_store
@@ -351,16 +352,37 @@ def test_the_last_lines_are_found_without_reading_all_and_the_rest_follows_once(
     decoded = []
     with monkeypatch.context() as counted:
         counted.setattr(log_files, "decode", lambda data: decoded.append(1) or decode(data))
-        everybody, master = logs.cursor(record), logs.cursor(record)
-        assert texts_of(everybody.last(3, None)) == ["4998", "4999", "news"]
-        assert texts_of(master.last(2, "master-replica-0")) == ["4996", "4998"]
+        everybody, master = logs.cursor(record), logs.cursor(record, task="master-replica-0")
+        everybody.skip_to_last(3)
+        assert texts_of(everybody.read()) == ["4998", "4999", "news"]
+        master.skip_to_last(2)
+        assert texts_of(master.read()) == ["4996", "4998"]
     assert len(decoded) < 20
-    say(sink, "later")
+    say(sink, "not the master's", "worker-replica-0")
+    say(sink, "later", "master-replica-0")
     sink.close()
-    for log in (everybody, master):
-        assert texts_of(log.read()) == ["later"]
+    assert texts_of(everybody.read()) == ["not the master's", "later"]
+    assert texts_of(master.read()) == ["later"]
     store.add_event(record.uid, NewEvent(kind="NOTE", message="more news"))
     assert texts_of(everybody.read()) == ["more news"]
+    assert master.read() == []
+
+
+def test_a_reading_of_long_lines_ends_early_and_none_is_left_out(store, logs):
+    """Eight readers of one line of 50 MB took a gigabyte."""
+    record = add_job(store)
+    run_to_running(store, record.uid)
+    sink = sink_of(logs, record)
+    texts = [f"{n} {'x' * 30_000}" for n in range(100)]
+    for text in texts:
+        say(sink, text)
+    sink.close()
+    cursor, found = logs.cursor(record, task="master-replica-0"), []
+    while not cursor.has_all:
+        lines = cursor.read()
+        assert sum(len(line.text) for line in lines) < 2 * READ_LENGTH_MAX
+        found += texts_of(lines)
+    assert found == texts
 
 
 def texts_of(lines):

@@ -176,7 +176,7 @@ def test_a_file_that_is_taken_away_is_missed_and_not_made_anew(on_disk, path):
     on_disk._db._read_engine.dispose()
     on_disk._db._write_engine.dispose()
     for call in (lambda: add(on_disk), lambda: on_disk.job_by_uid(uid)):
-        with pytest.raises(StoreFault, match=f"{path} cannot be opened"):
+        with pytest.raises(StoreFault, match=f"{path} was removed or replaced"):
             call()
     assert not path.exists()
     away.rename(path)

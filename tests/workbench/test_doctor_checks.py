@@ -179,6 +179,7 @@ BREACHES = {
     "records-are-whole": with_folder(wrong_records=("line 2 cannot be read",)),
     "secrets-are-private": with_disk(open_modes={"/data/admin-token": 0o644}),
     "notes-are-readable": with_disk(unreadable_notes=("/data/objects/bkt/ab/abcd.json",)),
+    "backups-are-whole": with_disk(wrong_backup=("jobs/7/1/records.jsonl is missing",)),
     "disk-has-room": with_disk(free_bytes=1 << 20),
     "files-can-be-opened": snapshot(files_max=100),
 }

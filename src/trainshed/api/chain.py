@@ -256,16 +256,16 @@ def incident(what: str) -> Refusal:
     """
     if isinstance(error := sys.exception(), StoreFault):
         _log.error("%s: %s", what, error)  # it comes and goes: no story to tell
-        return database_away()
+        return database_away(error)
     number = secrets.token_hex(4)
     _log.exception("incident %s at %s", number, what)
     message = f"Something went wrong in the server; its log has it as incident {number}"
     return Refusal(Code.INTERNAL, message)
 
 
-def database_away() -> Refusal:
+def database_away(fault: StoreFault) -> Refusal:
     """The answer while the database cannot be used."""
-    message = "The server cannot use its database now; try again in a moment"
+    message = fault.answer or "The server cannot use its database now; try again in a moment"
     return Refusal(Code.UNAVAILABLE, message)
 
 

@@ -4,13 +4,12 @@ They come behind the chain's guards: ``request.state.caller`` is known.  See ``o
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Any
 
 import anyio
-import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -21,8 +20,8 @@ from trainshed.api import native_models as shown
 from trainshed.api.chain import database_away
 from trainshed.api.documents import refusal_response
 from trainshed.api.permissions import Permissions
+from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import AccessRole, Caller
-from trainshed.model.log_line import LogLine
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import audit_log
 from trainshed.service.audit_log import AuditLog
@@ -131,7 +130,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.include_router(_buckets(native))
     app.include_router(_audit(native))
     app.exception_handler(Refusal)(lambda _, refusal: refusal_response(refusal))
-    app.exception_handler(StoreFault)(lambda *_: refusal_response(database_away()))
+    app.exception_handler(StoreFault)(_database_away)
     app.exception_handler(RequestValidationError)(_malformed)
     app.exception_handler(HTTPException)(_not_routed)
     return app
@@ -187,8 +186,8 @@ def _jobs(native: Native) -> APIRouter:
         """Stream the log, one JSON object a line; ``follow`` goes on until the job has ended."""
         record = stories.find(project, job)
         check_trial(native.store, record, trial)
-        cursor = native.logs.cursor(record, trial=trial)
-        lines = _stream(cursor, task, follow=follow, tail=tail)
+        cursor = native.logs.cursor(record, trial=trial, task=task)
+        lines = _stream(cursor, follow=follow, tail=tail)
         body = _while_admitted(lines, request.state.admit_again)
         return LogStream(native.streams, caller, body)
 
@@ -227,20 +226,14 @@ async def _while_admitted(
             yield piece
 
 
-async def _stream(
-    cursor: LogCursor, task: str | None, *, follow: bool, tail: int | None
-) -> AsyncIterator[bytes]:
-    """The lines that are there, then those that come.  Between two looks no thread is held.
-
-    ``task``: only the lines of one replica, or of ``service``.
-    """
+async def _stream(cursor: LogCursor, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
+    """The lines that are there, then those that come.  Between two looks no thread is held."""
     if tail is not None:
-        yield _written(await anyio.to_thread.run_sync(cursor.last, tail, task))
+        await LOG_THREADS.run(cursor.skip_to_last, tail)
     while True:
-        lines = await anyio.to_thread.run_sync(cursor.read)
-        if wanted := [line for line in lines if task in (None, line.task_name)]:
-            yield _written(wanted)
-        if lines:
+        if written := await LOG_THREADS.run(_written, cursor):
+            yield written
+        if written or not cursor.has_all:
             continue
         if cursor.is_over or not follow:
             return
@@ -248,8 +241,8 @@ async def _stream(
         await anyio.sleep(FOLLOW_S)
 
 
-def _written(lines: Iterable[LogLine]) -> bytes:
-    texts = (json.dumps(line_json(line), ensure_ascii=False) for line in lines)
+def _written(cursor: LogCursor) -> bytes:
+    texts = (json.dumps(line_json(line), ensure_ascii=False) for line in cursor.read())
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "backslashreplace")
 
 
@@ -388,6 +381,10 @@ def _buckets(native: Native) -> APIRouter:
         return native.buckets.adopt(bucket, project)
 
     return router
+
+
+def _database_away(_: Request, fault: StoreFault) -> Response:
+    return refusal_response(database_away(fault))
 
 
 def _malformed(_: Request, error: RequestValidationError) -> Response:

@@ -55,9 +55,11 @@ from trainshed.api.incoming import (
     received_again,
     watched,
 )
-from trainshed.api.threads import THREADS
+from trainshed.api.table import LOG_PATH
+from trainshed.api.threads import LOG_THREADS, THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.store.base import StoreFault
 
 #: nginx's status for a client that went away; nobody reads it.
 GONE_STATUS = 499
@@ -183,7 +185,8 @@ class GoogleRoutes:
             await answer_early(refusal_response(refusal), scope, incoming, send)
         else:
             with watched(incoming, passage):
-                response = await THREADS.run(answer, self.around, passage)
+                threads = LOG_THREADS if scope["path"] == LOG_PATH else THREADS
+                response = await threads.run(answer, self.around, passage)
             _note_caller(scope, passage)
             await response(scope, receive, send)
 
@@ -322,6 +325,9 @@ def _health(is_healthy: Callable[[], bool]) -> Callable[[Request], Any]:
         del request
         try:
             healthy = await anyio.to_thread.run_sync(is_healthy)
+        except StoreFault as fault:  # it comes and goes: no story to tell
+            _log.warning("the store does not answer: %s", fault)
+            healthy = False
         except Exception:  # noqa: BLE001  # whatever it is, the answer is the same
             _log.warning("the store does not answer", exc_info=True)
             healthy = False

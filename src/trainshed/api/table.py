@@ -23,6 +23,7 @@ from trainshed.model.access import AccessRole
 PACKAGE: Final = "google.cloud.aiplatform.v1"
 LONG: Final = "google.longrunning"
 EMPTY: Final = "google.protobuf.Empty"
+LOG_PATH: Final = "/v2/entries:list"
 LOCATION: Final = "/v1/projects/{project}/locations/{location}"
 
 OPERATIONS_QUERY: Final = ("filter", "pageSize", "pageToken", "returnPartialSuccess")
@@ -87,7 +88,7 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
         replace(row, path=row.path.replace("/v1/", "/ui/", 1), rpc="")
         for row in _operations(handlers.operations)
     )
-    logs = _row("POST", "/v2/entries:list", VIEWER, handlers.logs.list, body="*")
+    logs = _row("POST", LOG_PATH, VIEWER, handlers.logs.list, body="*")
     return (*_ml(handlers.ml_jobs), *vertex, *map(_beta, vertex), *console, logs)
 
 

@@ -15,6 +15,8 @@ Ts = TypeVarTuple("Ts")
 
 #: Calls at once; more of them wait.  Most of a call's time is its wait for a commit.
 THREADS_MAX: Final = 40
+#: Readings of logs at once: each takes a few megabytes, and its share of the interpreter.
+LOG_THREADS_MAX: Final = 2
 
 
 class Threads:
@@ -84,3 +86,5 @@ def _notify(loop: asyncio.AbstractEventLoop, how: Callable[..., None], *what: An
 
 #: For all applications of the process.
 THREADS: Final = Threads()
+#: For those who read logs: how many there are is their callers' choice, and others wait for none.
+LOG_THREADS: Final = Threads(LOG_THREADS_MAX)

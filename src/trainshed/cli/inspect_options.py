@@ -162,6 +162,44 @@ def doctor(prog: str) -> flags.Parser:
     return parser
 
 
+BACKUP_EXAMPLE = """\
+  trainshed backup /backup/2026-11-21
+  trainshed backup /backup/2026-11-21 --data-dir /srv/trainshed --no-buckets"""
+RESTORE_EXAMPLE = """\
+  trainshed restore /backup/2026-11-21
+  trainshed restore /backup/2026-11-21 --data-dir /srv/trainshed"""
+
+
+def backup(prog: str) -> flags.Parser:
+    """The command lines of ``trainshed backup`` and ``trainshed restore``."""
+    restores = prog.endswith("restore")
+    parser = flags.Parser(
+        prog,
+        summary="Puts a backup in place: checks it, moves the database that is there aside, and "
+        "puts back what files are missing. The server must be stopped."
+        if restores
+        else "Copies a data directory to a new folder, whether its server runs or not: the "
+        "database as it is at one moment, then the files of its jobs, secrets, settings and "
+        "buckets. The copy of the database is checked. SQLite only.",
+        example=RESTORE_EXAMPLE if restores else BACKUP_EXAMPLE,
+        usage=f"{prog} DIR [flags]",
+    )
+    parser.add_argument("folder", metavar="DIR", help="The folder of the backup")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="Data directory; default: TRAINSHED_DATA_DIR"
+    )
+    parser.add_argument(
+        "--database", metavar="URL", help="The server's database; default: as in config.toml"
+    )
+    if not restores:
+        parser.add_argument(
+            "--no-buckets", action="store_true", help="Leave out the objects of buckets"
+        )
+    parser.set_defaults(restores=restores)
+    flags.add_format(parser)
+    return parser
+
+
 def tuning_report(prog: str) -> flags.Parser:
     """The command line of ``report``, in each group of jobs."""
     group = prog.removeprefix("trainshed ").rpartition(" ")[0]

@@ -18,7 +18,7 @@ from trainshed.api.http_server import HttpServer, raise_descriptors
 from trainshed.app import Application, build
 from trainshed.cli.flags import Request
 from trainshed.cli.serve_options import GC_THRESHOLDS
-from trainshed.cli.terminal import out, out_json
+from trainshed.cli.terminal import note, out, out_json
 from trainshed.config import Settings, load_settings
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.observability import log_to_stderr
@@ -86,7 +86,7 @@ def _serve(
     )
     try:
         application.start()
-        write_running(settings.data_dir, running)
+        _note_address(settings, running)
         _print_address(application, running, token, as_json=as_json)
         _run_http(application, listener, limits, tls)
         if not as_json:
@@ -95,6 +95,15 @@ def _serve(
         forget_running(settings.data_dir, os.getpid())
         if grpc:
             grpc.stop(END_S)
+
+
+def _note_address(settings: Settings, running: RunningServer) -> None:
+    """On a full disk the server is needed, with or without its note."""
+    try:
+        write_running(settings.data_dir, running)
+    except OSError as error:
+        reason = f"its address cannot be written to {settings.data_dir} ({error.strerror})"
+        note(f"{reason}: commands need --url {running.url}")
 
 
 def _is_https(settings: Settings) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 #: Modules that import much (engines, the catalog, the wire, cryptography), by the module that has
 #: a function of the same name for the command line in their place.
 SLOW = {
-    "inspect_options": ("validate", "catalog", "explain_env", "gpu_check", "doctor",
+    "inspect_options": ("validate", "catalog", "explain_env", "gpu_check", "doctor", "backup",
                         "tuning_report", "reduction_plan"),
     "local_options": ("local_train", "custom_local_run"),
     "create_options": ("create",),
@@ -112,6 +112,8 @@ VERBS = (
         "custom_local_run",
         "run a Vertex AI custom job on this machine",
     ),
+    Verb("backup", "backup", "copy a data directory while its server works, and check the copy"),
+    Verb("restore", "backup", "put a backup in the place of a database"),
     Verb("doctor", "doctor", "check a data directory: does every promise hold?"),
     Verb("validate", "validate", "check job files against the catalog"),
     Verb("catalog", "catalog", "show machine types, accelerators, regions, runtimes, images"),

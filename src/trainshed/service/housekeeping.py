@@ -5,8 +5,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
+from trainshed.files import room
 from trainshed.model.resource_names import JobUid
 from trainshed.storage.log_files import JobLog
 from trainshed.store.base import StoreFault
@@ -94,6 +96,30 @@ class ClockWatch:
 
 def _leads_away(before_s: float, now_s: float) -> bool:
     return before_s * now_s < 0 or abs(now_s) > abs(before_s) + SKEW_S_MAX
+
+
+class DiskWatch:
+    """Says when a disk is nearly full: logs of jobs are held back then, and programs wait."""
+
+    def __init__(self, place: Path, missing: Callable[[Path], int] = room.missing_bytes) -> None:
+        """``missing``: how much less is free there than must be (``files.room``)."""
+        self._place = place
+        self._missing = missing
+        self._is_reported = False
+
+    def look(self) -> None:
+        """Warn once, and tell the end.  Raises OSError."""
+        missing = self._missing(self._place)
+        if missing and not self._is_reported:
+            _LOG.warning(
+                "the disk of %s is nearly full: make room for %d MiB at least; programs of jobs "
+                "that print wait until then",
+                self._place,
+                -(-missing >> 20),
+            )
+        elif self._is_reported and not missing:
+            _LOG.info("the disk of %s has room again", self._place)
+        self._is_reported = bool(missing)
 
 
 _AT_ONCE: Final = 100

@@ -66,6 +66,8 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 FILE = "server.json"
 ADMIN_FILE = "admin-token"
+#: Only backups have it.
+BACKUP_FILE = "backup.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

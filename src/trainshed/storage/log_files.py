@@ -29,6 +29,8 @@ _HEAD: Final = re.compile(rb'\[(\d{1,20}), "')
 _HEAD_BYTES_MAX: Final = 32
 _TAIL: Final = b'"]\n'
 _PIECE_BYTES: Final = 1 << 12
+#: What is read at once of lines that are wanted.
+_LINES_BYTES: Final = 1 << 18
 #: Far above what a supervisor writes to one segment, to one line, and before a first whole one.
 _SEGMENT_BYTES_MAX: Final = 1 << 25
 _LINE_BYTES_MAX: Final = 1 << 20
@@ -76,8 +78,9 @@ class LogSegment:
             start = _place(data, end, span.from_ns)
             if span.before_ns is not None:
                 end = _place(data, end, span.before_ns)
-            lines = _backward if span.newest_first else _forward
-            for text in lines(data[start:end], _needle(span.task)):
+            pieces, lines = _ORDERS[span.newest_first]
+            needle = _needle(span.task)
+            for text in (text for each in pieces(data, start, end) for text in lines(each, needle)):
                 line = _decoded(text)
                 if line is not None and span.task in (None, line.task_name):
                     yield line
@@ -167,6 +170,23 @@ def _needle(task: str | None) -> bytes:
     return b" " + json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace") + b", "
 
 
+def _pieces(data: _Segment, start: int, end: int) -> Iterator[bytes]:
+    """Whole lines, some at once: a reader may want the first of them only."""
+    while start < end:
+        stop = min(start + _LINES_BYTES, end)
+        stop = data.find(_NEWLINE, stop - 1, end) + 1 or end
+        yield data[start:stop]
+        start = stop
+
+
+def _pieces_backward(data: _Segment, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        first = max(start, end - _LINES_BYTES)
+        first = max(start, data.rfind(_NEWLINE, start, first) + 1)
+        yield data[first:end]
+        end = first
+
+
 def _forward(data: bytes, needle: bytes) -> Iterator[bytes]:
     start = 0
     while (found := data.find(needle, start)) >= 0:
@@ -181,6 +201,9 @@ def _backward(data: bytes, needle: bytes) -> Iterator[bytes]:
         last = data.find(_NEWLINE, found) + 1 or len(data)
         end = data.rfind(_NEWLINE, 0, found) + 1
         yield data[end:last]
+
+
+_ORDERS: Final = {False: (_pieces, _forward), True: (_pieces_backward, _backward)}
 
 
 def _decoded(data: bytes) -> LogLine | None:

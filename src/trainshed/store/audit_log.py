@@ -24,8 +24,9 @@ class StoredAuditLog:
     _db: Database
 
     def add_audit(self, entries: Sequence[AuditEntry]) -> None:
-        """Add entries, in this order."""
+        """Add entries, in this order.  Raises StoreFault also where the disk is nearly full."""
         if entries:
+            self._db.check_room()
             rows = [_row(entry) for entry in entries]
             self._db.write(lambda tx: add_rows(tx, AUDIT_LOG, rows))
 

@@ -10,4 +10,9 @@ class StaleEtag(Exception):
 
 
 class StoreFault(Exception):
-    """The database cannot be used now; the message is for the user."""
+    """The database cannot be used now; the message is for the administrator."""
+
+    def __init__(self, message: str, *, answer: str = "") -> None:
+        """``answer`` is for callers of the API, who know nothing of files; empty: the usual."""
+        super().__init__(message)
+        self.answer = answer

@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import (
@@ -15,8 +15,12 @@ from sqlalchemy import (
     Executable,
     Row,
     Select,
+    bindparam,
     create_engine,
+    delete,
     event,
+    func,
+    insert,
     make_url,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -24,7 +28,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from trainshed.store.base import StoreFault
 from trainshed.store.faults import fault_of, place_of, spoils_connection
 from trainshed.store.names import UidMaker
+from trainshed.store.tables import MARKS
 from trainshed.store.writer import Perform, Transaction, Writer
+
+if TYPE_CHECKING:
+    from trainshed.store.database_file import DatabaseFile
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -48,17 +56,22 @@ _READER_PRAGMAS = ("case_sensitive_like=ON", "query_only=ON")
 class Database:
     """Reads run at once on connections of their own; writes go through the one writer."""
 
-    def __init__(self, url: URL, clock: Callable[[], int]) -> None:
-        """Connect; the tables must be there."""
+    def __init__(
+        self, url: URL, clock: Callable[[], int], file: "DatabaseFile | None" = None
+    ) -> None:
+        """Connect; the tables must be there.  ``file`` is the database where it is one."""
         self.clock = clock
+        self._file = file
+        self._check = file.check if file else _needs_no_check
         self.new_uid = UidMaker(clock)
         self._write_engine = write_engine(url)
         self._read_engine = _read_engine(url)
         self._place = place_of(url)
-        self._writer = Writer(self._write_engine, clock, self._place)
+        self._writer = Writer(self._write_engine, clock, self._place, self._check)
 
     def read(self, look: Callable[[Connection], T]) -> T:
         """Look something up.  Raises StoreFault where the database cannot be reached."""
+        self._check()
         driver = self._read_engine.dialect.loaded_dbapi.Error  # of a connection that is being made
         try:
             return self._look(look)
@@ -94,6 +107,25 @@ class Database:
         """Write something together with others of its kind; see there."""
         return self._writer.write_with_others(perform, item, marked=marked)
 
+    def check_room(self) -> None:
+        """To be called before something is added that can wait.  Raises StoreFault."""
+        if self._file is not None:
+            self._file.check_room()
+
+    def keep_room(self) -> None:
+        """Have room for what cannot wait, such as the end of a job, where the disk gets full.
+
+        It is taken by writing, and given back within the file: pages that are free.
+        """
+        if self._file is None:
+            return
+        self._file.hold_log()
+        self.put(_FREE_ROOM)  # of a server that was killed in the midst of this
+        wanted = self._file.free_bytes
+        if self.read(_free_bytes) < wanted // 2:
+            self.put(_TAKE_ROOM, size=wanted)
+            self.put(_FREE_ROOM)
+
     def close(self) -> None:
         """Finish what was handed in and close every connection."""
         self._writer.close()
@@ -103,6 +135,21 @@ class Database:
     def _look(self, look: Callable[[Connection], T]) -> T:
         with self._read_engine.connect() as connection:
             return look(connection)
+
+
+def _needs_no_check() -> None:
+    """A server's database is where it is."""
+
+
+_ROOM: Final = "room"
+_TAKE_ROOM = insert(MARKS).values(name=_ROOM, value=func.zeroblob(bindparam("size")))
+_FREE_ROOM = delete(MARKS).where(MARKS.c.name == _ROOM)
+
+
+def _free_bytes(connection: Connection) -> int:
+    pragmas = ("freelist_count", "page_size")
+    count, size = (connection.exec_driver_sql(f"PRAGMA {each}").scalar_one() for each in pragmas)
+    return int(count * size)
 
 
 def write_engine(url: URL) -> Engine:

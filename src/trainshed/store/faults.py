@@ -14,11 +14,23 @@ from sqlalchemy.exc import DBAPIError
 
 from trainshed.store.base import StoreFault
 
+#: What callers of the API get to read, where waiting alone does not help.
+FULL: Final = (
+    "The disk of the server's database is full, and nothing can be added before there is room on "
+    "it; jobs can be cancelled"
+)
+REPLACED: Final = (
+    "The server's database was removed or replaced, and nothing can be stored; its administrator "
+    "must put it back"
+)
+
+_NO_SPACE: Final = "cannot grow: no space is left on its disk"
+
 #: By the error's primary code, the lowest byte (sqlite.org/rescode.html).
 _OF_FILES: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_BUSY: "is locked by another program",
     sqlite3.SQLITE_LOCKED: "is locked by another program",
-    sqlite3.SQLITE_FULL: "cannot grow: no space is left on its disk",
+    sqlite3.SQLITE_FULL: _NO_SPACE,
     sqlite3.SQLITE_READONLY: "is read-only, or so is its folder or its disk",
     sqlite3.SQLITE_PERM: "may not be used by this user",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
@@ -39,7 +51,7 @@ _SPOILS: Final = frozenset(
 #: PostgreSQL, by class or whole code (its manual, appendix A).
 _OF_SERVERS: Final[Mapping[str, str]] = {
     "25006": "takes no writes: it is read-only",
-    "53100": "cannot grow: no space is left on its disk",
+    "53100": _NO_SPACE,
     "53": "has no room for more",
     "55P03": "is locked by another program",
     "57P": "is being stopped or started",
@@ -66,9 +78,14 @@ def fault_of(error: Exception, place: str) -> StoreFault:
     known = _described(raw)
     reason = str(raw).strip().partition("\n")[0]
     text = f"{place} {known} ({reason})" if known else f"{place} cannot be used: {reason}"
-    fault = StoreFault(text)
+    fault = StoreFault(text, answer=FULL if known == _NO_SPACE else "")
     fault.__cause__ = error
     return fault
+
+
+def full(place: str, free_bytes: int) -> StoreFault:
+    """The fault of a database that is to grow where only the room is left that ends jobs."""
+    return StoreFault(f"{place} {_NO_SPACE} ({free_bytes >> 10} KiB are free)", answer=FULL)
 
 
 def is_of_database(error: Exception) -> bool:

@@ -110,8 +110,9 @@ class StoredJobs:
         """Store a new job: QUEUED or, for a study, PREPARING.
 
         False with the first one's record for a known ``retry_key``, which is remembered for ten
-        minutes.  Raises AlreadyThere.
+        minutes.  Raises AlreadyThere; StoreFault also where the disk is nearly full.
         """
+        self._db.check_room()
         while True:
             addition = prepare(new, self._db.new_uid())
             try:

@@ -11,10 +11,11 @@ from sqlalchemy import URL, delete
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 from sqlalchemy.exc import DBAPIError
 
-from trainshed.store import codec
+from trainshed.store import codec, database_file
 from trainshed.store.audit_log import StoredAuditLog
 from trainshed.store.base import StoreFault
 from trainshed.store.database import Database, check_ours, file_of, parsed, write_engine
+from trainshed.store.database_file import DatabaseFile
 from trainshed.store.faults import fault_of, place_of
 from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import Grants, Places
@@ -40,10 +41,9 @@ def open_store(url: str, clock: Callable[[], int] | None = None) -> "Store":
     known = parsed(url)
     with contextlib.ExitStack() as held:
         alone = known.get_backend_name() == "sqlite"
-        if alone:
-            _claim(file_of(known), held)
+        file = _claimed(file_of(known), place_of(known), held) if alone else None
         _prepare(known, clock, alone=alone)
-        return Store(Database(known, clock), held.pop_all())
+        return Store(Database(known, clock, file), held.pop_all())
 
 
 def _prepare(url: URL, clock: Callable[[], int], *, alone: bool) -> None:
@@ -62,13 +62,14 @@ def _prepare(url: URL, clock: Callable[[], int], *, alone: bool) -> None:
         engine.dispose()
 
 
-def _claim(path: Path, held: contextlib.ExitStack) -> None:
+def _claimed(path: Path, place: str, held: contextlib.ExitStack) -> DatabaseFile:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_ours(path)
-        held.enter_context(_file_lock(path))
+        held.enter_context(file_lock(path))
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
+        return held.enter_context(database_file.held(path, place))
     except OSError as error:
         raise StoreFault(f"{error.filename or path} cannot be used: {error.strerror}") from error
 
@@ -104,6 +105,10 @@ class Store(
         clock = self._db.clock
         return clock.skew_s() if isinstance(clock, SteadyClock) else 0.0
 
+    def keep_room(self) -> None:
+        """Have room for the ends of jobs where the disk gets full; to be repeated now and then."""
+        self._db.keep_room()
+
     def close(self) -> None:
         """Finish what was begun, then let go of the database."""
         self._db.close()
@@ -111,7 +116,7 @@ class Store(
 
 
 @contextlib.contextmanager
-def _file_lock(database: Path) -> Iterator[None]:
+def file_lock(database: Path) -> Iterator[None]:
     """Hold the lock of one database file; the kernel lets go of it when the process ends.
 
     SQLite itself would let two servers in, and each would take the other's jobs for orphans.

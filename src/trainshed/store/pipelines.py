@@ -56,6 +56,7 @@ class Pipelines:
 
     def add_pipeline(self, new: NewJob, document: str, task_definition: str) -> Pipeline:
         """Store a pipeline and its child job in one write; honours the child's ``retry_key``."""
+        self._db.check_room()
         while True:
             try:
                 child_uid = self._db.write(self._adding(new, document, task_definition))

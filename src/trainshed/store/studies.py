@@ -102,6 +102,8 @@ class StoredStudies:
         """
         if step.state is JobState.QUEUED:
             raise ValueError("a study is never QUEUED: nobody could place it")
+        if step.new_trials:
+            self._db.check_room()
         while True:
             jobs = [prepare(new.job, self._db.new_uid()) for new in step.new_trials]
             prepared = _Prepared(step=step, jobs=jobs)

@@ -69,10 +69,20 @@ class _Write:
 class Writer:
     """The queue and its thread."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], int], place: str) -> None:
-        """Start the thread; ``close`` ends it.  ``place`` names the database in faults."""
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], int],
+        place: str,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start the thread; ``close`` ends it.  ``place`` names the database in faults.
+
+        ``check`` raises StoreFault where nobody would find again what is written.
+        """
         self._engine = engine
         self._place = place
+        self._check = check
         self._clock = clock
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._open = True
@@ -168,6 +178,7 @@ class Writer:
         return [self._alone(item) for item in batch]
 
     def _perform(self, batch: Sequence[_Write]) -> list[Any]:
+        self._check()
         with self._engine.connect() as connection:
             mark = 0
             if any(item.marked for item in batch):
@@ -179,7 +190,9 @@ class Writer:
             except DBAPIError as error:
                 # It may have been stored all the same: a second try might store it twice.
                 fault = fault_of(error, self._place)
-                raise StoreFault(f"a write was not confirmed: {fault}") from error
+                answer = fault.answer
+                raise StoreFault(f"a write was not confirmed: {fault}", answer=answer) from error
+        self._check()
         return outcomes
 
     def _alone(self, item: _Write) -> Any:

@@ -34,7 +34,7 @@ from trainshed.wire.logging_v2.entries import EntriesQuery, LogFilter, parse_fil
 Place = tuple[int, str]
 
 #: A page ends early when its texts are longer than this in all.
-TEXT_LENGTH_MAX: Final = 4 << 20
+TEXT_LENGTH_MAX: Final = 1 << 20
 
 _STAMP_MAX: Final = (1 << 63) - 1
 #: Where a line comes from, in the order of sources within one stamp.
@@ -75,10 +75,15 @@ class LogService:
         return LogPage(job_id=record.job.job_id, lines=lines, next_page_token=token)
 
     def cursor(
-        self, record: JobRecord, after_ns: int = 0, *, trial: str | None = None
+        self,
+        record: JobRecord,
+        after_ns: int = 0,
+        *,
+        trial: str | None = None,
+        task: str | None = None,
     ) -> LogCursor:
-        """A reader that stands behind a stamp, and never blocks; of all trials, or of one."""
-        return LogCursor(self.store, self.job_log, record, after_ns, trial)
+        """A reader that stands behind a stamp, and never blocks; of all trials or tasks, or one."""
+        return LogCursor(self.store, self.job_log, record, after_ns, trial=trial, task=task)
 
     def _record(self, project: str, job_id: str) -> JobRecord | None:
         """Jobs of AI Platform have the caller's id, those of Vertex a number of ours."""

@@ -5,10 +5,10 @@ rather than never.  A log has the lines of the job or of its trials' jobs (R19),
 the service's own words are kept once, as events, and become lines here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from heapq import merge
+from heapq import heappush, heapreplace, merge
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -20,6 +20,8 @@ from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, StoredEvent, TrialJob
 
 READ_MAX: Final = 1000
+#: A reading ends early when its texts are longer than this in all: there are many readers.
+READ_LENGTH_MAX: Final = 1 << 19
 
 #: Kinds of events that are more than a piece of news.
 _GRAVE: Final = {"FAILED": "ERROR", "RESTARTING": "WARNING", "ENGINE_RETRIED": "WARNING"}
@@ -132,16 +134,22 @@ def _is_wanted(job: TrialJob, since: datetime, trial: str | None) -> bool:
 class LogCursor:
     """A place in the log of one job; never blocks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whose lines, and which of them
         self,
         store: Store,
         job_log: JobLog,
         record: JobRecord,
         after_ns: int,
+        *,
         trial: str | None = None,
+        task: str | None = None,
     ) -> None:
-        """Stand behind a stamp.  ``trial``: only the log of this trial's job, of a tuning job."""
+        """Stand behind a stamp.  ``trial``: only the log of this trial's job, of a tuning job.
+
+        ``task``: only the lines of one replica, or of ``service``.
+        """
         self._trial = trial
+        self._task = task
         self._store = store
         self._job_log = job_log
         self._record = record
@@ -155,25 +163,22 @@ class LogCursor:
         self.is_over = False
         """Whether the job is final and all of its log was read."""
 
-    def last(self, count: int, task: str | None) -> list[LogLine]:
-        """The last lines of what is there now, of one task or all; the next reading goes on there.
+    def skip_to_last(self, count: int) -> None:
+        """Stand before the last lines of what is there now.
 
-        Costs what is shown, however long the log is.
+        Costs what they are, however long the log is; nothing but their stamps is kept.
         """
-        lines: list[LogLine] = []
+        newest: list[int] = []
         for source in self._sources():
-            newest = self._job_log.tail(source.uid, 1)
-            behind = max([self._behind(source), *(line.stamp_ns for line in newest)])
-            span = Span(task=task, before_ns=behind + 1, newest_first=True)
-            found = islice(self._job_log.read(source.uid, span), count)
-            lines += map(source.marked, found)
-            self._line_ns[source.uid] = behind
-        story = []
-        for event in all_events(self._store, self._story.uid) if self._story else ():
-            self._seq = event.seq
-            if wants_story(task):
-                story.append(self._as_line(event))
-        return sorted((*story, *lines), key=lambda line: line.stamp_ns)[-count:]
+            span = Span(task=self._task, newest_first=True)
+            for line in self._job_log.read(source.uid, span):
+                if not _take_newest(newest, count, line.stamp_ns):
+                    break
+        if self._story and wants_story(self._task):
+            for event in all_events(self._store, self._story.uid):
+                _take_newest(newest, count, event.stamp_ns)
+        if newest:
+            self._after_ns = max(self._after_ns, newest[0] - 1)
 
     def read(self) -> list[LogLine]:
         """What has come since the last time, a few thousand lines at most; often nothing."""
@@ -187,21 +192,32 @@ class LogCursor:
             events = [event for event in events if event.stamp_ns <= until_ns]
         self._seq = events[-1].seq if events else self._seq
         self.is_over = is_final and self.has_all
-        story = [self._as_line(e) for e in events if self._story and e.stamp_ns > self._after_ns]
+        story = [self._as_line(e) for e in events if self._shows(e)]
         return sorted((*story, *lines), key=lambda line: line.stamp_ns)
+
+    def _shows(self, event: StoredEvent) -> bool:
+        is_new = event.stamp_ns > self._after_ns
+        return is_new and self._story is not None and wants_story(self._task)
 
     def _as_line(self, event: StoredEvent) -> LogLine:
         return self._story.marked(line_of(event)) if self._story else line_of(event)
 
     def _new_lines(self) -> tuple[list[LogLine], int | None]:
         """Lines behind the marks; and up to when they are complete, None where they all are."""
-        found = list(islice(merge(*map(self._lines, self._sources())), READ_MAX))
+        sources_of = self._sources()
+        ends = {source.uid: self._end_ns(source) for source in sources_of} if self._task else {}
+        found, more = _some(merge(*map(self._lines, sources_of)))
         self._line_ns |= {uid: stamp_ns for stamp_ns, uid, _ in found}
-        until_ns = found[-1][0] if len(found) == READ_MAX else None
-        return [line for _, _, line in found], until_ns
+        if not more:  # what others wrote meanwhile need not be looked through again
+            self._line_ns |= {uid: max(at, self._line_ns.get(uid, 0)) for uid, at in ends.items()}
+        return [line for _, _, line in found], found[-1][0] if more else None
+
+    def _end_ns(self, source: LogSource) -> int:
+        newest = self._job_log.tail(source.uid, 1)
+        return max([self._behind(source), *(line.stamp_ns for line in newest)])
 
     def _lines(self, source: LogSource) -> Iterator[tuple[int, int, LogLine]]:
-        span = Span(from_ns=max(0, self._behind(source) + 1))
+        span = Span(from_ns=max(0, self._behind(source) + 1), task=self._task)
         for line in lines_of(self._job_log, source, span):
             yield line.stamp_ns, source.uid, line
 
@@ -210,3 +226,28 @@ class LogCursor:
 
     def _sources(self) -> Sequence[LogSource]:
         return sources(self._store, self._record, from_ns=self._after_ns, trial=self._trial)
+
+
+def _take_newest(newest: list[int], count: int, stamp_ns: int) -> bool:
+    """Keep the ``count`` newest stamps in a heap; False: this one is too old."""
+    if len(newest) < count:
+        heappush(newest, stamp_ns)
+        return True
+    if stamp_ns > newest[0]:
+        heapreplace(newest, stamp_ns)
+        return True
+    return False
+
+
+def _some(
+    found: Iterable[tuple[int, int, LogLine]],
+) -> tuple[list[tuple[int, int, LogLine]], bool]:
+    """The first of some lines, and whether there may be more."""
+    chosen: list[tuple[int, int, LogLine]] = []
+    length = 0
+    for each in found:
+        chosen.append(each)
+        length += len(each[2].text)
+        if len(chosen) == READ_MAX or length >= READ_LENGTH_MAX:
+            return chosen, True
+    return chosen, False

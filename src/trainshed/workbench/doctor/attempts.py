@@ -69,6 +69,7 @@ def newest_attempt_alone(seen: Snapshot) -> Iterator[Finding]:
     "Every attempt under way has a supervisor, or its end is recorded.",
     Part.ROWS,
     Part.DISK,
+    Part.WORK,
 )
 def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
     """Without a server it may have been lost: the next server will see it, and start it again."""

@@ -139,6 +139,17 @@ def notes_are_readable(seen: Snapshot) -> Iterator[Finding]:
         )
 
 
+@check("backups-are-whole", "A backup holds what it says, to the byte.", Part.DISK)
+def backups_are_whole(seen: Snapshot) -> Iterator[Finding]:
+    """Of a data directory there is nothing to say."""
+    for wrong in seen.disk.wrong_backup if seen.disk else ():
+        yield Finding(
+            subject=wrong,
+            text=f"the backup: {wrong}",
+            advice="do not rely on it: make another one, and look at its disk",
+        )
+
+
 @check("disk-has-room", "There is room for logs, records and the database.", Part.DISK)
 def disk_has_room(seen: Snapshot) -> Iterator[Finding]:
     """In bytes and in files."""
@@ -203,6 +214,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     secrets_are_private,
     uploads_are_finished,
     notes_are_readable,
+    backups_are_whole,
     disk_has_room,
     files_can_be_opened,
     clocks_agree,

@@ -41,9 +41,14 @@ class DoctorReport:
         return (
             f"{jobs} jobs, {len(seen.folders)} folders of attempts, "
             f"{lines} log lines, {len(seen.processes)} processes; "
-            f"{_isolation(seen)}"
-            + (f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs")
+            f"{_isolation(seen)}" + _server(seen)
         )
+
+
+def _server(seen: Snapshot) -> str:
+    if seen.is_backup:
+        return "it is a backup"
+    return f"the server is process {seen.server_pid}" if seen.server_pid else "no server runs"
 
 
 def _isolation(seen: Snapshot) -> str:
@@ -69,7 +74,11 @@ def examine(
 
 def results_of(seen: Snapshot) -> tuple[Result, ...]:
     """Every check over one snapshot."""
-    return tuple(_made(check, seen) for check in CHECKS)
+    return tuple(_made(check, seen) for check in CHECKS if not seen.is_backup or _is_at_rest(check))
+
+
+def _is_at_rest(check: Check) -> bool:
+    return check.parts.isdisjoint({Part.PROCESSES, Part.WORK})
 
 
 def confirmed(before: Sequence[Result], after: Sequence[Result]) -> tuple[Result, ...]:

@@ -131,7 +131,7 @@ def waiting_says_why(seen: Snapshot) -> Iterator[Finding]:
             yield _of(job, f"{job.label} waits and does not say why", _RESTART)
 
 
-@check("commands-are-performed", "What was decided is done within a minute.", Part.ROWS)
+@check("commands-are-performed", "What was decided is done within a minute.", Part.ROWS, Part.WORK)
 def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
     """A command's age is at most that of its job's last change."""
     rows = seen.rows
@@ -150,7 +150,12 @@ def commands_are_performed(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
-@check("leases-are-valid", "Every job under way belongs to a server that lives.", Part.ROWS)
+@check(
+    "leases-are-valid",
+    "Every job under way belongs to a server that lives.",
+    Part.ROWS,
+    Part.WORK,
+)
 def leases_are_valid(seen: Snapshot) -> Iterator[Finding]:
     """A server that lives takes over what a dead one had.
 

@@ -28,6 +28,7 @@ from trainshed.store.audit import Audit
 from trainshed.store.base import StoreFault
 from trainshed.store.codec import to_ns
 from trainshed.store.records import Holding, JobRecord
+from trainshed.workbench import backups
 from trainshed.workbench.doctor.snapshot import (
     DiskSeen,
     FolderSeen,
@@ -65,10 +66,11 @@ def look(
             unseen[part.name] = f"it holds what cannot be read ({type(error).__name__}: {error})"
         return None
 
-    running = read_running(data_dir)
+    is_backup = backups.is_backup(data_dir)
+    running = None if is_backup else read_running(data_dir)
     server = running.pid if running and running.is_alive else None
     rows = tried(Part.ROWS, lambda: _rows(audit.rows(url)))
-    attempts = tried(Part.PROCESSES, known)
+    attempts = () if is_backup else tried(Part.PROCESSES, known)
     attended = {each.key for each in attempts or () if each.phase in ALIVE}
     folders = tried(Part.DISK, lambda: dict(_folders(data_dir / "jobs", attended)))
     now_ns = clock()
@@ -81,6 +83,7 @@ def look(
         folders=folders or {},
         processes=tuple(process for each in attempts or () for process in each.living),
         disk=tried(Part.DISK, lambda: _disk(data_dir, now_ns / 1e9)),
+        is_backup=is_backup,
         unseen=unseen,
     )
 
@@ -165,6 +168,7 @@ def _disk(data_dir: Path, now_s: float) -> DiskSeen:
         buckets=tuple(_names(buckets_of(data_dir).root)),
         old_uploads=tuple(_old_uploads(data_dir / "uploads", now_s)),
         unreadable_notes=tuple(map(str, unreadable_notes(data_dir))),
+        wrong_backup=tuple(backups.wrong(data_dir)) if backups.is_backup(data_dir) else (),
     )
 
 

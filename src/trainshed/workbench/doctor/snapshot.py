@@ -128,6 +128,8 @@ class DiskSeen:
     """Sessions that nobody can continue any more."""
     unreadable_notes: tuple[str, ...] = ()
     """What is kept about objects of buckets, and cannot be read."""
+    wrong_backup: tuple[str, ...] = ()
+    """What a backup does not hold as it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,8 @@ class Snapshot:
     folders: Mapping[AttemptKey, FolderSeen] = field(default_factory=dict)
     processes: tuple[Living, ...] = ()
     disk: DiskSeen | None = None
+    is_backup: bool = False
+    """Whether nobody works in it: neither a server nor its jobs."""
     unseen: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -154,6 +158,8 @@ class Part(enum.Enum):
     ROWS = "the database"
     DISK = "the data directory"
     PROCESSES = "the processes"
+    WORK = "what is at work"
+    """Never unseen; a backup has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

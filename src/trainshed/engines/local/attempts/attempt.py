@@ -17,6 +17,7 @@ from trainshed.engines.local.attempts.observe import AttemptRecords, decided_out
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
+from trainshed.files import room
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
 _SEND_S: Final = 0.2
@@ -96,6 +97,7 @@ class TrackedAttempt:
             return self._never_begun()
         if not sweeper.is_clean(self.key, known.began, self.folder):
             return Observation(key=self.key, phase=Phase.UNKNOWN)
+        room.release(self.folder.spare)
         if known.decided is not None:
             return observe.ended(self.key, known, decided_outcome(known.decided))
         why = self._last_words("its supervisor was killed")

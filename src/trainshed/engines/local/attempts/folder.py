@@ -97,6 +97,8 @@ class AttemptFolder:
     """The segments of the replicas' lines."""
     hosts = _Name("hosts")
     """The names of the replicas, for their ``/etc/hosts``."""
+    spare = _Name("spare")
+    """Room on the disk that its end takes; a name for bytes that nobody reads."""
     work = _Name("work")
     """Where replicas run whose plan names no folder."""
     tmp = _Name("tmp")

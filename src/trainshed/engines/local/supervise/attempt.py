@@ -29,6 +29,7 @@ from trainshed.engines.local.supervise.replicas import Replicas, exits_in_order,
 from trainshed.engines.local.supervise.segments import SegmentWriter
 from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.watching import Watching
+from trainshed.files import room
 from trainshed.model import success
 from trainshed.model.success import JobEnd
 
@@ -201,6 +202,7 @@ class Attempt:
             self._loop.after(_LOOK_S, _wake)
             return False
         self._ending.close()
+        room.release(self._folder.spare)
         return self.output.finish() and self._go(self._waiting)
 
     def _waiting(self) -> bool:

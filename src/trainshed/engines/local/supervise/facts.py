@@ -9,6 +9,7 @@ from typing import Final
 from trainshed.engines.local.supervise import records
 from trainshed.engines.local.supervise.loop import Loop
 from trainshed.engines.local.supervise.records import Record
+from trainshed.files import room
 
 _RETRY_S: Final = 1.0
 
@@ -16,10 +17,11 @@ _RETRY_S: Final = 1.0
 class Facts:
     """The records file of one attempt, as its supervisor writes it."""
 
-    def __init__(self, loop: Loop, path: str) -> None:
-        """Nothing is written yet."""
+    def __init__(self, loop: Loop, path: str, spare: str) -> None:
+        """Nothing is written yet.  ``spare`` gives room where there is none (``files.room``)."""
         self._loop = loop
         self._path = path
+        self._spare = spare
         self._waiting: deque[tuple[Record, bool]] = deque()
         self._is_retrying = False
 
@@ -40,6 +42,7 @@ class Facts:
                 records.append(self._path, record, durably=durably)
                 self._waiting.popleft()
         except OSError:
+            room.release(self._spare)
             if not self._is_retrying:
                 self._is_retrying = True
                 self._loop.after(_RETRY_S, self._retry)

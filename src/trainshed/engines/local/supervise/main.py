@@ -39,6 +39,7 @@ from trainshed.engines.local.supervise.segments import (
 from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
 from trainshed.engines.local.supervise.spec import AttemptSpec
 from trainshed.engines.local.supervise.tether import Tether, is_tethered, remove_folder
+from trainshed.files import room
 from trainshed.files.beneath import Place
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ _WAKE_BYTES: Final = 4096
 _STDERR: Final = 2
 _POLL_S: Final = 0.01
 _PRIVATE_FOLDER: Final = 0o700
+#: For the last lines and the end of an attempt, where its programs have filled the disk.
+_SPARE_BYTES: Final = 1 << 18
 #: Values of ``model.stopping.StopReason``.
 _MAINTENANCE, _OVER = "maintenance", "end"
 
@@ -75,7 +78,7 @@ class _Supervisor:
         self._folder = folder
         self._lock = lock
         self._loop = Loop()
-        self._facts = Facts(self._loop, folder.records)
+        self._facts = Facts(self._loop, folder.records, folder.spare)
         self._wake = wake
         self._tree: ProcessTree | None = None
         self._attempt: Attempt | None = None
@@ -96,6 +99,7 @@ class _Supervisor:
             self._facts.tell(ended, durably=True)
             self._until_written()
             sync_folder(self._folder.path)
+        room.release(self._folder.spare)
         if self._tree is not None:
             self._tree.remove()
         if self._tether is not None and self._tether.is_cut:
@@ -111,6 +115,7 @@ class _Supervisor:
         places = {} if self._tree is None else self._tree.places
         self._facts.tell(Began(*identity.myself(), places=places))
         self._until_written()
+        room.hold(self._folder.spare, _SPARE_BYTES)
         order = self._folder.stop_order()  # who orders looks for that record afterwards
         if order is not None:
             return None if order.lost else Ended(STOPPED_EARLY)
@@ -124,6 +129,8 @@ class _Supervisor:
             after_ns=last_stamp(self._folder.job),
             text_length_max=FOREGROUND_TEXT_LENGTH_MAX if is_tethered() else TEXT_LENGTH_MAX,
             unread_max=FOREGROUND_UNREAD_MAX if is_tethered() else None,
+            bytes_max=spec.log.bytes_kept,
+            leaves_room=not is_tethered(),
         )
         _make_folders(self._folder)
         attempt = self._attempt = Attempt(

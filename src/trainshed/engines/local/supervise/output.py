@@ -4,6 +4,7 @@ While the log cannot be written the pipes are left alone: they fill up, and the 
 their writes.  So no line is lost and little memory is needed, however long it takes.
 """
 
+import errno
 import os
 from collections import deque
 from collections.abc import Callable
@@ -102,7 +103,11 @@ class Output:
         return not self.is_held_back
 
     def finish(self) -> bool:
-        """Read and deliver the rest, also of streams that somebody else holds open."""
+        """Read and deliver the rest, also of streams that somebody else holds open.
+
+        That is little, and may take the room that is kept on the disk.
+        """
+        self._log.leaves_room = False
         if not self.drain():
             return False
         for pipe in list(self._pipes.values()):
@@ -160,9 +165,20 @@ class Output:
 
     def _hold_back(self) -> None:
         self._paused_s = self._loop.now()
+        self._say_held_back()
         for reader in self._pipes:
             self._loop.forget(reader)
         self._retry_later()
+
+    def _say_held_back(self) -> None:
+        """A last line, where only the room of others is left."""
+        why = self._log.broken
+        if self._log.leaves_room and why and why.errno == errno.ENOSPC:
+            self.note(f"{why.strerror}: programs that write wait until there is more.", "WARNING")
+            self._log.leaves_room = False
+            self._log.flush()
+            self._log.leaves_room = True
+            self._log.broken = why
 
     def _retry_later(self) -> None:
         waits_for_reader = isinstance(self._log.broken, BlockingIOError)
@@ -173,6 +189,8 @@ class Output:
         if since_s is None:
             return
         if not self._log.flush():
+            for pipe in self._pipes.values():
+                self._wrote(pipe.source.index)  # who waits for us does not hang
             self._retry_later()
             return
         self._paused_s = None

@@ -5,17 +5,20 @@ finds it within milliseconds of its writing; nothing waits for a timer.
 
 What cannot be written now, for whatever reason, is kept and tried again: a full disk or a folder
 that is away for a while costs no line.  Whoever feeds the writer stops doing so meanwhile
-(``is_blocked``), so that little memory is needed, and the programs wait in their writes.
+(``is_blocked``), so that little memory is needed, and the programs wait in their writes.  They do
+so before the disk is full: one job's words must not keep others from being recorded.
 """
 
 import errno
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
 from trainshed.engines.local.attempts.folder import sync_folder
+from trainshed.files import room
 from trainshed.files.beneath import Beneath, Place
 from trainshed.model.log_line import (
     LOG_FOLDER,
@@ -35,6 +38,8 @@ FOREGROUND_TEXT_LENGTH_MAX: Final = 1 << 20
 FOREGROUND_UNREAD_MAX: Final = 4
 
 _GATHERED_BYTES_MAX: Final = 1 << 18
+#: How much is written between two looks at the room on the disk.
+_UNLOOKED_BYTES_MAX: Final = 1 << 18
 _NEWLINE: Final = ord("\n")
 _TAIL_BYTES: Final = 1 << 20
 _STAMP_NS_MAX: Final = 1 << 62
@@ -53,24 +58,32 @@ class SegmentWriter:
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
         text_length_max: int = TEXT_LENGTH_MAX,
         unread_max: int | None = None,
+        bytes_max: int | None = None,
+        leaves_room: bool = False,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Nothing is made before the first line; every stamp will be above ``after_ns``.
 
         ``unread_max`` is for a reader that removes segments when it has read them: so many may
-        wait for it, at least two.
+        wait for it, at least two.  The oldest of more than ``bytes_max`` are removed here, for
+        which one segment that is still written does not count.
         """
         self._folder = os.fspath(folder)
         self._last_ns = after_ns
         self._segment_bytes_max = segment_bytes_max
         self.text_length_max = text_length_max
         self._unread_max = unread_max
+        self._bytes_max = bytes_max
+        self._whole: deque[tuple[int, int]] = deque()
+        self._unlooked = 0
         self._clock = clock
         self._gathered = bytearray()
         self._number = 0
         self._descriptor = -1
         self._written = 0
         self._is_torn = False
+        self.leaves_room = leaves_room
+        """Whether nothing is written on a disk that is nearly full (``files.room``)."""
         self.broken: OSError | None = None
         """Why it cannot be written now, if so."""
 
@@ -105,8 +118,10 @@ class SegmentWriter:
         try:
             while self._gathered:
                 self._have_segment()
+                self._have_room()
                 count = os.write(self._descriptor, self._gathered)
                 self._written += count
+                self._unlooked += count
                 self._is_torn = self._gathered[count - 1] != _NEWLINE
                 del self._gathered[:count]
         except OSError as error:
@@ -146,6 +161,15 @@ class SegmentWriter:
         self._gathered += encode(line)
         if len(self._gathered) >= _GATHERED_BYTES_MAX and not self.is_blocked:
             self.flush()
+
+    def _have_room(self) -> None:
+        """Raises OSError where others need what is left of the disk."""
+        if not self.leaves_room or (self._unlooked < _UNLOOKED_BYTES_MAX and not self.broken):
+            return
+        if room.missing_bytes(self._descriptor):
+            free = room.free_bytes(self._descriptor) >> 20
+            raise OSError(errno.ENOSPC, f"{free} MiB are free on the server's disk")
+        self._unlooked = 0
 
     def _have_segment(self) -> None:
         """Have a file that takes more, and that somebody will find."""
@@ -189,10 +213,14 @@ class SegmentWriter:
 
     def _end_segment(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
+        self._whole.append((self._number, self._written))
         try:
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
+        while self._bytes_max and sum(size for _, size in self._whole) > self._bytes_max:
+            number, _ = self._whole.popleft()
+            room.release(f"{self._folder}/{segment_name(number)}")
 
 
 def last_stamp(job: str) -> int:

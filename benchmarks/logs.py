@@ -1,0 +1,125 @@
+"""How fast a job's log is written and read, and what many readers cost the server and others.
+
+    python benchmarks/logs.py [--megabytes 50] [--format json]
+
+A job prints lines, and one of many megabytes.  One reader and then eight stream the log of each;
+meanwhile another client asks for the job.  Prints a PASS or FAIL line for each promised figure.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from recovery import await_state, job
+from service_jobs import PROJECT, VERTEX
+from service_servers import Server, local
+
+from launch import Figure, at_least, at_most, verdict
+
+READERS = 8
+#: On two quiet cores; short lines cost by their number.
+WRITTEN_MB_S_MIN, READ_MB_S_MIN, SHORT_MB_S_MIN = 4.0, 20.0, 4.0
+PEAK_MB_MAX, OTHERS_S_MAX = 250.0, 0.5
+LINE = 100
+#: No rate is to be measured but our own.
+CONFIG = "[limits]\nlog_bytes_per_s_max = 0\n"
+
+
+def main() -> int:
+    """Measure, print, and say by the exit code whether every promise holds."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--megabytes", type=int, default=50)
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    args = parser.parse_args()
+    found = measured(args.megabytes * 1_000_000)
+    if args.format == "json":
+        print(json.dumps([asdict(figure) for figure in found]))
+    else:
+        for figure in found:
+            print(verdict(figure, 48))
+    return 0 if all(figure.holds for figure in found) else 1
+
+
+def measured(size: int) -> list[Figure]:
+    """All figures, on one server."""
+    lines = f"print(('x' * {LINE - 1} + chr(10)) * {size // LINE}, end='')"
+    one = f"print('x' * {size})"
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.toml").write_text(CONFIG)
+        with local(Path(folder)) as server:
+            name, took_s = ran(server, lines)
+            rate = size / took_s / 1e6
+            found.append(at_least("log written by one job", rate, WRITTEN_MB_S_MIN, "MB/s"))
+            rate, _ = read(server, name, 1)
+            found.append(at_least("log of short lines, read by one", rate, SHORT_MB_S_MIN, "MB/s"))
+            name, _ = ran(server, one)
+            for readers in (1, READERS):
+                rate, others_s = read(server, name, readers)
+                what = f"one line of {size // 1_000_000} MB, read by {readers}"
+                found += [
+                    at_least(what, rate, READ_MB_S_MIN, "MB/s"),
+                    at_most(f"{what}: others wait", others_s, OTHERS_S_MAX, "s"),
+                ]
+            found.append(at_most("peak memory of the server", peak_mb(server), PEAK_MB_MAX, "MB"))
+    return found
+
+
+def ran(server: Server, code: str) -> tuple[str, float]:
+    """A job that has run, and for how long from its submit."""
+    began = time.monotonic()
+    with server.client() as client:
+        name = str(client.call("POST", VERTEX, job(0, code))["name"])
+    await_state(server, name, "JOB_STATE_SUCCEEDED")
+    return name, time.monotonic() - began
+
+
+def read(server: Server, name: str, readers: int) -> tuple[float, float]:
+    """Megabytes a second of all readers together, and the longest wait of another client."""
+    sizes: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: sizes.append(streamed(server, name)))
+        for _ in range(readers)
+    ]
+    began, longest_s = time.monotonic(), 0.0
+    for each in threads:
+        each.start()
+    with server.client() as client:
+        while any(each.is_alive() for each in threads):
+            longest_s = max(longest_s, seconds_of(lambda: client.call("GET", f"/v1/{name}")))
+            time.sleep(0.02)
+    return sum(sizes) / (time.monotonic() - began) / 1e6, longest_s
+
+
+def streamed(server: Server, name: str) -> int:
+    """How many bytes the log has as it is streamed; they are not kept."""
+    path = f"/trainshed/v1/projects/{PROJECT}/jobs/{name.rpartition('/')[2]}/logs"
+    headers = {"Authorization": f"Bearer {server.token}"}
+    asked = Request(server.url + path, headers=headers)  # noqa: S310  # our own
+    with urlopen(asked, timeout=600) as answer:  # noqa: S310  # our own
+        return sum(map(len, iter(lambda: answer.read(1 << 16), b"")))
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """How long a call takes."""
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
+def peak_mb(server: Server) -> float:
+    """The most memory that the server's process ever had."""
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""``trainshed backup`` and ``trainshed restore``: a data directory, whole and checked."""
+
+import os
+from pathlib import Path
+
+from trainshed.cli.flags import Request
+from trainshed.cli.terminal import answer
+from trainshed.config import Settings, load_settings
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.store.base import StoreFault
+from trainshed.workbench import backups
+
+_MIB = 1 << 20
+
+
+def run(request: Request) -> int:
+    """Back up, or put a backup back."""
+    args = request.args
+    flags = {"data_dir": args.data_dir, "database": args.database}
+    settings = load_settings(None, os.environ, flags)
+    try:
+        return (_restore if args.restores else _back_up)(request, settings, Path(args.folder))
+    except StoreFault as fault:
+        raise EngineFault(str(fault)) from fault
+    except OSError as error:
+        raise EngineFault(f"{error.filename or args.folder}: {error.strerror or error}") from error
+
+
+def _back_up(request: Request, settings: Settings, folder: Path) -> int:
+    if not settings.data_dir.is_dir():
+        raise UsageFault(f"there is no data directory {settings.data_dir}; --data-dir names one")
+    buckets = not request.args.no_buckets
+    made = backups.make(settings.data_dir, settings.store_url, folder, buckets=buckets)
+    without = "" if buckets else ", without the buckets"
+    text = (
+        f"{folder} has {made.jobs} jobs and {made.files} files, {made.bytes // _MIB} MiB in "
+        f"all{without}; its database is sound\n"
+        f"to check all of it: trainshed doctor --data-dir {folder}"
+    )
+    answer(request.args, backups.as_json(made), text)
+    return 0
+
+
+def _restore(request: Request, settings: Settings, folder: Path) -> int:
+    made, before = backups.restore(folder, settings.data_dir, settings.store_url)
+    lines = [f"{settings.data_dir} has the {made.jobs} jobs of {made.time}"]
+    if before:
+        lines.append(f"the database that was there is {before} now")
+    lines.append(
+        "start the server: jobs that ran then and run no more count as lost, and start again"
+    )
+    found = {**backups.as_json(made), "before": str(before) if before else None}
+    answer(request.args, found, "\n".join(lines))
+    return 0

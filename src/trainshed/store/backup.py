@@ -1,0 +1,69 @@
+"""Copies a SQLite database while its server writes to it, and puts a copy in its place."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection
+
+from trainshed.store.audit import look
+from trainshed.store.base import StoreFault
+from trainshed.store.database import file_of, parsed
+from trainshed.store.opening import file_lock
+
+#: What lies beside a database and belongs to it.
+BESIDE: Final = ("-wal", "-shm", "-spare", "-journal")
+_AWAY: Final = ".before-restore"
+
+
+def database_path(url: str) -> Path:
+    """The file of a database.  Raises StoreFault for one that is not SQLite's."""
+    known = parsed(url)
+    if known.get_backend_name() != "sqlite":
+        raise StoreFault(
+            "a database of PostgreSQL is backed up by pg_dump, and put back by pg_restore; this "
+            "command knows SQLite's alone"
+        )
+    return file_of(known)
+
+
+def copy_database(url: str, target: Path) -> None:
+    """Write all that a database holds at one moment to a new file.  Raises StoreFault."""
+    database_path(url)
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with contextlib.closing(sqlite3.connect(target)) as copy:
+        look(url, lambda connection: _copied(connection, copy))
+        copy.execute("PRAGMA journal_mode=WAL").close()
+
+
+def _copied(connection: Connection, copy: sqlite3.Connection) -> None:
+    source = connection.connection.driver_connection
+    if not isinstance(source, sqlite3.Connection):
+        raise TypeError("only files of SQLite are copied")
+    source.backup(copy)
+
+
+@contextlib.contextmanager
+def database_away(path: Path) -> Iterator[Path | None]:
+    """Be the only one to use a database, which is moved aside with all that belongs to it.
+
+    Gives where it lies then; None where there was none.  Raises StoreFault while a server uses it.
+    """
+    with file_lock(path):
+        found = [name for name in (path, *_beside(path)) if name.exists()]
+        number = next(n for n in range(1, 1 << 20) if not _aside(path, n).exists())
+        away = _aside(path, number)
+        for each in reversed(found):  # the database last: without it the rest means nothing
+            each.rename(away.with_name(away.name + each.name.removeprefix(path.name)))
+        yield away if path in found else None
+
+
+def _beside(path: Path) -> list[Path]:
+    return [path.with_name(path.name + end) for end in BESIDE]
+
+
+def _aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}{_AWAY}-{number}")

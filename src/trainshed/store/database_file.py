@@ -1,0 +1,128 @@
+"""The file of a SQLite database as its one server holds it: the same file, with room on its disk.
+
+SQLite goes on writing to a file that was removed or replaced, and nobody would ever read it.  On a
+disk that is full it writes nothing, neither the order to end the job that has filled it.  So the
+file is looked at before a write is answered, and its log and free pages have room in advance.  The
+log's outlives the server as a file of its own: another program could take it between two starts.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from trainshed.files import room
+from trainshed.store.base import StoreFault
+from trainshed.store.database import connect
+from trainshed.store.faults import REPLACED, fault_of, full
+
+#: More than the log has when SQLite begins it anew (1,000 pages), and some hundred writes.
+LOG_BYTES: Final = 6 << 20
+#: What is free in the file itself, so that it need not grow.
+FREE_BYTES: Final = 2 << 20
+#: Nothing is added where less is free on the disk.
+ADDING_BYTES_MIN: Final = 8 << 20
+#: Of a disk no larger part is taken, and nothing where that is scarce.
+_PART: Final = 16
+#: What a start needs besides, where nothing is left: SQLite's index of its log, small files.
+_START_BYTES: Final = 256 << 10
+#: The header of a log; one of zeros is an empty log (sqlite.org/fileformat2.html, 4.1).
+_HEADER: Final = bytes(32)
+
+
+class DatabaseFile:
+    """A database, held open so that its log stays; ``place`` names it in faults."""
+
+    def __init__(self, path: Path, place: str, keeper: sqlite3.Connection) -> None:
+        """The database must have a log."""
+        self._path = path
+        self._place = place
+        self._log = _beside(path, "-wal")
+        self._keeper = keeper
+        self._known = self._ids()
+
+    def check(self) -> None:
+        """Raise StoreFault where the file, or its log, is gone or another one."""
+        with suppress(FileNotFoundError):
+            if self._ids() == self._known:
+                return
+        raise StoreFault(
+            f"{self._place} was removed or replaced while the server uses it: put it back, or stop "
+            "the server and use trainshed restore",
+            answer=REPLACED,
+        )
+
+    def check_room(self) -> None:
+        """Raise StoreFault where only the room is left that ends jobs."""
+        self.check()
+        free = room.free_bytes(self._path.parent)
+        if free < _bounded(self._path.parent, ADDING_BYTES_MIN):
+            raise full(self._place, free)
+
+    def hold_log(self) -> None:
+        """Let the log have its room; not on a disk that is nearly full."""
+        size = _bounded(self._path.parent, LOG_BYTES)
+        if room.free_bytes(self._path.parent) > 2 * size:
+            room.hold(os.fspath(self._log), size)
+
+    @property
+    def free_bytes(self) -> int:
+        """How much should be free in the file; nothing where its disk has no room for that."""
+        size = _bounded(self._path.parent, FREE_BYTES)
+        return size if room.free_bytes(self._path.parent) > _PART * size else 0
+
+    def close(self) -> None:
+        """Let SQLite remove the log; its room stays, under another name."""
+        spare = _beside(self._path, "-spare")
+        with suppress(OSError):
+            spare.unlink(missing_ok=True)
+            if self._log.stat().st_size >= _bounded(self._path.parent, LOG_BYTES):
+                spare.hardlink_to(self._log)
+        self._keeper.close()
+        if self._log.exists():  # it could not be removed, and holds what is not in the database
+            spare.unlink(missing_ok=True)
+
+    def _ids(self) -> list[tuple[int, int]]:
+        found = [os.stat(path) for path in (self._path, self._log)]  # noqa: PTH116 - twice a write
+        return [(each.st_dev, each.st_ino) for each in found]
+
+
+@contextmanager
+def held(path: Path, place: str) -> Iterator[DatabaseFile]:
+    """Hold a database that is there; it is given a log.  Raises StoreFault."""
+    with suppress(OSError):
+        _take_spare(path)
+    try:
+        keeper = connect(path, "mode=rw", isolation_level=None, check_same_thread=False)
+        keeper.execute("PRAGMA journal_mode=WAL").close()
+        keeper.execute("SELECT count(*) FROM sqlite_master").close()
+        file = DatabaseFile(path, place, keeper)
+    except sqlite3.Error as error:
+        raise fault_of(error, place) from error
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def _take_spare(path: Path) -> None:
+    """Make what the last server has left an empty log."""
+    spare, log = _beside(path, "-spare"), _beside(path, "-wal")
+    if log.exists() or not path.stat().st_size:
+        spare.unlink(missing_ok=True)
+        return
+    with spare.open("r+b") as file:
+        file.write(_HEADER)
+        if room.free_bytes(path.parent) < _START_BYTES:
+            file.truncate(max(0, spare.stat().st_size - _START_BYTES))
+    spare.replace(log)
+
+
+def _bounded(folder: Path, size: int) -> int:
+    return min(size, room.total_bytes(folder) // _PART)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)

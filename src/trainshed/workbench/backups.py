@@ -1,0 +1,220 @@
+"""Backups of a data directory: made while its server works, checked, and put back.
+
+A backup is a folder like a data directory, and two files that say what it holds.  The database is
+copied first: what it says has happened before, and files only tell more of it.  Of an attempt the
+records are copied before the log, which is then as complete as they say.
+"""
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from trainshed import __version__
+from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
+from trainshed.files.copies import Copied, copy_file, copy_tree
+from trainshed.model.faults import UsageFault
+from trainshed.service.server_files import BACKUP_FILE
+from trainshed.service.server_files import FILE as RUNNING_FILE
+from trainshed.store import audit, backup
+from trainshed.store.base import StoreFault
+
+DATABASE: Final = "trainshed.db"
+_FILES: Final = "backup-files.jsonl"
+#: What belongs to a server at work, or is made again.
+_OF_A_SERVER: Final = frozenset({RUNNING_FILE, "uploads"})
+_RECORDS: Final = "records.jsonl"
+_SPARE: Final = "spare"
+#: ``jobs/UID/ATTEMPT/NAME``.
+_DEPTH: Final = 4
+#: So many files are named that are not as they should be; the rest is counted.
+_NAMED_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """What a backup holds."""
+
+    release: str
+    time: str
+    """When it was begun (RFC 3339)."""
+    data_dir: str
+    jobs: int
+    files: int
+    bytes: int
+    buckets: bool
+    """Whether objects of buckets are in it."""
+
+
+def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
+    """Back up into a new folder, or an empty one.
+
+    Raises UsageFault where that is not possible, StoreFault for a database that is damaged.
+    """
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    _make_empty(target, data_dir)
+    backup.copy_database(url, target / DATABASE)
+    rows = _sound(target / DATABASE)
+    size, digest = _measured(target, DATABASE)
+    uids = {str(job.uid) for job in rows.jobs}
+    own = _own_names(data_dir, url, buckets=buckets)
+    found = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, own)]
+    _write(target / _FILES, "".join(f"{json.dumps(each)}\n" for each in found))
+    made = Backup(
+        release=__version__,
+        time=began,
+        data_dir=str(data_dir),
+        jobs=len(rows.jobs),
+        files=len(found),
+        bytes=sum(each.size for each in found),
+        buckets=buckets,
+    )
+    _write(target / BACKUP_FILE, json.dumps(asdict(made), indent=2) + "\n")
+    return made
+
+
+def is_backup(folder: Path) -> bool:
+    """Whether a folder is a backup, and no data directory of a server."""
+    return (folder / BACKUP_FILE).is_file() or (folder / _FILES).is_file()
+
+
+def wrong(folder: Path) -> Iterator[str]:
+    """What is wrong with a backup, in sentences: each file is read."""
+    try:
+        read(folder)
+        listed = [Copied(*json.loads(line)) for line in (folder / _FILES).open(encoding="utf-8")]
+    except (OSError, ValueError, TypeError) as error:
+        yield f"it is not complete, or what it says of itself cannot be read ({error})"
+        return
+    bad = [f"{each.name} {why}" for each in listed if (why := _wrong_file(folder, each))]
+    yield from bad[:_NAMED_MAX]
+    if len(bad) > _NAMED_MAX:
+        yield f"and {len(bad) - _NAMED_MAX} more like it"
+
+
+def read(folder: Path) -> Backup:
+    """What a backup says of itself.  Raises OSError, ValueError or TypeError."""
+    return Backup(**json.loads((folder / BACKUP_FILE).read_text("utf-8")))
+
+
+def restore(folder: Path, data_dir: Path, url: str) -> tuple[Backup, Path | None]:
+    """Put a backup in the place of a database, and back what files are missing.
+
+    Gives the database that was there, moved aside: nothing is removed.  Raises UsageFault for a
+    backup that is not whole, StoreFault while a server uses the directory.
+    """
+    if not is_backup(folder):
+        raise UsageFault(f"{folder} is no backup: it has no {BACKUP_FILE}")
+    if found := "; ".join(wrong(folder)):
+        raise UsageFault(f"the backup {folder} is not whole: {found}")
+    _sound(folder / DATABASE)
+    path = backup.database_path(url)
+    data_dir.mkdir(0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    with backup.database_away(path) as before:
+        _put_back(folder, data_dir)
+        draft = path.with_name(f".{path.name}.restored")
+        draft.unlink(missing_ok=True)
+        with (folder / DATABASE).open("rb") as source, draft.open("xb") as target:
+            draft.chmod(0o600)
+            copy_file(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+        draft.rename(path)
+    return read(folder), before
+
+
+def _put_back(folder: Path, data_dir: Path) -> None:
+    own = {DATABASE, BACKUP_FILE, _FILES}
+    is_there = {path.name for path in (data_dir / "jobs").glob("*")}
+
+    def wanted(name: str, _kind: Kind) -> bool:
+        parts = name.split("/")
+        is_kept_job = len(parts) == 2 and parts[0] == "jobs" and parts[1] in is_there  # noqa: PLR2004
+        return name not in own and not is_kept_job
+
+    for _ in copy_tree(folder, data_dir, wanted):
+        pass
+
+
+def _make_empty(target: Path, data_dir: Path) -> None:
+    if target.resolve().is_relative_to(data_dir.resolve()):
+        raise UsageFault(f"{target} lies in the data directory {data_dir}; name a folder elsewhere")
+    try:
+        target.mkdir(0o700, parents=True, exist_ok=True)
+        target.chmod(0o700)
+        is_empty = not any(target.iterdir())
+    except OSError as error:
+        raise UsageFault(f"{target} cannot be used: {error.strerror}") from error
+    if not is_empty:
+        raise UsageFault(f"{target} is not empty; name a new folder for each backup")
+
+
+def _own_names(data_dir: Path, url: str, *, buckets: bool) -> Callable[[str], bool]:
+    """Whether a name of the data directory is left out of backups."""
+    left_out = _OF_A_SERVER if buckets else _OF_A_SERVER | {"buckets"}
+    path = backup.database_path(url)
+    is_inside = path.parent.resolve() == data_dir.resolve()
+    databases = (DATABASE, path.name) if is_inside else (DATABASE,)
+    return lambda name: name in left_out or name.startswith(databases) or name.endswith(".lock")
+
+
+def _copied(
+    data_dir: Path, target: Path, uids: Collection[str], is_left_out: Callable[[str], bool]
+) -> Iterator[Copied]:
+    def wanted(name: str, _kind: Kind) -> bool:
+        parts = name.split("/")
+        if len(parts) == 1:
+            return not is_left_out(name)
+        if parts[0] == "jobs" and len(parts) == 2:  # noqa: PLR2004 - jobs/UID
+            return parts[1] in uids
+        return parts[-1] != _SPARE or len(parts) != _DEPTH
+
+    def is_record(name: str, kind: Kind) -> bool:
+        parts = name.split("/")
+        if parts[0] != "jobs" or not wanted(name, kind):
+            return False
+        return parts[-1] == _RECORDS if len(parts) == _DEPTH else kind is Kind.FOLDER
+
+    yield from copy_tree(data_dir, target, is_record)
+    yield from copy_tree(data_dir, target, wanted)
+
+
+def _sound(path: Path) -> audit.Audit:
+    """The rows of a copy.  Raises StoreFault for one that is damaged."""
+    rows = audit.rows(f"sqlite:///{path}")
+    if rows.damage:
+        raise StoreFault(f"the copy of the database is damaged: {rows.damage[0]}")
+    return rows
+
+
+def _wrong_file(folder: Path, listed: Copied) -> str:
+    try:
+        found = _measured(folder, listed.name)
+    except OSError as error:
+        return "is missing" if error.errno in NOT_A_FILE else f"cannot be read ({error.strerror})"
+    return "" if found == (listed.size, listed.digest) else "is not what was backed up"
+
+
+def _measured(folder: Path, name: str) -> tuple[int, str]:
+    with Beneath(folder) as there, there.read(name) as file, Path(os.devnull).open("wb") as nowhere:
+        return copy_file(file, nowhere)
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        path.chmod(0o600)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def as_json(made: Backup) -> Mapping[str, object]:
+    """A backup for scripts."""
+    return {
+        "release": made.release, "time": made.time, "dataDir": made.data_dir, "jobs": made.jobs,
+        "files": made.files, "bytes": made.bytes, "buckets": made.buckets,
+    }  # fmt: skip

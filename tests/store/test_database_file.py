@@ -1,0 +1,112 @@
+"""The file of a database is the one that was opened, and has room on a disk that gets full."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from e2e.disks import full, small_disk
+from store.builders import add, place
+from store.faulty_store import writes
+from trainshed.store import database_file
+from trainshed.store.base import StoreFault
+from trainshed.store.opening import open_store
+from trainshed.store.records import NewEvent
+
+EVENTS = 200
+
+
+def url_of(folder):
+    return f"sqlite:///{folder}/trainshed.db"
+
+
+def remove(path):
+    path.unlink()
+
+
+def replace(path):
+    shutil.copyfile(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+def remove_log(path):
+    path.with_name("trainshed.db-wal").unlink()
+
+
+@pytest.mark.parametrize("harm", [remove, replace, remove_log])
+def test_a_file_that_is_gone_or_another_is_noticed_before_anything_is_answered(
+    tmp_path, clock, harm
+):
+    with closing(open_store(url_of(tmp_path), clock)) as store:
+        uid = add(store).uid
+        harm(tmp_path / "trainshed.db")
+        for write in writes(store, uid):
+            with pytest.raises(StoreFault, match="was removed or replaced") as told:
+                write()
+            assert "database was removed or replaced" in told.value.answer
+        with pytest.raises(StoreFault, match="was removed or replaced"):
+            store.waiting_count()
+
+
+def test_a_file_that_is_put_back_is_used_again(tmp_path, clock):
+    with closing(open_store(url_of(tmp_path), clock)) as store:
+        uid, path = add(store).uid, tmp_path / "trainshed.db"
+        path.rename(tmp_path / "away")
+        with pytest.raises(StoreFault, match="was removed or replaced"):
+            add(store)
+        (tmp_path / "away").rename(path)
+        assert store.job_by_uid(add(store).uid)
+        assert store.job_by_uid(uid)
+
+
+def tell(store, uid):
+    """What a server writes of a job that goes on."""
+    store.add_event(uid, NewEvent(kind="NOTE", message="x" * 100))
+
+
+def test_on_a_full_disk_jobs_are_ended_and_none_is_added(tmp_path, clock):
+    with (
+        small_disk(tmp_path / "disk", 64) as disk,
+        closing(open_store(url_of(disk), clock)) as store,
+    ):
+        uid = add(store).uid
+        store.keep_room()
+        with full(disk / "ballast"):
+            with pytest.raises(StoreFault, match=r"trainshed\.db cannot grow: no space") as told:
+                add(store)
+            assert "jobs can be cancelled" in told.value.answer
+            place(store, uid)
+            for _ in range(EVENTS):
+                tell(store, uid)
+        add(store)
+        assert len(store.events(uid, limit=2 * EVENTS)) > EVENTS
+
+
+def test_a_store_is_opened_and_used_on_a_full_disk(tmp_path, clock):
+    with small_disk(tmp_path / "disk", 64) as disk:
+        store = open_store(url_of(disk), clock)
+        uid = add(store).uid
+        store.keep_room()
+        with full(disk / "ballast"):
+            store.close()
+            with full(disk / "more"), closing(open_store(url_of(disk), clock)) as again:
+                assert again.waiting_count() == 1
+                for _ in range(EVENTS):
+                    tell(again, uid)
+
+
+def test_the_room_is_in_the_file_and_its_log_and_is_kept_once(tmp_path, clock):
+    with closing(open_store(url_of(tmp_path), clock)) as store:
+        add(store)
+        store.keep_room()
+        size = (tmp_path / "trainshed.db").stat().st_size
+        assert size > database_file.FREE_BYTES
+        assert (tmp_path / "trainshed.db-wal").stat().st_blocks * 512 >= database_file.LOG_BYTES
+        store.keep_room()
+        assert (tmp_path / "trainshed.db").stat().st_size == size
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["trainshed.db", "trainshed.db-spare", "trainshed.db.lock"]
+    with closing(sqlite3.connect(tmp_path / "trainshed.db")) as found:
+        assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert found.execute("SELECT count(*) FROM jobs").fetchall() == [(1,)]
