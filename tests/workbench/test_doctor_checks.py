@@ -247,6 +247,7 @@ def test_every_check_has_its_breach():
         (with_folder(log=LogSeen(first_ns=19, last_ns=30)), "logs-are-whole", "earlier attempt"),
         (with_folder(JobState.SUCCEEDED, log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
          "logs-are-whole", "torn though its end is recorded"),
+        (with_folder(suspended=77), "active-is-attended", "process 77, is suspended"),
         (with_folder(is_private=False), "secrets-are-private", "7/2"),
         (with_disk(free_files=3), "disk-has-room", "3 more files"),
     ],

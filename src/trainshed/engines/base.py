@@ -98,6 +98,8 @@ class Known(NamedTuple):
     phase: Phase
     """UNKNOWN: it was never launched or nobody attends to it, and its end is not recorded."""
     living: tuple[Living, ...] = ()
+    suspended: int | None = None
+    """The process that attends to it, where that stands still (SIGSTOP) and obeys no order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

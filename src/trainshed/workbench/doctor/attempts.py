@@ -89,6 +89,13 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
                 else "start the server: it finds what was lost, and starts the job again",
                 is_failure=seen.server_pid is not None,
             )
+        elif folder is not None and folder.suspended:
+            yield Finding(
+                subject=str(job.key),
+                text=f"{job.label}: its supervisor, process {folder.suspended}, is suspended: its "
+                "log stands still and it keeps no limit",
+                advice=f"kill -CONT {folder.suspended}; or cancel the job, which wakes or ends it",
+            )
 
 
 def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import Known, Living
-from trainshed.engines.local.attempts.fence import lives
+from trainshed.engines.local.attempts.fence import lives, suspended
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.observe import AttemptRecords, recorded
 from trainshed.model.attempt import AttemptKey, Phase
@@ -28,7 +28,7 @@ def known(root: Path) -> Sequence[Known]:
         living[each.key].append(each)
     keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
     return [
-        Known(key, _phase(key, AttemptFolder(_path(root, key))), tuple(living[key]))
+        _looked_at(key, AttemptFolder(_path(root, key)), living[key])
         for key in sorted(keys.union(living))
     ]
 
@@ -39,13 +39,15 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
         yield AttemptKey(int(folder.name), attempt)
 
 
-def _phase(key: AttemptKey, folder: AttemptFolder) -> Phase:
+def _looked_at(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living]) -> Known:
     """What folder and lock say; unlike an observation it changes nothing."""
     found = AttemptRecords()
     found.read(folder.records)
     is_attended = lives(folder, found.began)
+    still = suspended(folder, found.began) if is_attended else None
     found.read(folder.records)  # it may have ended between the two looks
-    return recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
+    phase = recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
+    return Known(key, phase, tuple(living), still and still.pid)
 
 
 def _processes(root: Path) -> Iterator[Living]:
