@@ -172,3 +172,19 @@ def test_odd_bytes_and_very_long_lines_are_kept_in_pieces_that_can_be_read(root,
     assert (first, one, two, three) == ("a\0b\ufffd", "1%", "2%", "3%")
     assert "".join(pieces) == "é" * 100_000
     assert max(map(len, pieces)) <= 1 << 15
+
+
+def test_one_whose_beginning_was_lost_is_lost_at_once_and_nothing_of_it_lives(root, mark, tmp_path):
+    """A record that never reached the disk, and a server that has not read it."""
+    started = tmp_path / "started"
+    code = "import os\nif os.fork() == 0: os.setsid()\n" + touching(started) + FOREVER
+    engine_at(root).launch(KEY, marked(mark, code), ())
+    wait_until(started.exists, "all processes run")
+    os.kill(supervisor(root), signal.SIGKILL)
+    wait_until(lambda: not AttemptFolder(folder(root)).is_held(), "it is gone")
+    (folder(root) / "records.jsonl").unlink()
+    engine = engine_at(root)
+    assert until(engine, Phase.STARTING, Phase.LOST, Phase.ENDED).phase is Phase.LOST
+    assert_no_survivor(mark)
+    assert subprocess.run(supervisor_argv(AttemptFolder(folder(root))), check=False).returncode == 0
+    assert record(root, "Began") is None

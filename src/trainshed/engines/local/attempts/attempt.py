@@ -130,9 +130,12 @@ class TrackedAttempt:
         known.read(self.folder.records)
         if known.ended is not None:
             return observe.recorded(self.key, known)
-        if known.began is None:
+        began = fencing.begun(self.folder, known)
+        if began is None:
             return self._never_begun()
-        if not sweeper.is_clean(self.key, known.began, self.folder):
+        if known.began is None:
+            self._give_up()
+        if not sweeper.is_clean(self.key, began, self.folder):
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         if known.decided is not None:
             return observe.ended(self.key, known, decided_outcome(known.decided))
@@ -151,9 +154,12 @@ class TrackedAttempt:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         is_given_up = self.was_ours or time.time() - plan.stat().st_mtime >= BEGIN_S_MAX
         if is_given_up:
-            # one that is only late may not begin from now on (DESIGN 5.6); the next look says so
-            self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
+            self._give_up()  # the next look says so
         return observe.recorded(self.key, self.known)
+
+    def _give_up(self) -> None:
+        """A supervisor that is only late may not begin from now on (DESIGN 5.6)."""
+        self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
 
     def _last_words(self, otherwise: str) -> str:
         return observe.last_words(self.folder) or otherwise

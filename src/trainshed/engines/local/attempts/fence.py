@@ -49,8 +49,9 @@ class Fence:
             known.read(folder.records)
         _kill(key, folder, known)
         known.read(folder.records)
+        began = begun(folder, known)
         if known.ended is None and not self._sweeper.is_clean(
-            key, known.began, folder, wait_s=_GONE_S_MAX
+            key, began, folder, wait_s=_GONE_S_MAX
         ):
             raise OlderAttemptLives(f"processes of attempt {key} still live")
 
@@ -66,6 +67,15 @@ def lives(folder: AttemptFolder, began: Began | None) -> bool:
 def identity_of(began: Began) -> Identity:
     """The supervisor that has begun."""
     return Identity(began.pid, began.start_ticks, began.boot_id)
+
+
+def begun(folder: AttemptFolder, known: AttemptRecords) -> Began | None:
+    """Who has begun; where that record is lost, who took the lock, which has begun or is about to.
+
+    What the lost record said of its boxes is lost too.
+    """
+    holder = folder.holder() if known.began is None else None
+    return known.began if holder is None else Began(*holder)
 
 
 def supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:

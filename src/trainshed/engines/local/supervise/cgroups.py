@@ -149,6 +149,14 @@ class _Maker:
                     )
 
 
+def homes() -> set[str]:
+    """Every directory in which attempts of ours may have boxes."""
+    trees = [cgroup.own_directory(controller) for controller in (*_WORDS, FREEZER, "cpuacct")]
+    own = cgroup.own_directory()
+    above = None if own is None else os.path.dirname(own)
+    return {home for home in (own, above, *trees) if home is not None}
+
+
 def offers(controller: str) -> bool:
     """Whether this machine lets us limit by a controller, of either version."""
     _, offered = unified_home((controller,))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.supervise import cgroups
 from trainshed.model.trainer_contract import JOB
 
 _GONE_S_MAX: Final = 5.0
@@ -27,6 +28,9 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     locked.
     """
     boxes = list(places.get("boxes", ()))
+    if "boxes" not in places:  # its record of them is lost
+        for home in cgroups.homes():
+            cgroup.end_abandoned(home)
     if not all(_ended(path) for path in boxes):
         return marked(mark)
     deadline = time.monotonic() + _GONE_S_MAX

@@ -65,7 +65,8 @@ def main(path: str) -> int:
         return 0
     order = folder.stop_order()
     if order is not None and order.lost:
-        return 0  # somebody has given this attempt up
+        os.ftruncate(lock, 0)  # somebody has given this attempt up: no trace of one who did nothing
+        return 0
     _Supervisor(folder, lock, wake).run()
     return 0
 
