@@ -18,11 +18,20 @@ from engines.attempts import (
     record,
     seen,
     segments,
+    started,
     supervisor,
     texts,
     until,
 )
-from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
+from engines.support import (
+    FOREVER,
+    MARK,
+    assert_no_survivor,
+    awaiting,
+    touching,
+    wait_until,
+    without_cgroups,
+)
 from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
@@ -78,6 +87,28 @@ def test_a_killed_supervisor_is_a_lost_attempt_and_nothing_of_it_lives(root, mar
     assert_no_survivor(mark)
     engine.launch(KEY, marked(mark, "print('again')"), ())
     assert until(engine, Phase.LOST).key == KEY
+
+
+def test_what_has_written_over_its_environment_is_known_and_ended_without_a_box_too(root, mark):
+    """As setproctitle does, in a session of its own, whose parents are gone."""
+    code = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        os.write(1, b'ready\\n')\n"
+        f"        os.execve('/bin/sleep', ['sleep', '600'], {{{MARK!r}: {mark!r}}})\n"
+        "    os._exit(0)\n" + FOREVER
+    )
+    with without_cgroups():
+        engine = started(root, marked(mark, code))
+    wait_until(
+        lambda: any(
+            each.command == "sleep 600" for known in engine.known() for each in known.living
+        ),
+        "it is known",
+    )
+    os.kill(supervisor(root), signal.SIGKILL)
+    until(engine, Phase.LOST)
+    assert_no_survivor(mark)
 
 
 def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, monkeypatch):

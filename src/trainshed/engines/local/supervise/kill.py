@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.processes import mark as marks
 from trainshed.engines.local.supervise import limits
 from trainshed.engines.local.supervise.cgroups import FREEZER, UNIFIED, AttemptCgroups, make_cgroups
 from trainshed.engines.local.supervise.limits import Limits, Usage
@@ -37,12 +38,14 @@ def open_process_tree(
     count: int,
     limits: Sequence[Limits] = (),
     *,
+    mark: str = "",
     allow: Collection[str] = KILL_STRATEGIES,
 ) -> "ProcessTree":
     """Make the boxes of an attempt of ``count`` replicas; to be called by its supervisor.
 
     ``name`` is for people who look into the cgroup trees.  ``limits`` are by index; none at all is
-    as good as none for each.  ``allow`` has the strategies that may be used, for tests.
+    as good as none for each.  ``mark`` is UID/ATTEMPT.  ``allow`` has the strategies that may be
+    used, for tests.
     The calling process becomes the one that orphans are handed to, if the sweep is allowed.
     """
     cgroups = make_cgroups(
@@ -54,17 +57,20 @@ def open_process_tree(
         SWEEP: SWEEP in allow and tree.adopt_orphans(True) and tree.can_list(),
         KILLPG: KILLPG in allow,
     }
-    return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count)
+    return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count, mark)
 
 
 class ProcessTree:
     """The boxes of one attempt, and the strategies by which its processes are ended."""
 
-    __slots__ = ("_cgroups", "_machine_oom_kills", "_pids", "_seen", "strategies")
+    __slots__ = ("_cgroups", "_machine_oom_kills", "_mark", "_pids", "_seen", "strategies")
 
-    def __init__(self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int) -> None:
+    def __init__(
+        self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int, mark: str
+    ) -> None:
         """Take over what has been made."""
         self._cgroups = cgroups
+        self._mark = marks.limit_of(mark) if mark else None
         self._pids: dict[int, int] = {}
         self._seen = [_Seen() for _ in range(count)]
         self._machine_oom_kills = limits.machine_oom_kills()
@@ -82,10 +88,12 @@ class ProcessTree:
         return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
 
     def enter(self, index: int) -> bool:
-        """Move the calling process, a fresh fork, into the boxes of a replica; never raises.
+        """Mark the calling process, a fresh fork, and move it into a replica's boxes; never raises.
 
         False: it is not in all of them, so perhaps not limited, and weaker ones will end it.
         """
+        if self._mark is not None:
+            marks.bear(self._mark)
         return self._cgroups.enter(index)
 
     def started(self, index: int, pid: int) -> None:

@@ -1,8 +1,8 @@
 """The end of what a killed supervisor has left of its attempt; anybody may see to it.
 
-Two things lead to it: the boxes whose places the supervisor wrote down, and the variable that every
+Two things lead to it: the boxes whose places the supervisor wrote down, and the marks that every
 process of an attempt inherits, whatever forked it.  The first cannot be left by a program that is
-not root, the second can be changed at will: both are used.
+not root, and is not to be had everywhere: both are used.
 """
 
 import os
@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.processes import mark as marks
 from trainshed.engines.local.supervise import cgroups
-from trainshed.model.trainer_contract import JOB
 
 _GONE_S_MAX: Final = 5.0
 _LOCKED_S_MAX: Final = 2.0
@@ -46,12 +46,12 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
 
 
 def marked(mark: str) -> list[int]:
-    """The processes whose environment has the mark, but this one and those it descends from."""
-    entry = f"{JOB}={mark}".encode()
+    """The processes that bear the mark, but this one and those it descends from."""
+    limit = marks.limit_of(mark)
     own = _ancestry()
     with suppress(OSError):
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
-        return [pid for pid in pids - own if entry in _environment(pid)]
+        return [pid for pid in pids - own if marks.bears(pid, mark, limit)]
     return []
 
 
@@ -78,10 +78,3 @@ def _ancestry() -> set[int]:
             found.add(pid)
             pid = tree.parent_of(pid)
     return found
-
-
-def _environment(pid: int) -> list[bytes]:
-    """The entries that a process was started with; none if it is gone or not ours to read."""
-    with suppress(OSError):
-        return tree.read_bytes(f"/proc/{pid}/environ").split(b"\0")
-    return []

@@ -108,7 +108,8 @@ class _Supervisor:
             limits = [replica.limits for replica in spec.replicas]
             if spec.prepare is not None:
                 limits.append(limits[0])  # what builds packages is a program of the job too
-            self._tree = open_process_tree(f"{spec.uid}-{spec.attempt}", len(limits), limits)
+            name = f"{spec.uid}-{spec.attempt}"
+            self._tree = open_process_tree(name, len(limits), limits, mark=spec.mark)
         places = {} if self._tree is None else self._tree.places
         self._facts.tell(Began(*identity.myself(), places=places))
         self._until_written()
