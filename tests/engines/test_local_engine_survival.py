@@ -38,6 +38,7 @@ from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
+from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
@@ -109,6 +110,39 @@ def test_what_has_written_over_its_environment_is_known_and_ended_without_a_box_
     os.kill(supervisor(root), signal.SIGKILL)
     until(engine, Phase.LOST)
     assert_no_survivor(mark)
+
+
+#: Nothing tells whose it is but who its parents were.
+STRANGER = (
+    "import os, resource, sys, time\n"
+    "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+    "        resource.setrlimit(resource.RLIMIT_RSS, (1 << 40, 1 << 40))\n"
+    "        os.write(1, b'ready\\n')\n        os.closerange(0, 64)\n"
+    "        os.execve('/bin/sleep', ['sleep', '600'], {{{name!r}: {mark!r}}})\n"
+    "    os._exit(0)\n" + FOREVER
+)
+
+
+def test_what_bears_no_mark_is_ended_by_a_second_subreaper_where_there_are_no_boxes(root, mark):
+    with without_cgroups():
+        engine = started(root, marked(mark, STRANGER.format(name=MARK, mark=mark)))
+    pid = supervisor(root)
+    assert tree.parent_of(pid) == record(root, "Began")["places"]["reaper"][0]
+    os.kill(pid, signal.SIGKILL)
+    until(engine, Phase.LOST)
+    assert_no_survivor(mark)
+
+
+def test_a_second_subreaper_that_is_suspended_is_done_without(root, mark):
+    with without_cgroups():
+        engine = started(root, marked(mark, STRANGER.format(name=MARK, mark=mark)))
+    pid = supervisor(root)
+    os.kill(tree.parent_of(pid), signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    other = engine_at(root)
+    until(other, Phase.LOST)
+    assert_no_survivor(mark)
+    until(engine, Phase.LOST)
 
 
 def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, monkeypatch):

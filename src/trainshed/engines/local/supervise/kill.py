@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from trainshed.engines.local.processes import cgroup, tree
 from trainshed.engines.local.processes import mark as marks
-from trainshed.engines.local.supervise import limits
+from trainshed.engines.local.supervise import cgroups, limits
 from trainshed.engines.local.supervise.cgroups import FREEZER, UNIFIED, AttemptCgroups, make_cgroups
 from trainshed.engines.local.supervise.limits import Limits, Usage
 
@@ -58,6 +58,20 @@ def open_process_tree(
         KILLPG: KILLPG in allow,
     }
     return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count, mark)
+
+
+def by_boxes() -> str:
+    """The strategy by which boxes are emptied on this machine; none if they cannot be made.
+
+    The root of the tree itself has neither file.
+    """
+    own = cgroup.own_directory()
+    if own and cgroups.writable(own):
+        has_kill = os.path.exists(own + "/cgroup.kill")
+        if has_kill or not os.path.exists(own + "/cgroup.events"):
+            return CGROUP_KILL
+    freezer = cgroup.own_directory(FREEZER)
+    return V1_FREEZER if freezer and cgroups.writable(freezer) else ""
 
 
 class ProcessTree:

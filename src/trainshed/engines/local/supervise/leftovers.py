@@ -6,13 +6,15 @@ not root, and is not to be had everywhere: both are used.
 """
 
 import os
+import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.processes import cgroup, identity, tree
 from trainshed.engines.local.processes import mark as marks
+from trainshed.engines.local.processes.identity import Identity
 from trainshed.engines.local.supervise import cgroups
 
 _GONE_S_MAX: Final = 5.0
@@ -23,9 +25,8 @@ _POLL_S: Final = 0.01
 def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     """SIGKILL whatever is left of an attempt and wait until it is gone, five seconds at most.
 
-    ``places`` are those of its ``ProcessTree``, ``mark`` is UID/ATTEMPT.  Gives the processes that
-    still live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are
-    locked.
+    ``places`` are those of its record, ``mark`` is UID/ATTEMPT.  Gives the processes that still
+    live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are locked.
     """
     boxes = list(places.get("boxes", ()))
     if "boxes" not in places:  # its record of them is lost
@@ -33,10 +34,15 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
             cgroup.end_abandoned(home)
     if not all(_ended(path) for path in boxes):
         return marked(mark)
+    reaper = Identity(*places["reaper"]) if places.get("reaper") else None
     deadline = time.monotonic() + _GONE_S_MAX
     while True:
-        tree.kill_listed(lambda: marked(mark))
-        left = tree.living({*marked(mark), *_inside(boxes)})
+        tree.kill_listed(lambda: {*marked(mark), *_below(reaper)})
+        if reaper is not None and identity.is_suspended(reaper) and not _below(reaper):
+            identity.send(reaper, signal.SIGKILL)  # else it ends by itself, last of all
+        left = [*tree.living({*marked(mark), *_inside(boxes)}), *_below(reaper)]
+        if reaper is not None and identity.lives(reaper):
+            left.append(reaper.pid)
         if not left or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
@@ -63,6 +69,14 @@ def _ended(path: str) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def _below(reaper: Identity | None) -> set[int]:
+    """The living that the second subreaper of an attempt has inherited, while it lives itself."""
+    if reaper is None or not identity.lives(reaper):
+        return set()
+    below = {child for _, child in tree.descendants(reaper.pid)}
+    return {*tree.living(below - _ancestry())}
 
 
 def _inside(boxes: list[str]) -> set[int]:
