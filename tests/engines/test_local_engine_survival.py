@@ -32,13 +32,17 @@ from engines.support import (
     wait_until,
     without_cgroups,
 )
+from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
-from trainshed.engines.local.processes import tree
+from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.supervise import kill
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
@@ -253,3 +257,14 @@ def test_one_whose_beginning_was_lost_is_lost_at_once_and_nothing_of_it_lives(ro
     assert_no_survivor(mark)
     assert subprocess.run(supervisor_argv(AttemptFolder(folder(root))), check=False).returncode == 0
     assert record(root, "Began") is None
+
+
+def test_a_node_says_by_what_means_leftovers_are_ended(root, monkeypatch):
+    assert [node.leftovers for node in engine_at(root).fleet()] == [kill.by_boxes() or SUBREAPER]
+    monkeypatch.setattr(cgroup, "own_directory", lambda *_: None)
+    bare, boxed = engine_at(root), engine_at(root, isolation=Isolation(SANDBOX))
+    assert [node.leftovers for node in (*bare.fleet(), *boxed.fleet())] == [
+        SUBREAPER,
+        PID_NAMESPACE,
+    ]
+    assert "Delegate=yes" in bare.traits.leftovers

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.base import Living
+from trainshed.engines.leftover_means import SUBREAPER
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
@@ -191,6 +192,7 @@ REMARKS = {
     "disk-has-room": with_disk(free_bytes=1 << 29),
     "files-can-be-opened": snapshot(files_max=1000),
     "programs-behind-walls": with_rows(nodes=(node_row(replace(NODE, isolation="none")),)),
+    "leftovers-can-be-ended": with_rows(nodes=(node_row(replace(NODE, leftovers=SUBREAPER)),)),
     "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),
     "active-is-attended": replace(BREACHES["active-is-attended"], server_pid=None),
 }  # fmt: skip

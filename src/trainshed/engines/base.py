@@ -54,6 +54,8 @@ class Traits:
     """What runs the images of jobs there, or why nothing does."""
     isolation: str = ""
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
+    leftovers: str = ""
+    """How what a killed supervisor leaves is ended there, for people; empty: not known."""
 
 
 class ReplicaShape(NamedTuple):

@@ -17,8 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines import leftover_means
 from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt
 from trainshed.engines.local.attempts.fence import Fence
@@ -34,7 +37,7 @@ from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.processes.variables import without_secrets
-from trainshed.engines.local.supervise import cgroups
+from trainshed.engines.local.supervise import cgroups, kill
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
@@ -106,11 +109,13 @@ class LocalEngine:
         self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
+        leftovers = self._leftovers = _leftovers_ended_by(isolation)
         self.traits = Traits(
             reach=Reach.THIS_MACHINE,
             python=sys.executable,
             containers=containers,
             isolation=isolation.description if isolation else "",
+            leftovers=leftover_means.described(leftovers),
         )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
@@ -241,6 +246,7 @@ class LocalEngine:
                 gpu_alias=self._gpu_alias,
                 held=status.held,
                 isolation=self._isolation.mode if self._isolation else "",
+                leftovers=self._leftovers,
             )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:
@@ -306,6 +312,12 @@ class LocalEngine:
         if phase is not Phase.UNKNOWN:
             return phase in ALIVE
         return self._attempt(key).folder.is_held() or bool(marked(str(key)))
+
+
+def _leftovers_ended_by(isolation: Isolation | None) -> str:
+    """The best means of this machine against what a killed supervisor leaves."""
+    namespace = isolation is not None and isolation.mode == SANDBOX
+    return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)
 
 
 #: Each costs a descriptor: of more than these nothing is reported, and who listens asks.

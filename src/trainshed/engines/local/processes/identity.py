@@ -12,7 +12,7 @@ from trainshed.engines.local.processes.tree import read, stat_fields
 _START_TICKS: Final = 22 - 3
 #: States of a process that is over: zombie, dead.
 _DEAD: Final = frozenset("ZX")
-#: States of one that does not run until it is told to: stopped by a signal, by a debugger.
+#: States of one that stands still: stopped by a signal, by a debugger.
 _SUSPENDED: Final = frozenset("Tt")
 
 
