@@ -90,7 +90,7 @@ class LocalEngine:
         is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
         waits ``gpu_wait_s`` seconds for GPUs that others hold.  ``grace_s`` is what processes get
         that live on when their job is over by itself.  A replica has ``processes_max`` processes
-        and threads at most, where the machine can limit them.  Lines beyond
+        and threads at most.  Lines beyond
         ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
         oldest go.  A package unpacks to ``package_bytes_max`` at most.
 
@@ -121,9 +121,12 @@ class LocalEngine:
         self._grace_s = grace_s
         self._package_bytes_max = package_bytes_max
         self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
-        self._processes_max = processes_max if cgroups.offers("pids") else None
-        if processes_max and not self._processes_max:
-            _LOG.warning("limits.processes_max is not kept: this machine offers us no pids cgroup")
+        self._processes_max = processes_max
+        if processes_max and not _limits_processes(isolation):
+            _LOG.warning(
+                "limits.processes_max is not kept: this machine offers us no pids cgroup, and jobs "
+                "run as root"
+            )
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, TrackedAttempt] = {}
@@ -312,6 +315,12 @@ class LocalEngine:
         if phase is not Phase.UNKNOWN:
             return phase in ALIVE
         return self._attempt(key).folder.is_held() or bool(marked(str(key)))
+
+
+def _limits_processes(isolation: Isolation | None) -> bool:
+    """Whether a replica's processes can be limited: by a cgroup, or by a user that is not root."""
+    is_root = os.geteuid() == 0 and not (isolation and isolation.has_users)
+    return cgroups.offers(cgroups.PIDS) or not is_root
 
 
 def _leftovers_ended_by(isolation: Isolation | None) -> str:

@@ -101,14 +101,15 @@ class ProcessTree:
         """What ``end_leftovers`` needs to know, as JSON, should this process be killed."""
         return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
 
-    def enter(self, index: int) -> bool:
+    def enter(self, index: int, uid: int | None = None) -> bool:
         """Mark the calling process, a fresh fork, and move it into a replica's boxes; never raises.
 
-        False: it is not in all of them, so perhaps not limited, and weaker ones will end it.
+        ``uid`` is whom it becomes then, if that is another.  False: it is not in all of them, so
+        perhaps not limited, and weaker ones will end it.
         """
         if self._mark is not None:
             marks.bear(self._mark)
-        return self._cgroups.enter(index)
+        return self._cgroups.enter(index, uid)
 
     def started(self, index: int, pid: int) -> None:
         """Learn the process of a replica: the leader of a session, and a child of this process."""
