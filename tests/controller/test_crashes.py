@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.world import World, go, nodes, runs, work
+from trainshed.controller.worker import REST_S_MIN
 from trainshed.model.attempt import Phase
 from trainshed.model.status import FINAL, JobState
 
@@ -289,3 +290,22 @@ def test_a_server_back_under_its_name_goes_on_at_once(make_world):
     world.engine.end(world.key(uid))
     go(again)
     assert world.state(uid) is JobState.SUCCEEDED
+
+
+def test_what_a_dead_leader_had_goes_on_within_five_seconds(make_world):
+    """At the pace of a server, by a clock of the test: the other one looks as often as it does."""
+    world: World = make_world(script=runs(None))
+    leader, other = world.controller("server-a"), world.controller("server-b")
+    uid = world.submit()
+    work(leader)
+    assert world.state(uid) is JobState.RUNNING
+    leader.lease_once()  # and is killed
+    waiting, killed_s = world.submit(), world.clock.s
+    lease = other._workers["lease"]
+    while not other.leading:
+        world.clock.s += lease._tick_s + REST_S_MIN
+        other.lease_once()
+    work(other)
+    assert world.clock.s - killed_s <= 5.0
+    assert world.job(uid).owner == "server-b"
+    assert world.state(waiting) is not JobState.QUEUED

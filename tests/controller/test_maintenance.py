@@ -221,7 +221,7 @@ def test_of_several_nodes_in_maintenance_the_shortest_notice_counts(make_world):
 
 def test_a_server_killed_anywhere_in_a_maintenance_orders_it_once(make_world):
     """Every call that the orders, their performing and the restart make is the last one in turn."""
-    world: World = make_world(nodes(2, slots=1), script=runs(notice_s=2.0))
+    world: World = make_world(nodes(2, slots=1), script=runs(notice_s=0.9))
     uid, deaths = world.submit(), 0
     go(world.controller(), 2)
     while True:
@@ -245,9 +245,9 @@ def test_a_server_killed_anywhere_in_a_maintenance_orders_it_once(make_world):
 
 
 def restart(world, controller, uid):
-    """Work until the job runs on a node that it may stay on."""
+    """Work until the job runs on a node that it may stay on, for as long as the leases hold."""
     for _ in range(6):
-        world.clock.s += 1.1
+        world.clock.s += 0.5
         work(controller)
         orders = {order.name for order in world.store.node_orders()}
         if world.state(uid) is JobState.RUNNING and world.node(uid) not in orders:

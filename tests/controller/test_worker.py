@@ -34,7 +34,7 @@ def fail_often(times, tick_s):
 
 
 def test_a_step_that_is_seldom_taken_is_taken_again_soon_after_a_failure():
-    """A lease is renewed three times in its life, and must not end because one of them failed."""
+    """A lease is renewed four times in its life, and must not end because one of them failed."""
     fail_often(1, tick_s=3600.0)
 
 

@@ -18,6 +18,7 @@ from engines.end_words import describe_end
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.kill import open_process_tree
 from trainshed.engines.local.supervise.limits import Limits
+from trainshed.model.trainer_contract import JOB
 
 given = json.loads(sys.argv[1])
 
@@ -25,7 +26,9 @@ given = json.loads(sys.argv[1])
 def main():
     before = descriptors()
     limits = [Limits(*row) for row in given["limits"]]
-    owned = open_process_tree("a test's", len(given["codes"]), limits, allow=given["allow"])
+    owned = open_process_tree(
+        "a test's", len(given["codes"]), limits, mark=os.environ[JOB], allow=given["allow"]
+    )
     pids = [start(owned, index, code) for index, code in enumerate(given["codes"])]
     answer(places=owned.places, strategies=owned.strategies, remarks=owned.remarks, pids=pids)
     for line in sys.stdin:

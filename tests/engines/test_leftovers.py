@@ -31,6 +31,13 @@ UNMARKED = (
     "os.execve(sys.executable, [sys.executable, '-c', code], env)"
 )
 
+#: The same for a daemon.
+DAEMON_UNMARKED = DAEMON.replace(
+    "        time.sleep(600)",
+    f"        env = {{k: v for k, v in os.environ.items() if k != {JOB!r}}}\n"
+    "        os.execve('/bin/sleep', ['sleep', '600'], env)",
+)
+
 in_a_box = pytest.mark.parametrize(
     "rung", [pytest.param(rung, marks=needs(rung)) for rung in (CGROUP_KILL, V1_FREEZER)]
 )
@@ -60,7 +67,14 @@ def test_all_that_a_killed_supervisor_left_is_ended(trainer, mark, job):
 def test_what_hides_its_mark_is_found_by_its_box(rung, mark, job):
     with owned(mark, UNMARKED, job=job, allow=[rung]) as owner:
         owner.die()
-        assert not marked(job)
+        assert end_leftovers(places_of(owner), mark) == []
+        assert_no_survivor(mark)
+
+
+def test_what_has_written_over_its_environment_is_found_where_there_are_no_boxes(mark, job):
+    """As setproctitle does; it has left its session and its parents too."""
+    with owned(mark, DAEMON_UNMARKED, job=job, allow=[SWEEP]) as owner:
+        owner.die()
         assert end_leftovers(places_of(owner), job) == []
         assert_no_survivor(mark)
 

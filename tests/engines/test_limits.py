@@ -1,9 +1,13 @@
 """What a replica may use at most is kept by the kernel, known afterwards, and said in words."""
 
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import trainshed
 from engines.cages import SLEEPER, boxes_left, owned
 from engines.end_words import describe_end
 from engines.support import Recorder, plan_of, python_replica, run, wait_until
@@ -27,7 +31,7 @@ def enforces(limits):
 limits_memory = pytest.mark.skipif(
     not enforces(Limits(memory_bytes=MIB * 100)), reason="no memory cgroup here"
 )
-limits_pids = pytest.mark.skipif(not enforces(Limits(pids=10)), reason="no pids cgroup here")
+limits_pids = pytest.mark.skipif(not cgroups.offers("pids"), reason="no pids cgroup here")
 limits_cpu = pytest.mark.skipif(not enforces(Limits(cpus=1.0)), reason="no cpu cgroup here")
 
 
@@ -139,6 +143,37 @@ def test_limits_without_any_cgroup_are_remarked_once_for_each_kind(monkeypatch):
     tree = open_process_tree("bare", 2, limits, allow=[CGROUP_KILL])
     tree.remove()
     assert [remark.split(" are ")[0] for remark in tree.remarks] == ["memory limits", "CPU limits"]
+
+
+#: Forks as often as it may, as a user whom nobody else is.
+BY_USER = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(trainshed.__file__).parents[1])!r})
+from trainshed.engines.local.processes import cgroup
+from trainshed.engines.local.supervise.kill import open_process_tree
+from trainshed.engines.local.supervise.limits import Limits
+cgroup.own_directory = lambda *_: None
+uid = 1_900_060_606 if os.getuid() == 0 else os.getuid()
+tree = open_process_tree("bare", 1, [Limits(pids=20)], allow=[])
+tree.enter(0, uid)
+os.setuid(uid)
+forked = []
+try:
+    while len(forked) < 100:
+        if (pid := os.fork()) == 0:
+            signal.pause()
+        forked.append(pid)
+except BlockingIOError:
+    print(tree.remarks, "as many as it may")
+for pid in forked:
+    os.kill(pid, signal.SIGKILL)
+"""
+
+
+def test_where_there_is_no_pids_cgroup_processes_are_limited_by_their_user():
+    argv = [sys.executable, "-c", BY_USER]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout == "() as many as it may\n", done.stderr
 
 
 def test_which_controllers_some_limits_ask_for():

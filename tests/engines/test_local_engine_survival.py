@@ -18,17 +18,31 @@ from engines.attempts import (
     record,
     seen,
     segments,
+    started,
     supervisor,
     texts,
     until,
 )
-from engines.support import FOREVER, assert_no_survivor, awaiting, touching, wait_until
+from engines.support import (
+    FOREVER,
+    MARK,
+    assert_no_survivor,
+    awaiting,
+    touching,
+    wait_until,
+    without_cgroups,
+)
+from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
+from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.local.processes import cgroup, tree
+from trainshed.engines.local.supervise import kill
 from trainshed.engines.local.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
@@ -78,6 +92,61 @@ def test_a_killed_supervisor_is_a_lost_attempt_and_nothing_of_it_lives(root, mar
     assert_no_survivor(mark)
     engine.launch(KEY, marked(mark, "print('again')"), ())
     assert until(engine, Phase.LOST).key == KEY
+
+
+def test_what_has_written_over_its_environment_is_known_and_ended_without_a_box_too(root, mark):
+    """As setproctitle does, in a session of its own, whose parents are gone."""
+    code = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        os.write(1, b'ready\\n')\n"
+        f"        os.execve('/bin/sleep', ['sleep', '600'], {{{MARK!r}: {mark!r}}})\n"
+        "    os._exit(0)\n" + FOREVER
+    )
+    with without_cgroups():
+        engine = started(root, marked(mark, code))
+    wait_until(
+        lambda: any(
+            each.command == "sleep 600" for known in engine.known() for each in known.living
+        ),
+        "it is known",
+    )
+    os.kill(supervisor(root), signal.SIGKILL)
+    until(engine, Phase.LOST)
+    assert_no_survivor(mark)
+
+
+#: Nothing tells whose it is but who its parents were.
+STRANGER = (
+    "import os, resource, sys, time\n"
+    "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+    "        resource.setrlimit(resource.RLIMIT_RSS, (1 << 40, 1 << 40))\n"
+    "        os.write(1, b'ready\\n')\n        os.closerange(0, 64)\n"
+    "        os.execve('/bin/sleep', ['sleep', '600'], {{{name!r}: {mark!r}}})\n"
+    "    os._exit(0)\n" + FOREVER
+)
+
+
+def test_what_bears_no_mark_is_ended_by_a_second_subreaper_where_there_are_no_boxes(root, mark):
+    with without_cgroups():
+        engine = started(root, marked(mark, STRANGER.format(name=MARK, mark=mark)))
+    pid = supervisor(root)
+    assert tree.parent_of(pid) == record(root, "Began")["places"]["reaper"][0]
+    os.kill(pid, signal.SIGKILL)
+    until(engine, Phase.LOST)
+    assert_no_survivor(mark)
+
+
+def test_a_second_subreaper_that_is_suspended_is_done_without(root, mark):
+    with without_cgroups():
+        engine = started(root, marked(mark, STRANGER.format(name=MARK, mark=mark)))
+    pid = supervisor(root)
+    os.kill(tree.parent_of(pid), signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    other = engine_at(root)
+    until(other, Phase.LOST)
+    assert_no_survivor(mark)
+    until(engine, Phase.LOST)
 
 
 def test_it_is_not_lost_before_the_last_process_of_it_is_gone(root, mark, monkeypatch):
@@ -172,3 +241,30 @@ def test_odd_bytes_and_very_long_lines_are_kept_in_pieces_that_can_be_read(root,
     assert (first, one, two, three) == ("a\0b\ufffd", "1%", "2%", "3%")
     assert "".join(pieces) == "é" * 100_000
     assert max(map(len, pieces)) <= 1 << 15
+
+
+def test_one_whose_beginning_was_lost_is_lost_at_once_and_nothing_of_it_lives(root, mark, tmp_path):
+    """A record that never reached the disk, and a server that has not read it."""
+    started = tmp_path / "started"
+    code = "import os\nif os.fork() == 0: os.setsid()\n" + touching(started) + FOREVER
+    engine_at(root).launch(KEY, marked(mark, code), ())
+    wait_until(started.exists, "all processes run")
+    os.kill(supervisor(root), signal.SIGKILL)
+    wait_until(lambda: not AttemptFolder(folder(root)).is_held(), "it is gone")
+    (folder(root) / "records.jsonl").unlink()
+    engine = engine_at(root)
+    assert until(engine, Phase.STARTING, Phase.LOST, Phase.ENDED).phase is Phase.LOST
+    assert_no_survivor(mark)
+    assert subprocess.run(supervisor_argv(AttemptFolder(folder(root))), check=False).returncode == 0
+    assert record(root, "Began") is None
+
+
+def test_a_node_says_by_what_means_leftovers_are_ended(root, monkeypatch):
+    assert [node.leftovers for node in engine_at(root).fleet()] == [kill.by_boxes() or SUBREAPER]
+    monkeypatch.setattr(cgroup, "own_directory", lambda *_: None)
+    bare, boxed = engine_at(root), engine_at(root, isolation=Isolation(SANDBOX))
+    assert [node.leftovers for node in (*bare.fleet(), *boxed.fleet())] == [
+        SUBREAPER,
+        PID_NAMESPACE,
+    ]
+    assert "Delegate=yes" in bare.traits.leftovers

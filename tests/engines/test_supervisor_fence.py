@@ -81,7 +81,7 @@ def test_one_that_was_suspended_before_it_began_does_not_begin(root, mark, tmp_p
         late.send_signal(signal.SIGCONT)
     assert not ran.exists()
     assert records(root) == []
-    assert until(engine, Phase.LOST).fault == "its supervisor never began"
+    assert until(engine, Phase.LOST).fault == "its supervisor was killed"
 
 
 def test_while_an_older_one_cannot_be_ended_the_next_is_refused_for_now(root, mark, monkeypatch):

@@ -16,12 +16,22 @@ from engines.attempts import (
     marked,
     order,
     record,
+    seen,
     started,
     supervisor,
     texts,
     until,
 )
-from engines.support import FOREVER, awaiting, is_stopped, marked_processes, touching, wait_until
+from engines.support import (
+    FOREVER,
+    assert_no_survivor,
+    awaiting,
+    is_stopped,
+    marked_processes,
+    touching,
+    wait_until,
+)
+from trainshed.engines.local.attempts import attempt as attempts
 from trainshed.engines.local.attempts.fence import identity_of
 from trainshed.engines.local.attempts.folder import Order
 from trainshed.engines.local.attempts.observe import AttemptRecords
@@ -189,3 +199,36 @@ def test_whatever_a_program_puts_in_the_place_of_the_order_it_is_stopped(root, m
         path.write_text("[]")
     engine.stop(KEY, order(60.0))
     assert ended(engine).outcome.interrupted
+
+
+def suspended(root, mark):
+    """An engine whose attempt's supervisor stands still, and that supervisor."""
+    engine = started(root, marked(mark, "print('ready', flush=True)\n" + FOREVER))
+    pid = supervisor(root)
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(pid), "the supervisor is suspended")
+    return engine, pid
+
+
+def test_a_suspended_supervisor_is_told_of_and_wakes_when_it_is_to_end(root, mark):
+    engine, pid = suspended(root, mark)
+    assert [each.suspended for each in engine.known()] == [pid]
+    engine.stop(KEY, order(60.0))
+    assert ended(engine).outcome.interrupted
+
+
+def test_a_supervisor_that_stays_suspended_is_killed_after_its_time_and_swept(
+    root, mark, monkeypatch
+):
+    monkeypatch.setattr(attempts, "_LOOK_S", 0.0)
+    engine, pid = suspended(root, mark)
+    for grace_s in (None, 3600.0):
+        if grace_s is not None:  # nobody wakes it
+            engine._attempt(KEY).folder.give_order(Order(grace_s=grace_s))
+        assert {seen(engine).phase for _ in range(5)} == {Phase.READY}
+        assert is_stopped(pid)
+    engine._attempt(KEY).folder.give_order(Order(grace_s=0.0))
+    assert seen(engine).phase is Phase.READY
+    monkeypatch.setattr(attempts, "STILL_S_MAX", 0.0)
+    until(engine, Phase.LOST)
+    assert_no_survivor(mark)

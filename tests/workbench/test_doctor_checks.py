@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainshed.engines.base import Living
+from trainshed.engines.leftover_means import SUBREAPER
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import FleetPolicy, Node
@@ -192,6 +193,7 @@ REMARKS = {
     "disk-has-room": with_disk(free_bytes=1 << 29),
     "files-can-be-opened": snapshot(files_max=1000),
     "programs-behind-walls": with_rows(nodes=(node_row(replace(NODE, isolation="none")),)),
+    "leftovers-can-be-ended": with_rows(nodes=(node_row(replace(NODE, leftovers=SUBREAPER)),)),
     "commands-are-performed": replace(BREACHES["commands-are-performed"], server_pid=None),
     "active-is-attended": replace(BREACHES["active-is-attended"], server_pid=None),
 }  # fmt: skip
@@ -248,6 +250,7 @@ def test_every_check_has_its_breach():
         (with_folder(log=LogSeen(first_ns=19, last_ns=30)), "logs-are-whole", "earlier attempt"),
         (with_folder(JobState.SUCCEEDED, log=LogSeen(first_ns=20, last_ns=30, is_torn=True)),
          "logs-are-whole", "torn though its end is recorded"),
+        (with_folder(suspended=77), "active-is-attended", "process 77, is suspended"),
         (with_folder(is_private=False), "secrets-are-private", "7/2"),
         (with_disk(free_files=3), "disk-has-room", "3 more files"),
     ],

@@ -131,6 +131,7 @@ class Node(BaseModel):
     slots: int
     replicas: int
     isolation: str = ""
+    leftovers: str = ""
     seen: str
 
 

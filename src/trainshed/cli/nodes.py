@@ -29,7 +29,7 @@ def parser(prog: str) -> flags.Parser:
 
 _HEADERS = (
     "NODE", "STATE", "NOTICE", "ENGINE", "POLICY", "REGION", "VCPUS", "MEMORY GB", "GPUS", "SLOTS",
-    "REPLICAS", "ISOLATION", "SEEN",
+    "REPLICAS", "ISOLATION", "SEEN", "LEFTOVERS",
 )  # fmt: skip
 
 
@@ -47,4 +47,5 @@ def _row(node: Json) -> tuple[Any, ...]:
         node["policy"], node["region"] or "any", node["vcpus"], round(node["memoryGb"], 1),
         gpus or "none", node["slots"], node["replicas"],
         node.get("isolation") or "unknown", date_of(node["seen"]),
+        node.get("leftovers") or "unknown",
     )  # fmt: skip

@@ -224,6 +224,8 @@ def _print_address(
     lines.append(f"containers      {traits.containers.description}")
     if traits.isolation:
         lines.append(f"isolation       {traits.isolation}")
+    if traits.leftovers:
+        lines.append(f"leftovers       {traits.leftovers}")
     if settings.anonymous:
         lines.append("no token is asked for: everybody on this machine may submit")
     elif token.made:

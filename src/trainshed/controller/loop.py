@@ -30,8 +30,8 @@ from trainshed.store.opening import Store
 
 _LOG = logging.getLogger(__name__)
 
-#: Leases are renewed three times in their life: one late renewal is no lapse.
-_RENEWALS = 3
+#: Leases are renewed four times in their life: one late renewal is no lapse.
+_RENEWALS = 4
 #: How much longer than a pass a thread rests after it; with many jobs a pass is not free.
 _SCHEDULE_REST = 3.0
 _OBSERVE_REST = 1.0

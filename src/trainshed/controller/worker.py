@@ -30,8 +30,9 @@ class Pace:
     """How long a thread waits when nobody wakes it."""
     observe_s: float = 0.1
     """How long a change at the engine may stay unseen on an idle server."""
-    lease_ttl_s: float = 10.0
-    """How long a server that says nothing is taken for alive."""
+    lease_ttl_s: float = 3.5
+    """How long a server that says nothing is taken for alive.  What a dead one had goes on within
+    5 s: this, a renewal's time until another looks, and what taking over costs."""
     fleet_s: float = 5.0
     """How often the engine is asked for its nodes."""
     deadlines_s: float = 1.0

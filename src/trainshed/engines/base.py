@@ -54,6 +54,8 @@ class Traits:
     """What runs the images of jobs there, or why nothing does."""
     isolation: str = ""
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
+    leftovers: str = ""
+    """How what a killed supervisor leaves is ended there, for people; empty: not known."""
 
 
 class ReplicaShape(NamedTuple):
@@ -98,6 +100,8 @@ class Known(NamedTuple):
     phase: Phase
     """UNKNOWN: it was never launched or nobody attends to it, and its end is not recorded."""
     living: tuple[Living, ...] = ()
+    suspended: int | None = None
+    """The process that attends to it, where that stands still (SIGSTOP) and obeys no order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

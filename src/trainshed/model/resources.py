@@ -85,7 +85,8 @@ class Node:
     ask the server: they are not given out, and they come back.  ``gpu_alias`` maps a type that is
     asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once,
     under every policy.  ``region`` None serves all regions: one's own machines need not be where
-    Google's are.  ``isolation`` is how programs of jobs are kept apart on it; empty: not known.
+    Google's are.  ``isolation`` is how programs of jobs are kept apart on it, ``leftovers`` by what
+    means it is ended what a killed supervisor leaves; empty: not known.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Node:
     policy: FleetPolicy = FleetPolicy.BEST_EFFORT
     state: NodeState = NodeState.READY
     isolation: str = ""
+    leftovers: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

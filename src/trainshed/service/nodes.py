@@ -102,6 +102,7 @@ def _shown(row: NodeRow) -> Json:
         "gpus": dict(node.gpus),
         "slots": node.slots,
         "isolation": node.isolation,
+        "leftovers": node.leftovers,
         "replicas": row.replicas,
         "seen": rfc3339(row.seen),
     }

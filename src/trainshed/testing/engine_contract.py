@@ -312,7 +312,7 @@ class EngineContract:
             assert list(world.elsewhere().known()) == []
         world.finish(key)
         assert ended(engine, key).exit_code == 0
-        assert [each[1:] for each in engine.known() if each.key == key] == [(Phase.ENDED, ())]
+        assert [each[1:3] for each in engine.known() if each.key == key] == [(Phase.ENDED, ())]
 
     def test_a_job_is_forgotten_whole_and_not_while_it_lives(self, world: World) -> None:
         engine, key = ready(world, WAITS)

@@ -17,8 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from trainshed.engines import leftover_means
 from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.isolation_modes import SANDBOX
+from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt
 from trainshed.engines.local.attempts.fence import Fence
@@ -34,7 +37,7 @@ from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.processes.variables import without_secrets
-from trainshed.engines.local.supervise import cgroups
+from trainshed.engines.local.supervise import cgroups, kill
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
@@ -88,7 +91,7 @@ class LocalEngine:
         is looked at what it does.  ``fake_gpus`` stand in for the machine's own, and an attempt
         waits ``gpu_wait_s`` seconds for GPUs that others hold.  ``grace_s`` is what processes get
         that live on when their job is over by itself.  A replica has ``processes_max`` processes
-        and threads at most, where the machine can limit them.  Lines beyond
+        and threads at most.  Lines beyond
         ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
         oldest go.  A package unpacks to ``package_bytes_max`` at most; with ``relax_pins`` the
         nearest version is taken for a pin that cannot be met.
@@ -108,20 +111,25 @@ class LocalEngine:
         self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
+        leftovers = self._leftovers = _leftovers_ended_by(isolation)
         self.traits = Traits(
             reach=Reach.THIS_MACHINE,
             python=sys.executable,
             containers=containers,
             isolation=isolation.description if isolation else "",
+            leftovers=leftover_means.described(leftovers),
         )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
         self._package_bytes_max = package_bytes_max
         self._relax_pins = relax_pins
         self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
-        self._processes_max = processes_max if cgroups.offers("pids") else None
-        if processes_max and not self._processes_max:
-            _LOG.warning("limits.processes_max is not kept: this machine offers us no pids cgroup")
+        self._processes_max = processes_max
+        if processes_max and not _limits_processes(isolation):
+            _LOG.warning(
+                "limits.processes_max is not kept: this machine offers us no pids cgroup, and jobs "
+                "run as root"
+            )
         self._node_name = node_name or os.uname().nodename
         self._lock = threading.RLock()
         self._attempts: dict[AttemptKey, TrackedAttempt] = {}
@@ -244,6 +252,7 @@ class LocalEngine:
                 gpu_alias=self._gpu_alias,
                 held=status.held,
                 isolation=self._isolation.mode if self._isolation else "",
+                leftovers=self._leftovers,
             )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:
@@ -310,6 +319,18 @@ class LocalEngine:
         if phase is not Phase.UNKNOWN:
             return phase in ALIVE
         return self._attempt(key).folder.is_held() or bool(marked(str(key)))
+
+
+def _limits_processes(isolation: Isolation | None) -> bool:
+    """Whether a replica's processes can be limited: by a cgroup, or by a user that is not root."""
+    is_root = os.geteuid() == 0 and not (isolation and isolation.has_users)
+    return cgroups.offers(cgroups.PIDS) or not is_root
+
+
+def _leftovers_ended_by(isolation: Isolation | None) -> str:
+    """The best means of this machine against what a killed supervisor leaves."""
+    namespace = isolation is not None and isolation.mode == SANDBOX
+    return kill.by_boxes() or (PID_NAMESPACE if namespace else SUBREAPER)
 
 
 #: Each costs a descriptor: of more than these nothing is reported, and who listens asks.

@@ -45,6 +45,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
     gpu_alias: Mapping[str, str],
     held: Collection[str] = (),
     isolation: str = "",
+    leftovers: str = "",
 ) -> Node:
     """The machine, with the processors and the memory that the server may use.
 
@@ -63,6 +64,7 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
         slots=slots or max(_SLOTS_MIN, _SLOTS_PER_CORE * cores),
         policy=policy or default,
         isolation=isolation,
+        leftovers=leftovers,
     )
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from trainshed.engines import isolation_modes
+from trainshed.engines import isolation_modes, leftover_means
 from trainshed.engines.base import Living
 from trainshed.engines.registry import LOCAL
 from trainshed.lifecycle.events import Command
@@ -90,6 +90,13 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
                 else "start the server: it finds what was lost, and starts the job again",
                 is_failure=seen.server_pid is not None,
             )
+        elif folder is not None and folder.suspended:
+            yield Finding(
+                subject=str(job.key),
+                text=f"{job.label}: its supervisor, process {folder.suspended}, is suspended: its "
+                "log stands still and it keeps no limit",
+                advice=f"kill -CONT {folder.suspended}; or cancel the job, which wakes or ends it",
+            )
 
 
 def _unattended(job: JobSeen, folder: FolderSeen | None) -> str:
@@ -165,6 +172,24 @@ def programs_behind_walls(seen: Snapshot) -> Iterator[Finding]:
             )
 
 
+@check(
+    "leftovers-can-be-ended",
+    "What a killed supervisor leaves can be ended, whatever it has become.",
+    Part.ROWS,
+)
+def leftovers_can_be_ended(seen: Snapshot) -> Iterator[Finding]:
+    """As far as the nodes say by what means."""
+    for each in seen.rows.nodes:
+        if each.node.leftovers in leftover_means.WEAK:
+            yield Finding(
+                subject=f"{each.node.name}: {each.node.leftovers}",
+                text=f"node {each.node.name} has no cgroup for its jobs, only a "
+                f"{each.node.leftovers}: a process that means to can escape its job's end",
+                advice="have the server's unit say Delegate=yes (docs/how-to/run-the-service.md)",
+                is_failure=False,
+            )
+
+
 def _processes(seen: Snapshot) -> Iterator[tuple[Living, JobSeen]]:
     """Processes of jobs that are known; others may be of another data directory."""
     jobs = seen.rows.jobs
@@ -202,4 +227,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     nodes_not_overfull,
     gpus_not_shared,
     programs_behind_walls,
+    leftovers_can_be_ended,
 )

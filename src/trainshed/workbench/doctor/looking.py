@@ -5,7 +5,7 @@ import os
 import resource
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -71,7 +71,7 @@ def look(
     server = running.pid if running and running.is_alive else None
     rows = tried(Part.ROWS, lambda: _rows(audit.rows(url)))
     attempts = () if is_backup else tried(Part.PROCESSES, known)
-    attended = {each.key for each in attempts or () if each.phase in ALIVE}
+    attended = {each.key: each for each in attempts or () if each.phase in ALIVE}
     folders = tried(Part.DISK, lambda: dict(_folders(data_dir / "jobs", attended)))
     now_ns = clock()
     return Snapshot(
@@ -136,22 +136,23 @@ def _seat(seat: Seat, asked: Mapping[Role, Demand]) -> SeatSeen:
 
 
 def _folders(
-    root: Path, attended: Collection[AttemptKey]
+    root: Path, attended: Mapping[AttemptKey, Known]
 ) -> Iterator[tuple[AttemptKey, FolderSeen]]:
     for uid in _numbers(root):
         for attempt in _numbers(root / str(uid)):
             path = root / str(uid) / str(attempt)
             with suppress(FileNotFoundError):  # forgotten meanwhile
                 key = AttemptKey(uid, attempt)
-                yield key, _folder(path, root, is_held=key in attended)
+                yield key, _folder(path, root, attended.get(key))
 
 
-def _folder(path: Path, root: Path, *, is_held: bool) -> FolderSeen:
+def _folder(path: Path, root: Path, attended: Known | None) -> FolderSeen:
     records, wrong = look_at_records(_content(path / "records.jsonl"))
     return FolderSeen(
         path=path,
         is_private=any(not _mode(each) & _OTHERS for each in (path, path.parent, root)),
-        is_held=is_held,
+        is_held=attended is not None,
+        suspended=attended and attended.suspended,
         records=records,
         wrong_records=wrong,
         log=look_at_log(sorted((path / LOG_FOLDER).glob(SEGMENT_PATTERN))),

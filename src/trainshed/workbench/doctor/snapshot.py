@@ -102,6 +102,8 @@ class FolderSeen:
     is_private: bool = True
     is_held: bool = False
     """Whether its supervisor lives."""
+    suspended: int | None = None
+    """The process of its supervisor, where that stands still."""
     records: tuple[Mapping[str, Any], ...] = ()
     wrong_records: tuple[str, ...] = ()
     log: LogSeen = field(default_factory=LogSeen)

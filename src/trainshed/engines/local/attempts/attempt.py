@@ -1,6 +1,7 @@
 """What an engine remembers of one attempt, and what it can prove of it from its folder."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -20,9 +21,15 @@ from trainshed.engines.local.supervise.judging import STOPPED_EARLY
 from trainshed.files import room
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 
+_LOG = logging.getLogger(__name__)
+
 _SEND_S: Final = 0.2
 #: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
 BEGIN_S_MAX: Final = 60.0
+#: How much longer than its grace a supervisor may stand still before it is killed.
+STILL_S_MAX: Final = 30.0
+#: How often it is looked whether one stands still: there may be thousands.
+_LOOK_S: Final = 2.0
 
 
 def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
@@ -50,6 +57,8 @@ class TrackedAttempt:
     """Whether this process has started one: it then knows when it has ended."""
     is_strange: bool = False
     """Whether it was reported that its folder cannot be read."""
+    _looked_s: float = float("-inf")
+    _still_since_s: float | None = None
 
     def is_running(self) -> bool:
         """Whether a supervisor that this process has started lives; an ended one is collected."""
@@ -74,15 +83,44 @@ class TrackedAttempt:
         began = self.known.began
         if began is None or self.known.ended is not None:
             return
+        who = fencing.identity_of(began)
         if not send_order(self.folder, order._asdict()):
-            identity.send(fencing.identity_of(began), signal.SIGTERM)
+            identity.send(who, signal.SIGTERM)
+        if identity.is_suspended(who):
+            identity.send(who, signal.SIGCONT)
 
     def observation(self, sweeper: Sweeper) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
         self.known.read(self.folder.records)
-        if self.known.ended is None and not self._lives():
-            return observe.with_report(self._without_supervisor(sweeper), self.folder)
+        if self.known.ended is None:
+            if not self._lives():
+                return observe.with_report(self._without_supervisor(sweeper), self.folder)
+            self._end_one_that_stands_still()
         return observe.with_report(observe.recorded(self.key, self.known), self.folder)
+
+    def _end_one_that_stands_still(self) -> None:
+        """Kill a supervisor that is suspended though it was ordered to end.
+
+        Its time is counted from when it was seen so, by a clock that nobody sets.
+        """
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        who = fencing.suspended(self.folder, self.known.began)
+        order = self.folder.stop_order() if who else None
+        if who is None or order is None:
+            self._still_since_s = None
+            return
+        if self._still_since_s is None:
+            self._still_since_s = now_s
+        if now_s - self._still_since_s >= order.grace_s + STILL_S_MAX:
+            _LOG.warning(
+                "the supervisor of attempt %s (process %d) is suspended and was to end: killed",
+                self.key,
+                who.pid,
+            )
+            identity.send(who, signal.SIGKILL)
 
     def _lives(self) -> bool:
         return self.is_running() or fencing.lives(self.folder, self.known.began)
@@ -93,9 +131,12 @@ class TrackedAttempt:
         known.read(self.folder.records)
         if known.ended is not None:
             return observe.recorded(self.key, known)
-        if known.began is None:
+        began = fencing.begun(self.folder, known)
+        if began is None:
             return self._never_begun()
-        if not sweeper.is_clean(self.key, known.began, self.folder):
+        if known.began is None:
+            self._give_up()
+        if not sweeper.is_clean(self.key, began, self.folder):
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         room.release(self.folder.spare)
         if known.decided is not None:
@@ -115,9 +156,12 @@ class TrackedAttempt:
             return Observation(key=self.key, phase=Phase.UNKNOWN)
         is_given_up = self.was_ours or time.time() - plan.stat().st_mtime >= BEGIN_S_MAX
         if is_given_up:
-            # one that is only late may not begin from now on (DESIGN 5.6); the next look says so
-            self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
+            self._give_up()  # the next look says so
         return observe.recorded(self.key, self.known)
+
+    def _give_up(self) -> None:
+        """A supervisor that is only late may not begin from now on (DESIGN 5.6)."""
+        self.folder.give_order(Order(grace_s=0.0, reason="end", lost=True))
 
     def _last_words(self, otherwise: str) -> str:
         return observe.last_words(self.folder) or otherwise

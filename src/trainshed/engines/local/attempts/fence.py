@@ -49,8 +49,9 @@ class Fence:
             known.read(folder.records)
         _kill(key, folder, known)
         known.read(folder.records)
+        began = begun(folder, known)
         if known.ended is None and not self._sweeper.is_clean(
-            key, known.began, folder, wait_s=_GONE_S_MAX
+            key, began, folder, wait_s=_GONE_S_MAX
         ):
             raise OlderAttemptLives(f"processes of attempt {key} still live")
 
@@ -68,6 +69,27 @@ def identity_of(began: Began) -> Identity:
     return Identity(began.pid, began.start_ticks, began.boot_id)
 
 
+def begun(folder: AttemptFolder, known: AttemptRecords) -> Began | None:
+    """Who has begun; where that record is lost, who took the lock, which has begun or is about to.
+
+    What the lost record said of its boxes is lost too.
+    """
+    holder = folder.holder() if known.began is None else None
+    return known.began if holder is None else Began(*holder)
+
+
+def supervisors(folder: AttemptFolder, began: Began | None) -> Iterator[Identity]:
+    """Who has begun, and who has taken the lock: it writes its name there before it begins."""
+    for who in (folder.holder(), began and identity_of(began)):
+        if who is not None:
+            yield who
+
+
+def suspended(folder: AttemptFolder, began: Began | None) -> Identity | None:
+    """The supervisor of the attempt where it stands still, and so obeys nobody."""
+    return next(filter(identity.is_suspended, supervisors(folder, began)), None)
+
+
 def _older(key: AttemptKey, folder: AttemptFolder) -> Iterator[tuple[AttemptKey, AttemptFolder]]:
     try:
         names = os.listdir(folder.job)  # noqa: PTH208 - folders of attempts are strings
@@ -79,12 +101,10 @@ def _older(key: AttemptKey, folder: AttemptFolder) -> Iterator[tuple[AttemptKey,
 
 
 def _kill(key: AttemptKey, folder: AttemptFolder, known: AttemptRecords) -> None:
-    """Who holds the lock has written its name into it, also before it begins."""
     deadline = time.monotonic() + _GONE_S_MAX
     while lives(folder, known.began):
-        for who in (folder.holder(), known.began and identity_of(known.began)):
-            if who is not None:
-                identity.send(who, signal.SIGKILL)
+        for who in supervisors(folder, known.began):
+            identity.send(who, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise OlderAttemptLives(f"the supervisor of attempt {key} still lives")
         time.sleep(_POLL_S)

@@ -1,21 +1,20 @@
-"""Finds attempts that nobody names: by their folders, and by the mark that their processes bear."""
+"""Finds attempts that nobody names: by their folders, and by the marks that processes bear."""
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from trainshed.engines.base import Known, Living
-from trainshed.engines.local.attempts.fence import lives
+from trainshed.engines.local.attempts.fence import lives, suspended
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.observe import AttemptRecords, recorded
+from trainshed.engines.local.processes import mark as marks
 from trainshed.model.attempt import AttemptKey, Phase
-from trainshed.model.trainer_contract import JOB
 
 _DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="
-_MARK: Final = f"{JOB}=".encode()
 #: Words in that variable that name no device.
 _NO_DEVICE: Final = frozenset({"", "void", "all", "none"})
 _COMMAND_LENGTH: Final = 200
@@ -24,11 +23,11 @@ _COMMAND_LENGTH: Final = 200
 def known(root: Path) -> Sequence[Known]:
     """Every attempt of the installation whose folders lie below ``root``.  Raises OSError."""
     living: defaultdict[AttemptKey, list[Living]] = defaultdict(list)
-    for each in _processes(root):
-        living[each.key].append(each)
     keys = {key for uid in _numbers(root) for key in attempts_of(root / str(uid))}
+    for each in _processes(root, {marks.limit_of(str(key)): key for key in keys}):
+        living[each.key].append(each)
     return [
-        Known(key, _phase(key, AttemptFolder(_path(root, key))), tuple(living[key]))
+        _looked_at(key, AttemptFolder(_path(root, key)), living[key])
         for key in sorted(keys.union(living))
     ]
 
@@ -39,42 +38,50 @@ def attempts_of(folder: Path) -> Iterator[AttemptKey]:
         yield AttemptKey(int(folder.name), attempt)
 
 
-def _phase(key: AttemptKey, folder: AttemptFolder) -> Phase:
+def _looked_at(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living]) -> Known:
     """What folder and lock say; unlike an observation it changes nothing."""
     found = AttemptRecords()
     found.read(folder.records)
     is_attended = lives(folder, found.began)
+    still = suspended(folder, found.began) if is_attended else None
     found.read(folder.records)  # it may have ended between the two looks
-    return recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
+    phase = recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
+    return Known(key, phase, tuple(living), still and still.pid)
 
 
-def _processes(root: Path) -> Iterator[Living]:
-    """Processes whose environment names an attempt of this installation, but this one."""
-    below = f"{root}/".encode()
+def _processes(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]:
+    """Processes that bear the mark of an attempt of this installation, but this one."""
     for pid in _numbers(Path("/proc")):
         if pid == os.getpid():
             continue
+        environ = marks.environment(pid)
+        key = _named(root, environ) or limits.get(marks.limit_on(pid) or 0)
         with suppress(OSError):  # it has ended, or is somebody else's
-            data = Path(f"/proc/{pid}/environ").read_bytes()
-            environ = data.split(b"\0")
-            key = _key(_value(environ, _MARK))
-            if key and (below in data or _path(root, key).exists()):
+            if key is not None:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
                 yield Living(
                     key=key,
                     pid=pid,
                     command=words.decode(errors="replace").strip()[:_COMMAND_LENGTH],
-                    devices=frozenset(_value(environ, _DEVICES).split(",")) - _NO_DEVICE,
+                    devices=frozenset(_devices(environ)) - _NO_DEVICE,
                 )
+
+
+def _named(root: Path, environ: list[bytes]) -> AttemptKey | None:
+    """The attempt that an environment names, if it is of this installation."""
+    key = _key(marks.variable_in(environ))
+    below = f"{root}/".encode()
+    is_ours = key and (_path(root, key).exists() or any(below in entry for entry in environ))
+    return key if is_ours else None
 
 
 def _path(root: Path, key: AttemptKey) -> Path:
     return root / str(key.uid) / str(key.attempt)
 
 
-def _value(environ: list[bytes], head: bytes) -> str:
-    found = (entry[len(head) :] for entry in environ if entry.startswith(head))
-    return next(found, b"").decode(errors="replace")
+def _devices(environ: list[bytes]) -> list[str]:
+    found = (entry[len(_DEVICES) :] for entry in environ if entry.startswith(_DEVICES))
+    return next(found, b"").decode(errors="replace").split(",")
 
 
 def _key(text: str) -> AttemptKey | None:

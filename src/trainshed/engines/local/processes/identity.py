@@ -12,6 +12,8 @@ from trainshed.engines.local.processes.tree import read, stat_fields
 _START_TICKS: Final = 22 - 3
 #: States of a process that is over: zombie, dead.
 _DEAD: Final = frozenset("ZX")
+#: States of one that stands still: stopped by a signal, by a debugger.
+_SUSPENDED: Final = frozenset("Tt")
 
 
 class Identity(NamedTuple):
@@ -44,19 +46,29 @@ def send(to: Identity, signum: signal.Signals) -> None:
 
 def lives(noted: Identity) -> bool:
     """Whether the process is there; one that has ended and was not collected is not."""
-    if noted.boot_id != boot_id():
-        return False
-    try:
-        fields = stat_fields(noted.pid)
-    except OSError:
-        return False
-    return fields[0] not in _DEAD and int(fields[_START_TICKS]) == noted.start_ticks
+    return _state(noted) not in _DEAD
+
+
+def is_suspended(noted: Identity) -> bool:
+    """Whether the process is there and stands still (SIGSTOP): it hears nothing but SIGKILL."""
+    return _state(noted) in _SUSPENDED
 
 
 @cache
 def boot_id() -> str:
     """What tells this start of the machine from all others."""
     return read("/proc/sys/kernel/random/boot_id").strip()
+
+
+def _state(noted: Identity) -> str:
+    """What proc(5) calls the state of a process; that of a dead one where it is not there."""
+    if noted.boot_id != boot_id():
+        return "X"
+    try:
+        fields = stat_fields(noted.pid)
+    except OSError:
+        return "X"
+    return fields[0] if int(fields[_START_TICKS]) == noted.start_ticks else "X"
 
 
 def _start_ticks(pid: int) -> int:

@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from trainshed.engines.local.processes import cgroup
 from trainshed.engines.local.processes.tree import read, write
 from trainshed.engines.local.supervise.limits import (
+    CONTROLLERS,
     Limits,
     Setting,
     asked,
+    limit_processes,
     settings_v1,
     settings_v2,
 )
@@ -24,7 +26,9 @@ from trainshed.engines.local.supervise.limits import (
 UNIFIED: Final = ""
 FREEZER: Final = "freezer"
 
-_WORDS: Final = {"memory": "memory", "cpu": "CPU", "pids": "process"}
+PIDS: Final = "pids"
+
+_WORDS: Final = {"memory": "memory", "cpu": "CPU"}
 
 
 class AttemptCgroups(NamedTuple):
@@ -32,6 +36,8 @@ class AttemptCgroups(NamedTuple):
 
     boxes: dict[str, cgroup.Box]
     remarks: tuple[str, ...]
+    processes_max: tuple[int | None, ...] = ()
+    """By index, where no box limits processes: what a limit of the process itself is to do."""
 
     def leaf(self, tree: str, index: int) -> str:
         """The directory of one replica."""
@@ -41,8 +47,11 @@ class AttemptCgroups(NamedTuple):
         """The directories of one replica by tree."""
         return {tree: self.leaf(tree, index) for tree in self.boxes}
 
-    def enter(self, index: int) -> bool:
+    def enter(self, index: int, uid: int | None) -> bool:
         """Move the calling process into all of them; False: not into all."""
+        most = self.processes_max[index] if self.processes_max else None
+        if most is not None:
+            limit_processes(most, os.geteuid() if uid is None else uid)
         entered = True
         for leaf in self.leaves(index).values():
             try:
@@ -70,12 +79,20 @@ def make_cgroups(
         covered = maker.make_unified(wanted)
     if freezer and UNIFIED not in maker.boxes:
         maker.make_v1(FREEZER)
+    processes_max: tuple[int | None, ...] = ()
     for controller in wanted:
-        if controller not in covered:
-            maker.make_limiting(controller)
+        if controller in covered or maker.make_limiting(controller):
+            continue
+        if controller == PIDS:
+            processes_max = tuple(each.pids for each in limits)
+        else:
+            maker.remarks.append(
+                f"{_WORDS[controller]} limits are not enforced: "
+                f"this machine offers no {controller} cgroup to us"
+            )
     if wanted and UNIFIED not in maker.boxes:
         maker.make_v1("cpuacct")
-    return AttemptCgroups(maker.boxes, tuple(maker.remarks))
+    return AttemptCgroups(maker.boxes, tuple(maker.remarks), processes_max)
 
 
 class _Maker:
@@ -107,16 +124,12 @@ class _Maker:
         home = cgroup.own_directory(controller)
         return home is not None and writable(home) and self._make(controller, home)
 
-    def make_limiting(self, controller: str) -> None:
-        """The same with the limits that it enforces, or a remark."""
-        if not self.make_v1(controller):
-            self.remarks.append(
-                f"{_WORDS[controller]} limits are not enforced: "
-                f"this machine offers no {controller} cgroup to us"
-            )
-            return
-        for index, limits in enumerate(self._limits):
+    def make_limiting(self, controller: str) -> bool:
+        """The same with the limits that it enforces."""
+        is_made = self.make_v1(controller)
+        for index, limits in enumerate(self._limits if is_made else ()):
             self._apply(controller, index, settings_v1(limits, controller))
+        return is_made
 
     def _make(self, tree: str, home: str) -> bool:
         cgroup.end_abandoned(home)
@@ -147,6 +160,14 @@ class _Maker:
                         f"a limit of replica {index} is not enforced: "
                         f"{setting.file} = {setting.text}: {error.strerror}"
                     )
+
+
+def homes() -> set[str]:
+    """Every directory in which attempts of ours may have boxes."""
+    trees = [cgroup.own_directory(controller) for controller in (*CONTROLLERS, FREEZER, "cpuacct")]
+    own = cgroup.own_directory()
+    above = None if own is None else os.path.dirname(own)
+    return {home for home in (own, above, *trees) if home is not None}
 
 
 def offers(controller: str) -> bool:

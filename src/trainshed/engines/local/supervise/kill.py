@@ -16,7 +16,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from trainshed.engines.local.processes import cgroup, tree
-from trainshed.engines.local.supervise import limits
+from trainshed.engines.local.processes import mark as marks
+from trainshed.engines.local.supervise import cgroups, limits
 from trainshed.engines.local.supervise.cgroups import FREEZER, UNIFIED, AttemptCgroups, make_cgroups
 from trainshed.engines.local.supervise.limits import Limits, Usage
 
@@ -37,12 +38,14 @@ def open_process_tree(
     count: int,
     limits: Sequence[Limits] = (),
     *,
+    mark: str = "",
     allow: Collection[str] = KILL_STRATEGIES,
 ) -> "ProcessTree":
     """Make the boxes of an attempt of ``count`` replicas; to be called by its supervisor.
 
     ``name`` is for people who look into the cgroup trees.  ``limits`` are by index; none at all is
-    as good as none for each.  ``allow`` has the strategies that may be used, for tests.
+    as good as none for each.  ``mark`` is UID/ATTEMPT.  ``allow`` has the strategies that may be
+    used, for tests.
     The calling process becomes the one that orphans are handed to, if the sweep is allowed.
     """
     cgroups = make_cgroups(
@@ -54,17 +57,34 @@ def open_process_tree(
         SWEEP: SWEEP in allow and tree.adopt_orphans(True) and tree.can_list(),
         KILLPG: KILLPG in allow,
     }
-    return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count)
+    return ProcessTree(cgroups, tuple(filter(available.get, KILL_STRATEGIES)), count, mark)
+
+
+def by_boxes() -> str:
+    """The strategy by which boxes are emptied on this machine; none if they cannot be made.
+
+    The root of the tree itself has neither file.
+    """
+    own = cgroup.own_directory()
+    if own and cgroups.writable(own):
+        has_kill = os.path.exists(own + "/cgroup.kill")
+        if has_kill or not os.path.exists(own + "/cgroup.events"):
+            return CGROUP_KILL
+    freezer = cgroup.own_directory(FREEZER)
+    return V1_FREEZER if freezer and cgroups.writable(freezer) else ""
 
 
 class ProcessTree:
     """The boxes of one attempt, and the strategies by which its processes are ended."""
 
-    __slots__ = ("_cgroups", "_machine_oom_kills", "_pids", "_seen", "strategies")
+    __slots__ = ("_cgroups", "_machine_oom_kills", "_mark", "_pids", "_seen", "strategies")
 
-    def __init__(self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int) -> None:
+    def __init__(
+        self, cgroups: AttemptCgroups, strategies: tuple[str, ...], count: int, mark: str
+    ) -> None:
         """Take over what has been made."""
         self._cgroups = cgroups
+        self._mark = marks.limit_of(mark) if mark else None
         self._pids: dict[int, int] = {}
         self._seen = [_Seen() for _ in range(count)]
         self._machine_oom_kills = limits.machine_oom_kills()
@@ -81,12 +101,15 @@ class ProcessTree:
         """What ``end_leftovers`` needs to know, as JSON, should this process be killed."""
         return {"boxes": [box.path for box in self._cgroups.boxes.values()]}
 
-    def enter(self, index: int) -> bool:
-        """Move the calling process, a fresh fork, into the boxes of a replica; never raises.
+    def enter(self, index: int, uid: int | None = None) -> bool:
+        """Mark the calling process, a fresh fork, and move it into a replica's boxes; never raises.
 
-        False: it is not in all of them, so perhaps not limited, and weaker ones will end it.
+        ``uid`` is whom it becomes then, if that is another.  False: it is not in all of them, so
+        perhaps not limited, and weaker ones will end it.
         """
-        return self._cgroups.enter(index)
+        if self._mark is not None:
+            marks.bear(self._mark)
+        return self._cgroups.enter(index, uid)
 
     def started(self, index: int, pid: int) -> None:
         """Learn the process of a replica: the leader of a session, and a child of this process."""

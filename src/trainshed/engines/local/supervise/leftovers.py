@@ -1,18 +1,21 @@
 """The end of what a killed supervisor has left of its attempt; anybody may see to it.
 
-Two things lead to it: the boxes whose places the supervisor wrote down, and the variable that every
+Two things lead to it: the boxes whose places the supervisor wrote down, and the marks that every
 process of an attempt inherits, whatever forked it.  The first cannot be left by a program that is
-not root, the second can be changed at will: both are used.
+not root, and is not to be had everywhere: both are used.
 """
 
 import os
+import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from trainshed.engines.local.processes import cgroup, tree
-from trainshed.model.trainer_contract import JOB
+from trainshed.engines.local.processes import cgroup, identity, tree
+from trainshed.engines.local.processes import mark as marks
+from trainshed.engines.local.processes.identity import Identity
+from trainshed.engines.local.supervise import cgroups
 
 _GONE_S_MAX: Final = 5.0
 _LOCKED_S_MAX: Final = 2.0
@@ -22,17 +25,24 @@ _POLL_S: Final = 0.01
 def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
     """SIGKILL whatever is left of an attempt and wait until it is gone, five seconds at most.
 
-    ``places`` are those of its ``ProcessTree``, ``mark`` is UID/ATTEMPT.  Gives the processes that
-    still live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are
-    locked.
+    ``places`` are those of its record, ``mark`` is UID/ATTEMPT.  Gives the processes that still
+    live.  Nothing is touched, and all are given, while the supervisor lives: its boxes are locked.
     """
     boxes = list(places.get("boxes", ()))
+    if "boxes" not in places:  # its record of them is lost
+        for home in cgroups.homes():
+            cgroup.end_abandoned(home)
     if not all(_ended(path) for path in boxes):
         return marked(mark)
+    reaper = Identity(*places["reaper"]) if places.get("reaper") else None
     deadline = time.monotonic() + _GONE_S_MAX
     while True:
-        tree.kill_listed(lambda: marked(mark))
-        left = tree.living({*marked(mark), *_inside(boxes)})
+        tree.kill_listed(lambda: {*marked(mark), *_below(reaper)})
+        if reaper is not None and identity.is_suspended(reaper) and not _below(reaper):
+            identity.send(reaper, signal.SIGKILL)  # else it ends by itself, last of all
+        left = [*tree.living({*marked(mark), *_inside(boxes)}), *_below(reaper)]
+        if reaper is not None and identity.lives(reaper):
+            left.append(reaper.pid)
         if not left or time.monotonic() > deadline:
             break
         time.sleep(_POLL_S)
@@ -42,12 +52,12 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
 
 
 def marked(mark: str) -> list[int]:
-    """The processes whose environment has the mark, but this one and those it descends from."""
-    entry = f"{JOB}={mark}".encode()
+    """The processes that bear the mark, but this one and those it descends from."""
+    limit = marks.limit_of(mark)
     own = _ancestry()
     with suppress(OSError):
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
-        return [pid for pid in pids - own if entry in _environment(pid)]
+        return [pid for pid in pids - own if marks.bears(pid, mark, limit)]
     return []
 
 
@@ -59,6 +69,14 @@ def _ended(path: str) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def _below(reaper: Identity | None) -> set[int]:
+    """The living that the second subreaper of an attempt has inherited, while it lives itself."""
+    if reaper is None or not identity.lives(reaper):
+        return set()
+    below = {child for _, child in tree.descendants(reaper.pid)}
+    return {*tree.living(below - _ancestry())}
 
 
 def _inside(boxes: list[str]) -> set[int]:
@@ -74,10 +92,3 @@ def _ancestry() -> set[int]:
             found.add(pid)
             pid = tree.parent_of(pid)
     return found
-
-
-def _environment(pid: int) -> list[bytes]:
-    """The entries that a process was started with; none if it is gone or not ours to read."""
-    with suppress(OSError):
-        return tree.read_bytes(f"/proc/{pid}/environ").split(b"\0")
-    return []

@@ -7,6 +7,7 @@ it uses.
 """
 
 import os
+import resource
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -102,6 +103,29 @@ def settings_v1(limits: Limits, controller: str) -> Sequence[Setting]:
 
 def _quota_us(cpus: float) -> int:
     return max(_QUOTA_US_MIN, round(cpus * _PERIOD_US))
+
+
+def limit_processes(most: int, uid: int) -> None:
+    """Give the calling process, where no cgroup can, room for so many more than its user has now.
+
+    The kernel counts all processes and threads of a user (RLIMIT_NPROC of setrlimit(2)), and counts
+    none for root.  So those of one job cannot take all that the machine has; never raises.
+    """
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        bound = _threads_of_user(uid) + most
+        if hard != resource.RLIM_INFINITY:
+            bound = min(bound, hard)
+        resource.setrlimit(resource.RLIMIT_NPROC, (bound, bound))
+
+
+def _threads_of_user(uid: int) -> int:
+    count = 0
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdecimal() and os.stat(f"/proc/{name}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{name}/task"))
+    return count
 
 
 _KIB = 1024

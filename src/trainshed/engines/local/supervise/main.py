@@ -22,12 +22,15 @@ from trainshed.engines.local.attempts.folder import (
     sync_folder,
 )
 from trainshed.engines.local.processes import identity
+from trainshed.engines.local.processes.identity import Identity
+from trainshed.engines.local.supervise import kill
 from trainshed.engines.local.supervise import spec as specs
 from trainshed.engines.local.supervise.attempt import Attempt
 from trainshed.engines.local.supervise.facts import Facts
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY, failed
 from trainshed.engines.local.supervise.kill import ProcessTree, open_process_tree
 from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.local.supervise.reaper import fork_below_reaper
 from trainshed.engines.local.supervise.records import Began, Ended, Record, decode
 from trainshed.engines.local.supervise.segments import (
     FOREGROUND_TEXT_LENGTH_MAX,
@@ -61,6 +64,8 @@ _MAINTENANCE, _OVER = "maintenance", "end"
 def main(path: str) -> int:
     """Run the attempt of a folder, unless somebody has begun it already."""
     _close_inherited()
+    has_reaper = not is_tethered() and not kill.by_boxes()
+    reaper = fork_below_reaper() if has_reaper else None
     wake = _hear_signals()
     folder = AttemptFolder(path)
     lock = folder.hold()
@@ -68,14 +73,18 @@ def main(path: str) -> int:
         return 0
     order = folder.stop_order()
     if order is not None and order.lost:
-        return 0  # somebody has given this attempt up
-    _Supervisor(folder, lock, wake).run()
+        os.ftruncate(lock, 0)  # somebody has given this attempt up: no trace of one who did nothing
+        return 0
+    _Supervisor(folder, lock, wake, reaper).run()
     return 0
 
 
 class _Supervisor:
-    def __init__(self, folder: AttemptFolder, lock: int, wake: int) -> None:
+    def __init__(
+        self, folder: AttemptFolder, lock: int, wake: int, reaper: Identity | None
+    ) -> None:
         self._folder = folder
+        self._reaper = reaper
         self._lock = lock
         self._loop = Loop()
         self._facts = Facts(self._loop, folder.records, folder.spare)
@@ -111,8 +120,11 @@ class _Supervisor:
             limits = [replica.limits for replica in spec.replicas]
             if spec.prepare is not None:
                 limits.append(limits[0])  # what builds packages is a program of the job too
-            self._tree = open_process_tree(f"{spec.uid}-{spec.attempt}", len(limits), limits)
+            name = f"{spec.uid}-{spec.attempt}"
+            self._tree = open_process_tree(name, len(limits), limits, mark=spec.mark)
         places = {} if self._tree is None else self._tree.places
+        if self._reaper is not None:
+            places["reaper"] = [*self._reaper]
         self._facts.tell(Began(*identity.myself(), places=places))
         self._until_written()
         room.hold(self._folder.spare, _SPARE_BYTES)

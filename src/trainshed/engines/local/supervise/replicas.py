@@ -198,7 +198,7 @@ class Replicas:
         parent = os.getpid()
 
         def enter() -> None:
-            self._tree.enter(index)
+            self._tree.enter(index, None if replica.isolation is None else replica.isolation.uid)
             if walls.enter is not None:
                 walls.enter()
                 tree.die_with_parent(parent)  # who becomes another user has lost that
