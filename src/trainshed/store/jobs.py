@@ -207,8 +207,7 @@ class StoredJobs:
         return None if row is None else job_record(row, self._db.clock())
 
     def _of_spec(self, uid: int) -> Any:
-        row = select(SPECS).where(SPECS.c.uid == uid)
-        return _known(self._db.row(row), uid)
+        return _known(self._db.row(_SPEC, of_uid=uid), uid)
 
     def _add_all(
         self, tx: Transaction, additions: Sequence[Addition]
@@ -231,6 +230,7 @@ def _known(found: T | None, uid: int) -> T:
     return found
 
 
+_SPEC = select(SPECS).where(SPECS.c.uid == bindparam("of_uid"))
 _IS_OVER = JOBS.c.end_ns.is_not(None) & ~exists().where(COMMANDS.c.uid == JOBS.c.uid)
 EXPIRED = (
     select(JOBS.c.uid)
