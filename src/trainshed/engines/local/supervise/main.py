@@ -56,8 +56,12 @@ _MAINTENANCE, _OVER = "maintenance", "end"
 
 
 def main(path: str) -> int:
-    """Run the attempt of a folder, unless somebody has begun it already."""
+    """Run the attempt of a folder, unless somebody has begun it already; or fork such processes."""
     _close_inherited()
+    if path.strip() == specs.FORK_SERVER:
+        from trainshed.engines.local.supervise import fork_server  # noqa: PLC0415 - imports much
+
+        return fork_server.serve(main)
     wake = _hear_signals()
     folder = AttemptFolder(path)
     lock = folder.hold()
