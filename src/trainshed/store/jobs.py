@@ -143,6 +143,11 @@ class StoredJobs:
         """The spec to launch.  Raises KeyError."""
         return expanded_of(self._of_spec(uid))
 
+    def to_launch(self, uid: int) -> tuple[JobSpec, tuple[str, ...]]:
+        """The same and the notes, read at once.  Raises KeyError."""
+        row = self._of_spec(uid)
+        return expanded_of(row), codec.TEXTS.decode(row.notes)
+
     def demand(self, uid: int) -> JobDemand:
         """What must be free at once for it to begin.  Raises KeyError."""
         row = select(JOBS.c.demand).where(JOBS.c.uid == uid)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -14,7 +15,9 @@ from trainshed.engines.local.processes.identity import Identity
 from trainshed.engines.local.supervise.spec import FORK_SERVER
 
 #: It answers in milliseconds once it has imported; one that was stopped never does.
-_ANSWER_S_MAX: Final = 10.0
+_ANSWER_S_MAX: Final = 10
+#: As the kernel takes it, struct timeval: no poll before each call.
+_ANSWER_TIME_MAX: Final = struct.pack("ll", _ANSWER_S_MAX, 0)
 _ANSWER_BYTES_MAX: Final = 1 << 12
 
 
@@ -59,7 +62,8 @@ class ForkServer:
     def _started(self, env: Mapping[str, str]) -> socket.socket:
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(_ANSWER_S_MAX)
+        for bound in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            ours.setsockopt(socket.SOL_SOCKET, bound, _ANSWER_TIME_MAX)
         argv = start.supervisor_argv(AttemptFolder(FORK_SERVER.ljust(self._width)))
         with theirs:
             self._pid = start.spawn(argv, env, None, theirs.fileno())
