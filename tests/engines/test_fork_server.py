@@ -18,8 +18,6 @@ from engines.support import FOREVER, awaiting, wait_until
 from trainshed.engines.local.processes import tree
 from trainshed.engines.local.supervise.spec import FORK_SERVER
 
-PRINTS = "import os; print(os.environ['LC_NAME'])"
-
 LOADED = """
 import sys
 sys.path.append(sys.argv[1])
@@ -104,12 +102,13 @@ def test_a_fork_server_ends_with_its_server_and_its_supervisors_do_not(root, mar
 
 
 def test_what_a_server_is_told_anew_reaches_the_next_job(root, mark, monkeypatch):
+    """What prepares a job and cleans up after it has its supervisor's variables."""
     engine = engine_at(root)
     for key, word in ((KEY, "before"), (OTHER, "after")):
         monkeypatch.setenv("LC_NAME", word)
-        engine.launch(key, marked(mark, PRINTS), ())
-        ended(engine, key)
-        assert texts(root, key=key) == [word]
+        pid, _ = forked(engine, mark, key=key)
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+        assert f"\0LC_NAME={word}\0".encode() in b"\0" + environ
 
 
 def test_a_machine_without_room_for_a_supervisor_says_so(root, mark):
