@@ -67,6 +67,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/job_cost.py
 	$(BIN)/python benchmarks/connections.py
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bodies.py

@@ -151,6 +151,8 @@ _ENDING: Final = "engines/local/supervise/ending.py"
 _JUDGING: Final = "engines/local/supervise/judging.py"
 _REPLICAS: Final = "engines/local/supervise/replicas.py"
 _SPAWN: Final = "engines/local/supervise/spawn.py"
+_FORK: Final = "engines/local/attempts/fork.py"
+_FORK_SERVER: Final = "engines/local/supervise/fork_server.py"
 _SEGMENTS: Final = "engines/local/supervise/segments.py"
 LOCAL: Final = tuple(
     Mutation(*each)
@@ -176,6 +178,11 @@ LOCAL: Final = tuple(
         (_LOCAL, "or bool(marked(str(key)))", ""),
         (_LOCAL, "self._news.watch(key, attempt.child)", "pass"),
         (_LOCAL, "self._news.close()", "pass"),
+        (_FORK, "self._channel if env == self._env else None", "self._channel"),
+        (_FORK, "self.close()\n            return None", "raise"),
+        (_FORK_SERVER, "os.setsid()", "pass"),
+        (_FORK_SERVER, "answer = (error.errno,)", "raise"),
+        (_LOCAL_ATTEMPT, "return not identity.lives(self.forked)", "return True"),
         (_LOCAL_ATTEMPT, "return self.folder.stop_order() is None", "return True"),
         (
             _LOCAL_ATTEMPT,

@@ -9,6 +9,7 @@ import urllib.request
 import psutil
 
 from server_process import ServerProcess
+from trainshed.engines.local.supervise.spec import FORK_SERVER
 
 PROJECT = "demo-proj"
 PARENT = f"projects/{PROJECT}/locations/us-central1"
@@ -89,7 +90,10 @@ def check_log(server):
 
 
 def processes_of(server):
-    """All processes that were started below the server's folder, whatever session they are in."""
+    """All processes that were started below the server's folder, whatever session they are in.
+
+    But for its fork server, which is no job's; once the server has ended that must be gone too.
+    """
     mark, jobs = str(server.data_dir / "cache"), f"{server.data_dir / 'jobs'}/"
     own = None if server.has_ended else server.pid  # it is forked: /proc has other variables
     found = []
@@ -101,7 +105,11 @@ def processes_of(server):
             is_below = is_ours or env.get("TRAINSHED_NOTICE_FILE", "").startswith(jobs)
             if not is_zombie and (is_below or process.pid == own):
                 found.append((process.pid, process.cmdline()))
-    return found
+    return [(pid, words) for pid, words in found if own is None or not _forks(words)]
+
+
+def _forks(words):
+    return bool(words) and words[-1].strip() == FORK_SERVER
 
 
 def wait_until(is_so, why=lambda: "", *, timeout_s=120):

@@ -27,6 +27,10 @@ def mark():
 @pytest.fixture(autouse=True)
 def _engines_close():
     yield
+    _close_engines()
+
+
+def _close_engines():
     while ENGINES:
         ENGINES.pop().close()
 
@@ -49,3 +53,4 @@ def root(request, tmp_path):
         engine.stop(key, order(0.0))
     for key in keys:
         until(engine, Phase.ENDED, Phase.LOST, key=key)
+    _close_engines()  # a fork server may bear the mark

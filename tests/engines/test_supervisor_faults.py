@@ -45,8 +45,11 @@ FORKLESS = """\
 import errno, os, sys
 sys.path.append(sys.argv[1])
 from trainshed.engines.local.supervise import main
+first, real = os.getpid(), os.fork
 def fork():
-    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    if os.getpid() != first:  # the fork server has room
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return real()
 os.fork = fork
 sys.exit(main.main(sys.argv[2]))
 """

@@ -24,9 +24,7 @@ MODULES = """
 import sys
 sys.path.append(sys.argv[1])
 import trainshed.engines.local.supervise.main
-import trainshed.engines.local.supervise.control
-import trainshed.engines.local.supervise.preparer
-import trainshed.model.severity
+import trainshed.engines.local.supervise.fork_server
 names = {name.partition(".")[0] for name in sys.modules}
 print(*sorted(names - sys.stdlib_module_names - {"__main__"}))
 print(*sorted({"dataclasses", "inspect", "subprocess", "pathlib", "asyncio"} & names))

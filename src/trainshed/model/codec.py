@@ -9,25 +9,24 @@ import enum
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_SCALARS: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def encode(value: Any) -> Any:
     """The value as what ``json.dumps`` takes."""
     kind: Any = type(value)
-    if kind is str or value is None:
+    if kind in _SCALARS:
         return value
     if names := _names(kind):
         return {name: encode(getattr(value, name)) for name in names}
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {key: encode(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [encode(each) for each in value]
-    return value
+    if kind is dict or isinstance(value, Mapping):
+        return {key: encode(each) for key, each in value.items()}
+    return value.value if isinstance(value, enum.Enum) else value
 
 
 def decode(kind: type[T], found: Any) -> T:

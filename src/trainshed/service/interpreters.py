@@ -142,17 +142,18 @@ class TrainerLibrary:
     folder: Path
     """It is made when it is needed."""
 
-    def variables(self, python: str, env: Mapping[str, str]) -> dict[str, str]:
-        """PYTHONPATH for an interpreter that lacks the library: that of ``env``, and ours last.
+    def variables(self, python: str, *envs: Mapping[str, str]) -> dict[str, str]:
+        """PYTHONPATH for an interpreter that lacks the library: that of ``envs``, and ours last.
 
-        Nothing for one that has it, nor where the server has none to give.  Raises OSError.
+        The first of them that has one counts.  Nothing for an interpreter that has the library,
+        nor where the server has none to give.  Raises OSError.
         """
         package = None if installed(python).has_trainer else _own()
         if package is None:
             return {}
         self._show(package)
-        paths = filter(None, [env.get(_PYTHONPATH), str(self.folder)])
-        return {_PYTHONPATH: os.pathsep.join(paths)}
+        before = next((env[_PYTHONPATH] for env in envs if _PYTHONPATH in env), "")
+        return {_PYTHONPATH: os.pathsep.join(filter(None, (before, str(self.folder))))}
 
     def _show(self, package: str) -> None:
         """A link and no copy, so that it is renewed with the server."""

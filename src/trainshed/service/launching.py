@@ -89,7 +89,7 @@ class Launching:
             raise EngineFault(str(fault)) from fault
 
     def _plan(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
-        asked = self._store.expanded(record.uid)
+        asked, asked_notes = self._store.to_launch(record.uid)
         has_bucket = buckets_of_project(self._store, record.job.project)
         check_buckets(asked, has_bucket)
         found = self._stand_ins(asked)
@@ -118,7 +118,7 @@ class Launching:
         nodes = self._nodes(seats)
         replicas = limited(as_placed(plan.replicas, nodes), spec, nodes)
         notes = (
-            *self._store.notes(record.uid),
+            *asked_notes,
             *mount_notes,
             *placing_notes(plan.replicas, seats, nodes),
             *plan.notes,
@@ -165,7 +165,7 @@ class Launching:
         is_other = stand_in.python != found[Role.PRIMARY].python
         first = stand_in.python if first == PYTHON_WORD and is_other else first
         env = {"PATH": self._path(stand_in.python), **replica.env}
-        env |= self._library.variables(stand_in.python, {**self._environ, **replica.env})
+        env |= self._library.variables(stand_in.python, replica.env, self._environ)
         return replace(replica, argv=(first, *rest), env=env)
 
     def _path(self, python: str) -> str:

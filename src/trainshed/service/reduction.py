@@ -63,7 +63,7 @@ def reducing(plan: LaunchPlan, python: str, data_dir: Path) -> Iterator[LaunchPl
     library = TrainerLibrary(data_dir / LIBRARY)
 
     def equipped(replica: ReplicaPlan) -> ReplicaPlan:
-        found = library.variables(python, {**os.environ, **replica.env})
+        found = library.variables(python, replica.env, os.environ)
         return replace(replica, env={**replica.env, **found})
 
     with tempfile.TemporaryDirectory(prefix="trainshed-") as folder:

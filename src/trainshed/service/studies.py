@@ -137,7 +137,7 @@ class TrialJobs:
 
     def __call__(self, record: JobRecord, trial: TrialRecord) -> NewJob:
         """The job of a trial of this study."""
-        expanded = self.store.expanded(record.uid)
+        expanded, notes = self.store.to_launch(record.uid)
         limits = _NO_LIMITS
         if expanded.dialect is Dialect.AIPLATFORM_V1:
             limits = limits_of(expanded.scheduling, self.running_s_default)
@@ -150,7 +150,7 @@ class TrialJobs:
             expanded=_of_trial(expanded, record, trial),
             demand=self.store.demand(record.uid),
             creator=record.creator,
-            notes=self.store.notes(record.uid),
+            notes=notes,
             events=self._planned(record.uid),
             running_s_max=limits.running_s_max,
             waiting_s_max=limits.waiting_s_max,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
@@ -16,6 +16,8 @@ from trainshed.store.records import SigningKey, Token
 from trainshed.store.rows import of_columns
 from trainshed.store.tables import BUCKETS, KEYS, OWNERS, PROJECTS, TOKENS
 from trainshed.store.writer import Transaction
+
+T = TypeVar("T")
 
 
 class Grants:
@@ -145,8 +147,27 @@ def _granted(row: Row[Any]) -> dict[str, Any]:
 _ADD_PROJECT = insert(PROJECTS).on_conflict_do_nothing()
 _ADD_BUCKET = insert(BUCKETS).on_conflict_do_nothing()
 _BUCKET = select(BUCKETS).where(BUCKETS.c.name == bindparam("of_name"))
-#: A bucket keeps its project for ever, so whoever has seen it need not ask again.
+_BUCKETS = (
+    select(BUCKETS.c.name)
+    .where(BUCKETS.c.project == bindparam("of_project"))
+    .order_by(BUCKETS.c.name)
+)
+_OWNER = select(OWNERS.c.number).where(OWNERS.c.project == bindparam("of_project"))
+_PROJECT = (
+    select(PROJECTS)
+    .where(or_(PROJECTS.c.id == bindparam("of_name"), PROJECTS.c.number == bindparam("of_name")))
+    .limit(1)
+)
+#: A bucket keeps its project for ever, and a project its numbers: whoever has seen them need not
+#: ask again.
 _KNOWN_MAX = 4096
+
+
+def _kept(known: dict[str, T], name: str, found: T) -> T:
+    if len(known) >= _KNOWN_MAX:
+        known.clear()
+    known[name] = found
+    return found
 
 
 class Places:
@@ -154,17 +175,20 @@ class Places:
 
     _db: Database
     _known_buckets: dict[str, tuple[str, datetime]]
+    _known_projects: dict[str, tuple[str, str]]
+    _known_owners: dict[str, int]
 
     def project(self, id_or_number: str) -> tuple[str, str]:
         """(id, number) of a project; made up at first sight, the number from the id alone.
 
         A number that no project has is its own id: callers may know nothing but a number.
         """
+        if (known := self._known_projects.get(id_or_number)) is not None:
+            return known
         name = codec.plain(id_or_number)
-        one = select(PROJECTS).where(or_(PROJECTS.c.id == name, PROJECTS.c.number == name))
-        row = self._db.read(lambda c: c.execute(one.limit(1)).first())
+        row = self._db.read(lambda c: c.execute(_PROJECT, {"of_name": name}).first())
         if row is not None:
-            return row.id, row.number
+            return _kept(self._known_projects, id_or_number, (row.id, row.number))
         if name.isdecimal():
             return name, name
         new = {"id": name, "number": project_number(name)}
@@ -176,11 +200,12 @@ class Places:
 
         Two servers may choose the same: the later one has then given none, and chooses again.
         """
-        known = select(OWNERS.c.number).where(OWNERS.c.project == bindparam("of_project"))
+        if (known := self._known_owners.get(project)) is not None:
+            return known
         while True:
-            row = self._db.row(known, of_project=project)
+            row = self._db.row(_OWNER, of_project=project)
             if row is not None:
-                return int(row.number)
+                return _kept(self._known_owners, project, int(row.number))
             next_one = select(func.coalesce(func.max(OWNERS.c.number) + 1, 0)).scalar_subquery()
             add = insert(OWNERS).values(project=project, number=next_one)
             self._db.put(add.on_conflict_do_nothing())
@@ -203,12 +228,8 @@ class Places:
         row = self._db.row(_BUCKET, of_name=codec.plain(name))
         if row is None:
             return None
-        if len(self._known_buckets) >= _KNOWN_MAX:
-            self._known_buckets.clear()
-        found = self._known_buckets[name] = row.project, codec.to_time(row.create_ns)
-        return found
+        return _kept(self._known_buckets, name, (row.project, codec.to_time(row.create_ns)))
 
     def buckets(self, project: str) -> Sequence[str]:
         """The buckets of a project."""
-        names = select(BUCKETS.c.name).where(BUCKETS.c.project == project).order_by(BUCKETS.c.name)
-        return self._db.column(names)
+        return self._db.column(_BUCKETS, of_project=project)

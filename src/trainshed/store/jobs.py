@@ -144,6 +144,11 @@ class StoredJobs:
         """The spec to launch.  Raises KeyError."""
         return expanded_of(self._of_spec(uid))
 
+    def to_launch(self, uid: int) -> tuple[JobSpec, tuple[str, ...]]:
+        """The same and the notes, read at once.  Raises KeyError."""
+        row = self._of_spec(uid)
+        return expanded_of(row), codec.TEXTS.decode(row.notes)
+
     def demand(self, uid: int) -> JobDemand:
         """What must be free at once for it to begin.  Raises KeyError."""
         row = select(JOBS.c.demand).where(JOBS.c.uid == uid)
@@ -208,8 +213,7 @@ class StoredJobs:
         return None if row is None else job_record(row, self._db.clock())
 
     def _of_spec(self, uid: int) -> Any:
-        row = select(SPECS).where(SPECS.c.uid == uid)
-        return _known(self._db.row(row), uid)
+        return _known(self._db.row(_SPEC, of_uid=uid), uid)
 
     def _add_all(
         self, tx: Transaction, additions: Sequence[Addition]
@@ -232,6 +236,7 @@ def _known(found: T | None, uid: int) -> T:
     return found
 
 
+_SPEC = select(SPECS).where(SPECS.c.uid == bindparam("of_uid"))
 _IS_OVER = JOBS.c.end_ns.is_not(None) & ~exists().where(COMMANDS.c.uid == JOBS.c.uid)
 EXPIRED = (
     select(JOBS.c.uid)

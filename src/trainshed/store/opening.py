@@ -95,6 +95,8 @@ class Store(
         self._db = db
         self._held = held
         self._known_buckets = {}
+        self._known_projects = {}
+        self._known_owners = {}
 
     def now(self) -> datetime:
         """The store's time, to the microsecond; it does not jump when the wall clock is set."""

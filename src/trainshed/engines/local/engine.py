@@ -27,6 +27,7 @@ from trainshed.engines.local.attempts.attempt import TrackedAttempt
 from trainshed.engines.local.attempts.fence import Fence
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
+from trainshed.engines.local.attempts.fork import ForkServer
 from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
@@ -52,6 +53,8 @@ _LOG = logging.getLogger(__name__)
 _SWEEP_S: Final = 1.0
 _KNOWN_MAX: Final = 10_000
 _HOST: Final = "127.0.0.1"
+#: As long as any key: sixty-four bits, and more attempts than there ever are.
+_LONGEST_KEY: Final = AttemptKey((1 << 64) - 1, 999_999)
 
 
 class LocalEngine:
@@ -139,6 +142,7 @@ class LocalEngine:
         self._sweeper = Sweeper(containers.runtime, without_secrets(os.environ))
         self._fence = Fence(self._sweeper)
         self._news = News()
+        self._fork_server = ForkServer(f"{self._root}/{_LONGEST_KEY}")
 
     def fleet(self) -> Sequence[Node]:
         """The one machine."""
@@ -237,7 +241,8 @@ class LocalEngine:
         self._news.listen(callback)
 
     def close(self) -> None:
-        """End the threads; supervisors live on."""
+        """End the threads and the fork server; supervisors live on."""
+        self._fork_server.close()
         self._news.close()
         self._sweeper.close()
 
@@ -282,9 +287,13 @@ class LocalEngine:
         )
         devices = () if emulates else self._inventory.status().devices
         starter = AttemptStarter(
-            devices=devices, hang=self._hang, grace_s=self._grace_s, log=self._log
+            devices=devices,
+            hang=self._hang,
+            grace_s=self._grace_s,
+            log=self._log,
+            fork=self._fork_server.fork,
         )
-        attempt.child = starter.begin(key, attempt.folder, preparation)
+        attempt.child, attempt.forked = starter.begin(key, attempt.folder, preparation)
         attempt.was_ours = True
         self._news.watch(key, attempt.child)
 
@@ -361,8 +370,14 @@ class News:
         """Tell when a child of this process ends."""
         if self._thread is None or len(self._keys) >= _WATCHED_MAX:
             return
-        with suppress(OSError):  # it has been collected, or there are no descriptors left
+        try:
             descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:  # it has been collected
+            if self._callback is not None:
+                self._callback([key])
+        except OSError:  # there are no descriptors left
+            pass
+        else:
             self._keys[descriptor] = key
             self._poll.register(descriptor, select.EPOLLIN)
 

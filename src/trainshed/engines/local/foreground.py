@@ -112,7 +112,8 @@ class _Run:
     def _started(self, start: AttemptStarter, preparation: Preparation) -> int:
         try:
             os.mkdir(os.path.dirname(self._folder.job), _PRIVATE_FOLDER)  # noqa: PTH102, PTH120 - folders of attempts are strings
-            return start.begin(self._key, self._folder, preparation, self._theirs.fileno())
+            theirs = self._theirs.fileno()
+            return start.begin(self._key, self._folder, preparation, theirs).pid
         except OSError as error:
             raise EngineFault(f"the job cannot be started: {error}") from error
 

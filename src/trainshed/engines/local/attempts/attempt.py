@@ -17,6 +17,7 @@ from trainshed.engines.local.attempts.folder import AttemptFolder, Order, short_
 from trainshed.engines.local.attempts.observe import AttemptRecords, decided_outcome
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.processes import identity
+from trainshed.engines.local.processes.identity import Identity
 from trainshed.engines.local.supervise.judging import STOPPED_EARLY
 from trainshed.files import room
 from trainshed.model.attempt import AttemptKey, Observation, Phase
@@ -53,6 +54,8 @@ class TrackedAttempt:
     known: AttemptRecords = field(default_factory=AttemptRecords)
     child: int | None = None
     """The pid of a supervisor that this process has started and not yet collected."""
+    forked: Identity | None = None
+    """The same where a fork server is its parent."""
     was_ours: bool = False
     """Whether this process has started one: it then knows when it has ended."""
     is_strange: bool = False
@@ -62,14 +65,17 @@ class TrackedAttempt:
 
     def is_running(self) -> bool:
         """Whether a supervisor that this process has started lives; an ended one is collected."""
-        if self.child is not None:
-            try:
-                ended = os.waitpid(self.child, os.WNOHANG)[0] != 0
-            except ChildProcessError:
-                ended = True
-            if ended:
-                self.child = None
+        if self.child is not None and self._has_ended(self.child):
+            self.child = None
         return self.child is not None
+
+    def _has_ended(self, child: int) -> bool:
+        if self.forked is not None:
+            return not identity.lives(self.forked)
+        try:
+            return os.waitpid(child, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
 
     def may_begin(self) -> bool:
         """Whether nobody has begun it or ordered its end.  Raises OSError or ValueError."""

@@ -9,7 +9,7 @@ can read what it has.
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,11 +22,24 @@ from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.isolation import compose
 from trainshed.engines.local.processes import variables
+from trainshed.engines.local.processes.identity import Identity
 from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 
 PREPARING = "trainshed.engines.local.attempts.prepare"
+
+
+class Started(NamedTuple):
+    """A supervisor that was started."""
+
+    pid: int
+    forked: Identity | None = None
+    """Set for one that is no child of this process: a pid alone may be a stranger's."""
+
+
+def _not_forked(_folder: AttemptFolder, _env: Mapping[str, str]) -> Identity | None:
+    return None
 
 
 class AttemptStarter(NamedTuple):
@@ -38,6 +51,8 @@ class AttemptStarter(NamedTuple):
     grace_s: float = plan_file.GRACE_S
     """What those get that live on when the job is over."""
     log: LogRule = LogRule()
+    fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _not_forked
+    """Has a fork server make the supervisor; where it gives none, we start one ourselves."""
 
     def begin(
         self,
@@ -45,8 +60,8 @@ class AttemptStarter(NamedTuple):
         folder: AttemptFolder,
         preparation: Preparation,
         tether: int | None = None,
-    ) -> int:
-        """Start a supervisor; its pid.  Raises OSError or EngineFault.
+    ) -> Started:
+        """Start a supervisor.  Raises OSError or EngineFault.
 
         ``tether`` is set for one that ends with the command that starts it; its programs get the
         whole of our environment.
@@ -56,7 +71,9 @@ class AttemptStarter(NamedTuple):
         folder.make()
         compose.make_ready(preparation.isolation, preparation.plan, folder)
         plan_file.write(folder.plan, self._spec(site, preparation), preparation)
-        return spawn(supervisor_argv(folder), env, folder.words, tether)
+        if tether is None and (forked := self.fork(folder, env)):
+            return Started(forked.pid, forked)
+        return Started(spawn(supervisor_argv(folder), env, folder.words, tether))
 
     def _spec(self, site: Site, preparation: Preparation) -> AttemptSpec:
         plan = preparation.plan
@@ -130,21 +147,23 @@ def supervisor_argv(folder: AttemptFolder) -> tuple[str, ...]:
 
 
 def spawn(
-    argv: tuple[str, ...], env: Mapping[str, str], words: str, tether: int | None = None
+    argv: tuple[str, ...], env: Mapping[str, str], words: str | None, tether: int | None = None
 ) -> int:
     """Start a process in a session of its own; its pid.  Raises OSError.
 
+    ``words`` is the file for what it says; our own stderr if None.
     ``tether`` is the descriptor of a command that it is to end with (``supervise.tether``).
     """
     nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    ours = (os.POSIX_SPAWN_DUP2, 2, 1)
     return os.posix_spawn(
         argv[0],
         argv,
         env,
         file_actions=(
             nothing if tether is None else (os.POSIX_SPAWN_DUP2, tether, 0),
-            (os.POSIX_SPAWN_OPEN, 1, words, append, 0o600),
+            ours if words is None else (os.POSIX_SPAWN_OPEN, 1, words, append, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ),
         setsid=True,

@@ -27,7 +27,11 @@ class Identity(NamedTuple):
 
 def myself() -> Identity:
     """The identity of the calling process."""
-    pid = os.getpid()
+    return of(os.getpid())
+
+
+def of(pid: int) -> Identity:
+    """The identity of a process that is there.  Raises OSError."""
     return Identity(pid=pid, start_ticks=_start_ticks(pid), boot_id=boot_id())
 
 

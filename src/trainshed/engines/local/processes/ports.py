@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 
 from trainshed.model.faults import EngineFault
 
@@ -90,6 +91,7 @@ def _bound(family: socket.AddressFamily, address: str, port: int, sockets: ExitS
     return True
 
 
+@cache
 def _has_ipv6() -> bool:
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:

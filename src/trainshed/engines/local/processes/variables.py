@@ -5,8 +5,9 @@ So it is not passed on but for what is known to be needed, and what ``[fleet] pa
 A local run passes on all that the user has.
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
+from functools import cache
 from typing import Final
 
 #: What programs need of the machine: where things are, how text and time are written, GPUs.
@@ -62,11 +63,12 @@ def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _only(env: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
-    plain = frozenset(pattern for pattern in patterns if "*" not in pattern)
-    wild = [pattern for pattern in patterns if "*" in pattern]
-    return {
-        name: text
-        for name, text in env.items()
-        if name not in SECRET
-        and (name in plain or any(fnmatchcase(name, pattern) for pattern in wild))
-    }
+    is_named = _any_of(patterns).fullmatch
+    return {name: text for name, text in env.items() if is_named(name) and name not in SECRET}
+
+
+@cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Each job asks twice, with the same patterns."""
+    words = (re.escape(pattern).replace(r"\*", ".*") for pattern in patterns)
+    return re.compile("|".join(words), re.DOTALL)

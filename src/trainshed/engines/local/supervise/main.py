@@ -62,8 +62,12 @@ _MAINTENANCE, _OVER = "maintenance", "end"
 
 
 def main(path: str) -> int:
-    """Run the attempt of a folder, unless somebody has begun it already."""
+    """Run the attempt of a folder, unless somebody has begun it already; or fork such processes."""
     _close_inherited()
+    if path.strip() == specs.FORK_SERVER:
+        from trainshed.engines.local.supervise import fork_server  # noqa: PLC0415 - imports much
+
+        return fork_server.serve(main)
     has_reaper = not is_tethered() and not kill.by_boxes()
     reaper = fork_below_reaper() if has_reaper else None
     wake = _hear_signals()

@@ -6,7 +6,7 @@ know nothing of plans, packages or devices.
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trainshed.engines.local.attempts.folder import read_file
 from trainshed.engines.local.isolation.view import View
@@ -15,6 +15,9 @@ from trainshed.files.beneath import Place
 from trainshed.model.attempt import MetricsPlan
 from trainshed.model.codec import decode
 from trainshed.model.roles import Role
+
+#: Stands for the folder in the command of a supervisor that is to fork others (``fork_server``).
+FORK_SERVER: Final = "fork-server"
 
 
 class ReplicaSpec(NamedTuple):

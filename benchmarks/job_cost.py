@@ -1,0 +1,138 @@
+"""What a job costs beside its program: CPU in its supervisor and in the server, and jobs a second.
+
+Jobs whose program does nothing are submitted in a burst to a real server; the time ends with the
+last of them.  Whatever the server's processes use counts, also what ended meanwhile.  The machine
+must be quiet for the jobs a second; CPU is right on any.
+
+    python benchmarks/job_cost.py [--jobs 100] [--format json] [--against SRC]
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from service_jobs import CPU_IMAGE, VERTEX, Json
+from service_load import Client, together
+from service_servers import Server, local
+
+from launch import at_least, at_most, verdict
+
+CLIENTS = 4
+WARM_JOBS = 8
+WAIT_S_MAX = 300.0
+LOOK_S = 0.1
+SUCCEEDED = "trainshed_jobs{"
+SUPERVISOR_MS_MAX, SERVER_MS_MAX, JOBS_PER_S_MIN = 60.0, 10.0, 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """One job's share of a burst."""
+
+    supervisor_ms: float
+    """CPU of its supervisor, its program included, and of what starts supervisors."""
+    server_ms: float
+    jobs_per_s: float
+
+
+def main() -> int:
+    """Measure, print, and say whether the promises are kept."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("--against", type=Path, metavar="SRC", help="measure another version")
+    args = parser.parse_args()
+    found = measured(args.jobs, args.against)
+    figures = [
+        at_most("CPU of a supervisor", found.supervisor_ms, SUPERVISOR_MS_MAX, "ms"),
+        at_most("CPU of the server for a job", found.server_ms, SERVER_MS_MAX, "ms"),
+        at_least("jobs in a burst", found.jobs_per_s, JOBS_PER_S_MIN, "/s"),
+    ]
+    if args.format == "json":
+        print(json.dumps(asdict(found)))
+    else:
+        print(*(verdict(figure, 30) for figure in figures), sep="\n")
+    return 0 if all(figure.holds for figure in figures) else 1
+
+
+def measured(jobs: int, source: Path | None) -> Cost:
+    """A burst of so many jobs, on a server that has run some."""
+    with tempfile.TemporaryDirectory() as name, local(Path(name), source=source) as server:
+        folder = Path(name)
+        folder.chmod(0o711)
+        burst(server, folder, WARM_JOBS)
+        before, server_s, began = tree_cpu_s(server.pid), server.cpu_s(), time.monotonic()
+        burst(server, folder, jobs)
+        wall_s = time.monotonic() - began
+        server_s = server.cpu_s() - server_s
+        rest_s = tree_cpu_s(server.pid) - before - server_s
+    return Cost(
+        supervisor_ms=1000 * rest_s / jobs,
+        server_ms=1000 * server_s / jobs,
+        jobs_per_s=jobs / wall_s,
+    )
+
+
+def burst(server: Server, folder: Path, jobs: int) -> None:
+    """Submit so many at once, and wait until none is left.
+
+    The files say when it is worth asking: the server pays for each question.
+    """
+    wanted = ended(server) + jobs
+    deadline = time.monotonic() + WAIT_S_MAX
+    together(server.url, server.token, CLIENTS, jobs, nothing)
+    while recorded(folder) < wanted or ended(server) < wanted:
+        if time.monotonic() > deadline:
+            raise SystemExit("the jobs did not end")
+        time.sleep(LOOK_S)
+
+
+def recorded(folder: Path) -> int:
+    """How many attempts have told their end."""
+    records = (folder / "jobs").glob("*/*/records.jsonl")
+    return sum(b'"Ended"' in path.read_bytes() for path in records)
+
+
+def nothing(client: Client, number: int) -> None:
+    """Submit a job that does nothing."""
+    program = {"imageUri": CPU_IMAGE, "command": ["/bin/true"]}
+    one = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": program}
+    spec: Json = {"workerPoolSpecs": [{**one, "replicaCount": "1"}]}
+    client.answer("POST", VERTEX, {"displayName": f"nothing-{number}", "jobSpec": spec})
+
+
+def ended(server: Server) -> int:
+    """How many jobs have succeeded."""
+    with server.client() as client:
+        metrics = client.answer("GET", "/trainshed/v1/metrics").decode()
+    found = [line for line in metrics.splitlines() if line.startswith(SUCCEEDED)]
+    return sum(int(float(line.rpartition(" ")[2])) for line in found if '"SUCCEEDED"' in line)
+
+
+def tree_cpu_s(root: int) -> float:
+    """CPU of a process and all below it, also of those that have ended and were waited for."""
+    return sum(map(cpu_s, below(root)))
+
+
+def below(root: int) -> Iterator[int]:
+    """A process, and every one that descends from it."""
+    yield root
+    for task in Path(f"/proc/{root}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from below(int(child))
+
+
+def cpu_s(pid: int) -> float:
+    """What it and those that it has waited for have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
