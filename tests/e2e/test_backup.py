@@ -12,7 +12,7 @@ from e2e.chaos import check_count, check_doctor, check_ran_once, counting, repli
 from e2e.support import FINAL, PARENT, custom_job, good, serving, submit, wait_until
 from server_process import TRAINSHED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 JOBS_TELL_BY_FILES = True
 
@@ -89,7 +89,6 @@ def press_on(server, end):
             submit(server, custom_job("more", "pass"))
 
 
-@pytest.mark.full
 def test_a_backup_is_checked_to_the_byte_and_put_back_elsewhere_with_its_logs(tmp_path):
     folder, other = tmp_path / "backup", tmp_path / "other"
     with serving(tmp_path / "data") as server:

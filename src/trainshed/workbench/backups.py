@@ -85,11 +85,10 @@ def wrong(folder: Path) -> Iterator[str]:
     """What is wrong with a backup, in sentences: each file is read."""
     try:
         read(folder)
-        listed = [Copied(*json.loads(line)) for line in (folder / _FILES).open(encoding="utf-8")]
+        bad = [f"{each.name} {why}" for each in _listed(folder) if (why := _wrong(folder, each))]
     except (OSError, ValueError, TypeError) as error:
         yield f"it is not complete, or what it says of itself cannot be read ({error})"
         return
-    bad = [f"{each.name} {why}" for each in listed if (why := _wrong_file(folder, each))]
     yield from bad[:_NAMED_MAX]
     if len(bad) > _NAMED_MAX:
         yield f"and {len(bad) - _NAMED_MAX} more like it"
@@ -120,6 +119,8 @@ def restore(folder: Path, data_dir: Path, url: str) -> tuple[Backup, Path | None
         draft.unlink(missing_ok=True)
         with (folder / DATABASE).open("rb") as source, draft.open("xb") as target:
             draft.chmod(0o600)
+            if os.geteuid() == 0:  # the server's, whoever puts it back for it
+                os.chown(draft, data_dir.stat().st_uid, data_dir.stat().st_gid)
             copy_file(source, target)
             target.flush()
             os.fsync(target.fileno())
@@ -191,7 +192,12 @@ def _sound(path: Path) -> audit.Audit:
     return rows
 
 
-def _wrong_file(folder: Path, listed: Copied) -> str:
+def _listed(folder: Path) -> Iterator[Copied]:
+    with (folder / _FILES).open(encoding="utf-8") as lines:
+        yield from (Copied(*json.loads(line)) for line in lines)
+
+
+def _wrong(folder: Path, listed: Copied) -> str:
     try:
         found = _measured(folder, listed.name)
     except OSError as error:
