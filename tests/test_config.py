@@ -8,7 +8,7 @@ import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
 from trainshed.config.load import _ROWS, _TABLES, WrongValue, fake_gpus
-from trainshed.config.settings import IsolationSettings
+from trainshed.config.settings import GatewaySettings, IsolationSettings
 from trainshed.engines.local.devices.find import COUNT_MAX
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
@@ -100,11 +100,12 @@ def test_the_page_has_every_key_and_the_file_every_setting():
     text = example()
     for keys in [*_TABLES.values(), *(row[3] for row in _ROWS.values())]:
         assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
-    isolation = {name for name, _ in _TABLES["isolation"].values()}
-    assert isolation == set(IsolationSettings._fields)
-    tables = (keys for name, keys in _TABLES.items() if name != "isolation")
+    whole = {"isolation": IsolationSettings, "gateway": GatewaySettings}
+    for name, settings in whole.items():
+        assert {field for field, _ in _TABLES[name].values()} == set(settings._fields)
+    tables = (keys for name, keys in _TABLES.items() if name not in whole)
     settable = {name for keys in tables for name, _ in keys.values()}
-    settable |= {"isolation", *(row[0] for row in _ROWS.values())}
+    settable |= {*whole, *(row[0] for row in _ROWS.values())}
     by_flag_only = {"data_dir", "anonymous", "insecure_http"}
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
 

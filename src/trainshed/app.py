@@ -14,8 +14,10 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.call import Method, Routes
+from trainshed.api.call import Method, RawMethod, Routes
 from trainshed.api.chain import Surroundings
+from trainshed.api.gateway.make import make_gateway
+from trainshed.api.gateway.server import GatewayOptions, GatewayServer
 from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
@@ -23,6 +25,7 @@ from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
+from trainshed.config.settings import PASS
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
@@ -32,6 +35,7 @@ from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
+from trainshed.service.gateway.attempts import AttemptsOfStore
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
@@ -72,11 +76,16 @@ class Application:
     around: Surroundings
     audit_log: AuditLog
     engine: Engine
+    gateway: GatewayServer | None
+    """What replicas have of Google's; None: turned off, or the engine cannot tell who calls."""
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
         if self.engine.traits.reach is Reach.THIS_MACHINE:
             _check_machine(os.uname().nodename, self.store.servers())
+        if self.gateway:
+            self.gateway.open_again()
+            self.housekeeping.add("the gateway's certificate", self.gateway.renew)
         self.controller.start()
         self.housekeeping.start()
         self.audit_log.start()
@@ -90,6 +99,8 @@ class Application:
         try:
             self.controller.stop()
         finally:
+            if self.gateway:
+                self.gateway.close()
             self.engine.close()
             self.store.close()
 
@@ -120,6 +131,18 @@ def build(
     traits = engine.traits
     images = Images(settings.environments, settings.images, traits.python, traits.containers)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    objects = Objects(data_dir=folder)
+    uploads = Uploads(objects)
+    project_bytes = ProjectBytes(settings.project_bytes_max)
+    storage = storage_routes(objects, uploads, store, project_bytes)
+    access = Access(
+        store,
+        anonymous=settings.anonymous,
+        clock=time.time,
+        failures_a_minute=settings.failed_sign_ins_a_minute,
+    )
+    audit_log = AuditLog(store)
+    gateway = _gateway(settings, store, engine, storage, access, audit_log)
     launching = Launching(
         store, engine, images=images, buckets=buckets_of(folder), library=folder / LIBRARY
     )
@@ -136,7 +159,6 @@ def build(
         clock=partial(_time_of, store),
     )
     logs = LogService(store, JobLog(settings.jobs_dir))
-    project_bytes = ProjectBytes(settings.project_bytes_max)
     rules = SubmitRules(
         images=images,
         quotas=settings.quotas,
@@ -145,13 +167,6 @@ def build(
         running_s_default=settings.running_s_default,
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
-    access = Access(
-        store,
-        anonymous=settings.anonymous,
-        clock=time.time,
-        failures_a_minute=settings.failed_sign_ins_a_minute,
-    )
-    audit_log = AuditLog(store)
     permissions = Permissions(store.project)
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
@@ -165,8 +180,6 @@ def build(
         body_bytes_max=settings.body_bytes_max,
         audit=audit_log.add,
     )
-    objects = Objects(data_dir=folder)
-    uploads = Uploads(objects)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
@@ -175,7 +188,7 @@ def build(
     )
     http = make_app(
         around,
-        raw=storage_routes(objects, uploads, store, project_bytes),
+        raw=storage,
         native=native,
         exchange=access.exchange,
         is_healthy=lambda: store.waiting_count() >= 0,
@@ -184,6 +197,7 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
+        gateway=gateway,
         housekeeping=_housekeeping(settings, store, engine, access, uploads, project_bytes),
         http=http,
         soon=_soon(native),
@@ -191,6 +205,30 @@ def build(
         around=around,
         audit_log=audit_log,
         engine=engine,
+    )
+
+
+def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
+    settings: Settings,
+    store: Store,
+    engine: Engine,
+    storage: Sequence[RawMethod],
+    access: Access,
+    audit_log: AuditLog,
+) -> GatewayServer | None:
+    attempt_at = engine.traits.attempt_at
+    if not settings.gateway.enabled or attempt_at is None:
+        return None
+    asked = settings.gateway
+    return make_gateway(
+        settings.data_dir,
+        raw=storage,
+        attempt_at=attempt_at,
+        find=AttemptsOfStore(store),
+        recognise=lambda shown: access.caller(shown, loopback=False),
+        exchange=access.exchange,
+        audit=audit_log.add,
+        options=GatewayOptions(port=asked.port, passes_on=asked.other_apis == PASS),
     )
 
 

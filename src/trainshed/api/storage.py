@@ -130,9 +130,12 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
     headers["Content-Length"] = str(end - first)
     if span:
         headers["Content-Range"] = f"bytes {first}-{end - 1}/{found.size}"
-    return StreamingResponse(
-        _read(file, first, end), status_code=206 if span else 200, headers=headers
-    )
+    status = 206 if span else 200
+    if call.request.method == "HEAD":  # nobody reads the bytes
+        if file:
+            file.close()
+        return Response(status_code=status, headers=headers)
+    return StreamingResponse(_read(file, first, end), status_code=status, headers=headers)
 
 
 def patch_object(call: StorageCall, document: dict[str, Any]) -> Response:

@@ -43,6 +43,17 @@ class Reach(enum.Enum):
     ANY = "ANY"
 
 
+class End(NamedTuple):
+    """One end of a TCP connection: an IPv4 address and a port."""
+
+    host: str
+    port: int
+
+
+#: Whose process holds the other end of a connection to this machine, given both: theirs and ours.
+AttemptAt = Callable[[End, End], AttemptKey | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """What is constant for the life of an engine."""
@@ -54,6 +65,8 @@ class Traits:
     """What runs the images of jobs there, or why nothing does."""
     isolation: str = ""
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
+    attempt_at: AttemptAt | None = None
+    """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
 
 
 class ReplicaShape(NamedTuple):

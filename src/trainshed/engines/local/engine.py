@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.base import End, Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt
-from trainshed.engines.local.attempts.fence import Fence
+from trainshed.engines.local.attempts.fence import Fence, identity_of
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.observe import measured
@@ -32,6 +32,8 @@ from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.local.processes import peers
+from trainshed.engines.local.processes.identity import lives
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.processes.variables import without_secrets
 from trainshed.engines.local.supervise import cgroups
@@ -111,6 +113,7 @@ class LocalEngine:
             python=sys.executable,
             containers=containers,
             isolation=isolation.description if isolation else "",
+            attempt_at=self._attempt_at,
         )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
@@ -229,6 +232,17 @@ class LocalEngine:
         """End the threads; supervisors live on."""
         self._news.close()
         self._sweeper.close()
+
+    def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
+        """Whose process has a connection: supervisors adopt orphans, so all of theirs are below."""
+        with self._lock:
+            attempts = [each for each in self._attempts.values() if each.known.ended is None]
+            for each in attempts:
+                each.known.read(each.folder.records)
+        began = ((each.known.began, each.key) for each in attempts)
+        return peers.holder_of(
+            theirs, ours, {who.pid: key for who, key in began if who and lives(identity_of(who))}
+        )
 
     def _node(self) -> Node:
         with self._lock:

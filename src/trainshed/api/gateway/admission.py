@@ -1,0 +1,78 @@
+"""Who calls the gateway: an attempt that lives, by its connection and by its token.
+
+Whoever calls is a process of an attempt, or is refused: the listener has found that out from the
+connection.  Google's hosts want the attempt's token besides.  At the address that
+STORAGE_EMULATOR_HOST names clients send none (contracts/vertex-sdk.md 2.4), and the connection is
+enough: whoever has it may have a token for the asking.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import Scope
+
+from trainshed.api.connections import CONNECTION
+from trainshed.api.gateway.accepting import STRANGER, authority_of
+from trainshed.api.grants import Exchange
+from trainshed.model.access import Caller
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
+from trainshed.service.gateway.places import METADATA_HOSTS
+from trainshed.service.gateway.tokens import AttemptTokens
+
+OVER: Final = "The token's attempt has ended, or it was given to another one"
+EXPIRED: Final = "The token has expired: the metadata server gives another one"
+NO_TOKEN: Final = "Anonymous caller: the request carries no token"  # noqa: S105  # none
+
+Recognise = Callable[[str], Caller]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Who calls, by the connection and the token."""
+
+    tokens: AttemptTokens
+    find: FindAttempt
+    recognise: Recognise | None = None
+    """Who sent an Authorization header that is not an attempt's; None: nobody else is known."""
+    exchange: Exchange | None = None
+    """Turns a signed assertion into a token, where keys are known."""
+    clock: Callable[[], float] = time.time
+
+    def peer(self, scope: Scope) -> LivingAttempt:
+        """The attempt at the other end.  Raises a Refusal."""
+        held = scope.get("state", {}).get(CONNECTION)
+        peer = held.peer if held is not None else None
+        if not isinstance(peer, LivingAttempt) or self.find(peer.key) is None:
+            raise Refusal(Code.PERMISSION_DENIED, STRANGER)
+        return peer
+
+    def caller(self, scope: Scope) -> Caller:
+        """Who calls storage.  Raises a Refusal."""
+        peer = self.peer(scope)
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not given and is_emulator(scope):
+            return peer.caller()
+        if len(given) != 1:
+            raise Refusal(Code.UNAUTHENTICATED, NO_TOKEN)
+        return self._holder(given[0].decode("latin-1"), peer)
+
+    def _holder(self, authorization: str, peer: LivingAttempt) -> Caller:
+        text = authorization.partition(" ")[2].strip()
+        grant = self.tokens.read(text)
+        if grant is None:
+            if self.recognise is None:
+                raise Refusal(Code.UNAUTHENTICATED, "The token is not known here")
+            return self.recognise(authorization)
+        if grant.key != peer.key:
+            raise Refusal(Code.UNAUTHENTICATED, OVER)
+        if grant.ends_at_s <= self.clock():
+            raise Refusal(Code.UNAUTHENTICATED, EXPIRED)
+        return peer.caller(float(grant.ends_at_s))
+
+
+def is_emulator(scope: Scope) -> bool:
+    """Whether a request came by STORAGE_EMULATOR_HOST: in the clear, and for our own address."""
+    return scope["scheme"] == "http" and authority_of(scope) not in METADATA_HOSTS

@@ -1,0 +1,45 @@
+"""Where the gateway is: what replicas have to know of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+#: What the names of its certificate's files begin with.
+LEAF: Final = "gateway"
+#: The names in its certificate: whatever of Google's it answers for, or refuses.
+NAMES: Final = (
+    "googleapis.com",
+    "*.googleapis.com",
+    "*.storage.googleapis.com",
+    "accounts.google.com",
+    "metadata.google.internal",
+)
+#: Google's hosts that a replica's hosts file may name: each is answered, if only with a refusal.
+HOSTS: Final = (
+    "www.googleapis.com",
+    "storage.googleapis.com",
+    "oauth2.googleapis.com",
+)
+METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.254")
+
+
+class GatewayPlace(NamedTuple):
+    """A gateway that listens."""
+
+    host: str
+    """A loopback address."""
+    port: int
+    """For the metadata server, for CONNECT, and for TLS of Google's hosts; the first byte tells."""
+    direct: str | None
+    """Another loopback address, where port 443 does the same, for hosts files; None: none does."""
+    bundle: Path
+    """The machine's authorities and ours, as PEM; everybody may read it."""
+
+    @property
+    def authority(self) -> str:
+        """HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+
+#: Opens the gateway unless it is open.  None: it is turned off, or it cannot be had.
+OpenGateway = Callable[[], GatewayPlace | None]
