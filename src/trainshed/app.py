@@ -16,8 +16,9 @@ from starlette.types import ASGIApp
 from trainshed import __version__
 from trainshed.api.call import Method, RawMethod, Routes
 from trainshed.api.chain import Surroundings
+from trainshed.api.gateway.app import without_jobs
 from trainshed.api.gateway.make import make_gateway
-from trainshed.api.gateway.server import GatewayOptions, GatewayServer
+from trainshed.api.gateway.server import GatewayServing
 from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
@@ -35,7 +36,9 @@ from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
-from trainshed.service.gateway.attempts import AttemptsOfStore
+from trainshed.service.gateway.listening import GatewayListener
+from trainshed.service.gateway.stored_attempts import AttemptsOfStore
+from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
@@ -76,7 +79,7 @@ class Application:
     around: Surroundings
     audit_log: AuditLog
     engine: Engine
-    gateway: GatewayServer | None
+    gateway: GatewayListener | None
     """What replicas have of Google's; None: turned off, or the engine cannot tell who calls."""
 
     def start(self) -> None:
@@ -215,21 +218,25 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
     storage: Sequence[RawMethod],
     access: Access,
     audit_log: AuditLog,
-) -> GatewayServer | None:
+) -> GatewayListener | None:
     attempt_at = engine.traits.attempt_at
     if not settings.gateway.enabled or attempt_at is None:
         return None
-    asked = settings.gateway
-    return make_gateway(
-        settings.data_dir,
-        raw=storage,
-        attempt_at=attempt_at,
-        find=AttemptsOfStore(store),
-        recognise=lambda shown: access.caller(shown, loopback=False),
-        exchange=access.exchange,
-        audit=audit_log.add,
-        options=GatewayOptions(port=asked.port, passes_on=asked.other_apis == PASS),
-    )
+
+    def make() -> GatewayServing:
+        return make_gateway(
+            settings.data_dir,
+            rows=without_jobs(storage),
+            tokens=AttemptTokens.of(settings.data_dir),
+            attempt_at=attempt_at,
+            find=AttemptsOfStore(store),
+            recognise=lambda shown: access.caller(shown, loopback=False),
+            exchange=access.exchange,
+            audit=audit_log.add,
+            passes_on=settings.gateway.other_apis == PASS,
+        )
+
+    return GatewayListener(settings.data_dir, make, port=settings.gateway.port)
 
 
 def _time_of(store: Store) -> datetime:

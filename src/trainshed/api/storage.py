@@ -6,7 +6,15 @@ from typing import Any, BinaryIO
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from trainshed.api.call import RawMethod
-from trainshed.api.storage_call import BucketAccess, Handler, StorageCall, blocking, method, refusal
+from trainshed.api.storage_call import (
+    BucketAccess,
+    BucketOwners,
+    Handler,
+    StorageCall,
+    blocking,
+    method,
+    refusal,
+)
 from trainshed.api.storage_uploads import cancel_upload, continue_upload, upload
 from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Attributes
@@ -16,7 +24,6 @@ from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Target, Uploads, compose, copy
-from trainshed.store.opening import Store
 from trainshed.wire.storage_v1.requests import (
     SOURCE_CONDITION_KEYS,
     BadStorageRequest,
@@ -267,7 +274,10 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
 
 
 def storage_routes(
-    objects: Objects, uploads: Uploads, store: Store, project_bytes: ProjectBytes | None = None
+    objects: Objects,
+    uploads: Uploads,
+    store: BucketOwners,
+    project_bytes: ProjectBytes | None = None,
 ) -> Sequence[RawMethod]:
     """The rows of the storage API; ``store`` knows whose buckets are whose.
 
@@ -276,4 +286,9 @@ def storage_routes(
     """
     known = project_bytes or ProjectBytes()
     access = BucketAccess(objects=objects, uploads=uploads, store=store, project_bytes=known)
+    return routes_over(access)
+
+
+def routes_over(access: BucketAccess) -> Sequence[RawMethod]:
+    """The rows over objects, and over who may use them."""
     return tuple(method(verb, path, access, handle) for verb, path, handle in TABLE)

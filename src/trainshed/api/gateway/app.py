@@ -93,11 +93,15 @@ class Gateway:
         return answer
 
 
+def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
+    """The rows where jobs make and remove no buckets."""
+    return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
+
+
 def storage_router(
-    raw: Sequence[RawMethod], admission: Admission, audit: Audit = lambda **_: None
+    rows: Sequence[RawMethod], admission: Admission, audit: Audit = lambda **_: None
 ) -> Router:
     """The routes of the JSON API, and the XML API behind them."""
-    rows = [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
 
     def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-#: What the names of its certificate's files begin with.
+#: What the names of its certificate's files begin with; other ``NAMES`` need another one.
 LEAF: Final = "gateway"
 #: The names in its certificate: whatever of Google's it answers for, or refuses.
 NAMES: Final = (
@@ -34,6 +34,8 @@ class GatewayPlace(NamedTuple):
     """Another loopback address, where port 443 does the same, for hosts files; None: none does."""
     bundle: Path
     """The machine's authorities and ours, as PEM; everybody may read it."""
+    also: tuple[str, ...] = ()
+    """Further addresses with the same port, for replicas with a network of their own."""
 
     @property
     def authority(self) -> str:
