@@ -69,7 +69,8 @@ class GatewayAccepting(Accepting):
             if first == _CONNECT:
                 head = await _head(self._loop, accepted)
         if self._has_too_many(held):
-            raise ConnectionAbortedError("the attempt has enough connections")
+            self._everyone.report_closed(held, "its attempt has as many as it may have")
+            raise ConnectionAbortedError
         if first == _CONNECT:
             await self._connect(accepted, held, head)
         else:

@@ -1,0 +1,56 @@
+"""Whose process a connection is, and that nobody can claim to be another."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainshed.engines.base import End
+from trainshed.engines.local.processes import peers
+
+CONNECTS = (
+    "import socket, sys\n"
+    "found = socket.socket(socket.AF_INET6 if sys.argv[2] == '6' else socket.AF_INET)\n"
+    "found.connect((('::ffff:' if sys.argv[2] == '6' else '') + '127.0.0.1', int(sys.argv[1])))\n"
+    "sys.stdin.read()\n"
+)
+
+
+@pytest.fixture
+def connected():
+    """A connection of a child: both ends, and its pid."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        children = []
+
+        def connect(family="4"):
+            argv = [sys.executable, "-c", CONNECTS, str(listener.getsockname()[1]), family]
+            child = subprocess.Popen(argv, stdin=subprocess.PIPE)
+            accepted, address = listener.accept()
+            children.append((child, accepted))
+            return End(*address[:2]), End(*accepted.getsockname()), child.pid
+
+        yield connect
+        for child, accepted in children:
+            child.communicate()
+            accepted.close()
+
+
+@pytest.mark.parametrize("family", ["4", "6"])
+@pytest.mark.parametrize("means", ["_asked", "_looked_up"])
+def test_the_socket_at_the_other_end_is_found(connected, family, means):
+    theirs, ours, pid = connected(family)
+    inode = getattr(peers, means)(theirs, ours)
+    held = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    assert f"socket:[{inode}]" in held
+    assert getattr(peers, means)(theirs._replace(port=1), ours) == 0
+
+
+def test_it_is_whose_process_holds_it(connected):
+    theirs, ours, _ = connected()
+    _, _, other = connected()
+    assert peers.holder_of(theirs, ours, {other: "other", os.getpid(): "ours"}) == "ours"
+    assert peers.holder_of(theirs, ours, {other: "other"}) is None
+    assert peers.holder_of(ours, theirs, {other: "other"}) is None
