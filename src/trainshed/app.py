@@ -223,13 +223,16 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
     if not settings.gateway.enabled or attempt_at is None:
         return None
 
+    attempts = AttemptsOfStore(store)
+
     def make() -> GatewayServing:
         return make_gateway(
             settings.data_dir,
             rows=without_jobs(storage),
             tokens=AttemptTokens.of(settings.data_dir),
             attempt_at=attempt_at,
-            find=AttemptsOfStore(store),
+            find=attempts,
+            is_remembered=attempts.is_remembered,
             recognise=lambda shown: access.caller(shown, loopback=False),
             exchange=access.exchange,
             audit=audit_log.add,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engines.attempts import KEY, ended, engine_at, marked, order
+from engines.support import FOREVER
 from trainshed.engines.base import End
 from trainshed.engines.local.processes import peers
 
@@ -54,3 +56,35 @@ def test_it_is_whose_process_holds_it(connected):
     assert peers.holder_of(theirs, ours, {other: "other", os.getpid(): "ours"}) == "ours"
     assert peers.holder_of(theirs, ours, {other: "other"}) is None
     assert peers.holder_of(ours, theirs, {other: "other"}) is None
+
+
+ORPHANS = (
+    "import os, socket\n"
+    "if not os.fork():\n"
+    "    os.setsid()\n"
+    "    if os.fork(): os._exit(0)\n"
+    "    os.environ.clear()\n"
+    "    found = socket.create_connection(('127.0.0.1', {port}))\n"
+    "    found.recv(1)\n"
+    "    os._exit(0)\n"
+    "os.wait()\n"
+)
+
+
+def test_an_attempt_is_known_by_its_processes_also_by_orphans_that_hide(root, mark, connected):
+    engine = engine_at(root)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        code = ORPHANS.format(port=listener.getsockname()[1]) + FOREVER
+        engine.launch(KEY, marked(mark, code), ())
+        accepted, address = listener.accept()
+        theirs, ours = End(*address), End(*accepted.getsockname())
+        assert engine.traits.attempt_at(theirs, ours) == KEY
+        restarted = engine_at(root)
+        restarted.observe([KEY])
+        assert restarted.traits.attempt_at(theirs, ours) == KEY
+        stranger = connected()[:2]
+        assert engine.traits.attempt_at(*stranger) is None
+        engine.stop(KEY, order(0.0))
+        ended(engine)
+        assert engine.traits.attempt_at(theirs, ours) is None
+        accepted.close()

@@ -16,11 +16,13 @@ from starlette.types import Scope
 from trainshed.api.connections import CONNECTION
 from trainshed.api.gateway.accepting import STRANGER, authority_of
 from trainshed.api.grants import Exchange
+from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 from trainshed.service.gateway.places import METADATA_HOSTS
-from trainshed.service.gateway.tokens import AttemptTokens
+from trainshed.service.gateway.tokens import PREFIX, AttemptTokens
 
 OVER: Final = "The token's attempt has ended, or it was given to another one"
 EXPIRED: Final = "The token has expired: the metadata server gives another one"
@@ -35,16 +37,25 @@ class Admission:
 
     tokens: AttemptTokens
     find: FindAttempt
+    is_remembered: Callable[[AttemptKey], bool] = lambda _: False
+    """Whether ``find`` answers without waiting."""
     recognise: Recognise | None = None
     """Who sent an Authorization header that is not an attempt's; None: nobody else is known."""
     exchange: Exchange | None = None
     """Turns a signed assertion into a token, where keys are known."""
     clock: Callable[[], float] = time.time
 
+    async def admit(self, scope: Scope) -> Caller:
+        """Who calls storage, in a thread where that may take time.  Raises a Refusal."""
+        held = _held(scope)
+        is_known = isinstance(held, LivingAttempt) and self.is_remembered(held.key)
+        if is_known and (self.recognise is None or _is_ours(scope)):
+            return self.caller(scope)
+        return await THREADS.run(self.caller, scope)
+
     def peer(self, scope: Scope) -> LivingAttempt:
         """The attempt at the other end.  Raises a Refusal."""
-        held = scope.get("state", {}).get(CONNECTION)
-        peer = held.peer if held is not None else None
+        peer = _held(scope)
         if not isinstance(peer, LivingAttempt) or self.find(peer.key) is None:
             raise Refusal(Code.PERMISSION_DENIED, STRANGER)
         return peer
@@ -52,7 +63,7 @@ class Admission:
     def caller(self, scope: Scope) -> Caller:
         """Who calls storage.  Raises a Refusal."""
         peer = self.peer(scope)
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        given = _shown(scope)
         if not given and is_emulator(scope):
             return peer.caller()
         if len(given) != 1:
@@ -71,6 +82,21 @@ class Admission:
         if grant.ends_at_s <= self.clock():
             raise Refusal(Code.UNAUTHENTICATED, EXPIRED)
         return peer.caller(float(grant.ends_at_s))
+
+
+def _held(scope: Scope) -> object:
+    """Who has the connection, as its listener has found out."""
+    held = scope.get("state", {}).get(CONNECTION)
+    return held.peer if held is not None else None
+
+
+def _shown(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == b"authorization"]
+
+
+def _is_ours(scope: Scope) -> bool:
+    """Whether what is shown is the token of an attempt, or nothing: nobody else is asked then."""
+    return all(PREFIX.encode() in each for each in _shown(scope))
 
 
 def is_emulator(scope: Scope) -> bool:

@@ -18,7 +18,6 @@ from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.gateway.admission import Admission, is_emulator
 from trainshed.api.gateway.xml import XmlStorage
 from trainshed.api.storage_call import refusal
-from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service.gateway.attempts import is_attempt
@@ -110,7 +109,7 @@ def storage_router(
         return endpoint
 
     routes = [Route(row.path, admitted(row), methods=[row.verb]) for row in rows]
-    xml = XmlStorage(rows, admission.caller, partial(note_denied, audit))
+    xml = XmlStorage(rows, admission.admit, partial(note_denied, audit))
     return Router(routes, redirect_slashes=False, default=xml)
 
 
@@ -129,7 +128,7 @@ async def _answered(
     request: Request, row: RawMethod, admission: Admission, audit: Audit
 ) -> Response:
     try:
-        caller = await THREADS.run(admission.caller, request.scope)
+        caller = await admission.admit(request.scope)
         response = await row.handle(request, caller)
     except Refusal as refused:
         note_denied(audit, request, None, refused.code.name)

@@ -1,6 +1,6 @@
 """A gateway from its parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +12,7 @@ from trainshed.api.gateway.app import Audit, Gateway, storage_router
 from trainshed.api.gateway.server import GatewayServing
 from trainshed.api.grants import Exchange
 from trainshed.engines.base import AttemptAt, End
+from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 from trainshed.service.gateway.tokens import AttemptTokens
 
@@ -23,6 +24,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     tokens: AttemptTokens,
     attempt_at: AttemptAt,
     find: FindAttempt,
+    is_remembered: Callable[[AttemptKey], bool] = lambda _: False,
     recognise: Recognise | None = None,
     exchange: Exchange | None = None,
     audit: Audit = lambda **_: None,
@@ -32,11 +34,17 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     """What answers replicas.  Raises OSError.
 
     ``rows`` are those of storage.  ``attempt_at`` says whose process has a connection, ``find``
-    what is known of an attempt that lives.  ``recognise`` and ``exchange`` are for tokens and
-    assertions of others than attempts.  ``more`` answers for further hosts of Google's; what is
-    left is refused, or passed on to Google.
+    what is known of an attempt that lives, ``is_remembered`` whether that is at hand.
+    ``recognise`` and ``exchange`` are for tokens and assertions of others than attempts.  ``more``
+    answers for further hosts of Google's; what is left is refused, or passed on to Google.
     """
-    admission = Admission(tokens=tokens, find=find, recognise=recognise, exchange=exchange)
+    admission = Admission(
+        tokens=tokens,
+        find=find,
+        is_remembered=is_remembered,
+        recognise=recognise,
+        exchange=exchange,
+    )
     storage = storage_router(rows, admission, audit)
     app = Gateway(admission=admission, storage=storage, more=more)
 

@@ -5,7 +5,7 @@ given an address of an object.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
@@ -18,7 +18,6 @@ from trainshed.api.call import RawMethod
 from trainshed.api.chain import incident
 from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.incoming import received_again
-from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Refusal
 from trainshed.wire.storage_v1 import xml
@@ -81,7 +80,7 @@ class XmlStorage:
     def __init__(
         self,
         raw: Sequence[RawMethod],
-        caller: Callable[[Scope], Caller],
+        caller: Callable[[Scope], Awaitable[Caller]],
         denied: Callable[[Request, Caller | None, str], None],
     ) -> None:
         """``raw``: the JSON API; ``caller`` raises a Refusal; ``denied`` notes one."""
@@ -98,7 +97,7 @@ class XmlStorage:
         caller = None
         try:
             meant = meant_by(request)
-            caller = await THREADS.run(self._caller, request.scope)
+            caller = await self._caller(request.scope)
             return await self._performed(request, meant, caller)
         except Unreadable as error:
             return _error(error.status, error.code, error.message)

@@ -97,12 +97,16 @@ class GatewayListener:
     def close(self) -> None:
         """End it; what is under way is cut off."""
         with self._lock:
+            if self._is_closed:
+                return
             self._is_closed = True
             os.eventfd_write(self._end, 1)
             if self._serving:
                 self._serving.stop()
         if self._thread:
             self._thread.join(_CLOSE_S)
+        if self._thread is None or not self._thread.is_alive():
+            os.close(self._end)
 
     def _opened(self) -> GatewayPlace:
         known = _read(self._data_dir / FILE) if self._outlives else {}

@@ -49,6 +49,10 @@ class AttemptsOfStore:
             self._known[key] = (now + REMEMBERED_S, found)
         return found
 
+    def is_remembered(self, key: AttemptKey) -> bool:
+        """Whether it is known without asking the store."""
+        return self._clock() < self._known.get(key, (0.0, None))[0]
+
     def _looked_up(self, key: AttemptKey) -> LivingAttempt | None:
         record = self._store.job_by_uid(key.uid)
         if record is None or record.attempt != key.attempt:
