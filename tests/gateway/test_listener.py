@@ -1,5 +1,6 @@
 """One port for all that replicas speak, with bounds."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -8,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.replica import TWO, WAIT_S_MAX
+from trainshed.api.gateway.server import _THREADS_MAX
+from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.service.gateway.listening import FILE, GatewayListener
 
 
@@ -146,3 +149,23 @@ def test_a_second_server_takes_the_place_of_the_first(tmp_path):
             threading.Event().wait(0.1)
     assert echo.made.is_set()
     second.close()
+
+
+def test_jobs_that_wait_for_the_disk_keep_no_call_of_the_api_waiting(replica, world, monkeypatch):
+    busy, go = threading.Semaphore(0), threading.Event()
+    find = world.objects.buckets.__class__.has
+
+    def slow(*args):
+        busy.release()
+        assert go.wait(WAIT_S_MAX)
+        return find(*args)
+
+    monkeypatch.setattr(world.objects.buckets.__class__, "has", slow)
+    wires = [replica.plain() for _ in range(THREADS_MAX + 1)]
+    for wire in wires:
+        wire.begin("GET", "/storage/v1/b/mine")
+    for _ in range(_THREADS_MAX):
+        assert busy.acquire(timeout=WAIT_S_MAX)
+    assert asyncio.run(THREADS.run(len, "free")) == 4
+    go.set()
+    assert [wire.answer().status for wire in wires] == [200] * len(wires)

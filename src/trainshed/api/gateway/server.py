@@ -14,6 +14,7 @@ from trainshed.api.gateway.app import Gateway
 from trainshed.api.gateway.connection import GatewayConnection
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import HttpServer
+from trainshed.api.threads import THREADS, Threads
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.gateway.places import LEAF, NAMES
 
@@ -21,6 +22,8 @@ from trainshed.service.gateway.places import LEAF, NAMES
 CONNECTIONS_MAX: Final = 2048
 ATTEMPT_CONNECTIONS_MAX: Final = 512
 _STRANGERS_MAX: Final = 512
+#: Calls of jobs at once; most of their time they wait for the disk.
+_THREADS_MAX: Final = 24
 
 
 class GatewayServing:
@@ -41,7 +44,8 @@ class GatewayServing:
         self._server = _Server(app, entrance)
 
     def run(self, listeners: Sequence[socket.socket]) -> None:
-        """Answer until ``stop``."""
+        """Answer until ``stop``, with threads of its own: jobs keep no call of the API waiting."""
+        THREADS.use(Threads(_THREADS_MAX))
         self._server.run(list(listeners))
 
     def stop(self) -> None:
