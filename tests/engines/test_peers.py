@@ -58,6 +58,17 @@ def test_it_is_whose_process_holds_it(connected):
     assert peers.holder_of(ours, theirs, {other: "other"}) is None
 
 
+def test_whoever_comes_again_is_not_searched_for_but_a_later_process_is(connected, monkeypatch):
+    theirs, ours, pid = connected()
+    assert peers.holder_of(theirs, ours, {os.getpid(): "ours"}) == "ours"
+    with monkeypatch.context() as patched:
+        patched.setattr(peers, "_below", lambda _: ())
+        assert peers.holder_of(theirs, ours, {os.getpid(): "ours"}) == "ours"
+        assert peers.holder_of(theirs, ours, {pid: "other"}) is None
+        patched.setitem(peers._recent, pid, (os.getpid(), "another start"))
+        assert peers.holder_of(theirs, ours, {os.getpid(): "ours"}) is None
+
+
 ORPHANS = (
     "import os, socket\n"
     "if not os.fork():\n"

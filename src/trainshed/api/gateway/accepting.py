@@ -20,6 +20,8 @@ from trainshed.service.gateway.attempts import LivingAttempt
 #: Who has the other end of a connection, given both: theirs and ours.  None: no attempt that lives.
 PeerAt = Callable[[tuple[str, int], tuple[str, int]], LivingAttempt | None]
 
+#: Searches at once: strangers make the longest ones, and are not to take the machine for it.
+_SEARCHES_MAX: Final = 2
 _TLS: Final = 0x16
 _CONNECT: Final = ord("C")
 _HEAD_BYTES_MAX: Final = 16 << 10
@@ -58,6 +60,7 @@ class GatewayAccepting(Accepting):
         """Connections are accepted from now on."""
         self._entrance = entrance
         self._everyone = connections
+        self._searches = asyncio.Semaphore(_SEARCHES_MAX)
         super().__init__(loop, listener, make, connections, None)
 
     async def opened(self, accepted: socket.socket, held: Connection) -> None:
@@ -78,7 +81,8 @@ class GatewayAccepting(Accepting):
 
     async def _peer(self, accepted: socket.socket) -> LivingAttempt | None:
         theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
-        return await THREADS.run(self._entrance.peer_at, theirs, ours)
+        async with self._searches:
+            return await THREADS.run(self._entrance.peer_at, theirs, ours)
 
     def _has_too_many(self, held: Connection) -> bool:
         peer = held.peer

@@ -31,6 +31,12 @@ _WAIT_S: Final = 1.0
 _BYTES_MAX: Final = 1 << 16
 #: Columns of /proc/net/tcp.
 _LOCAL, _REMOTE, _INODE = 1, 2, 9
+#: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
+_START: Final = 22 - 3
+#: Who was found lately, below whom and since when it runs: most come again, and searching is slow.
+#: A process stays below its supervisor, which adopts orphans.
+_recent: dict[int, tuple[int, str]] = {}
+_RECENT_MAX: Final = 256
 #: More processes of one attempt than these are not searched.
 _PROCESSES_MAX: Final = 20_000
 
@@ -44,9 +50,14 @@ def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
     if not inode:
         return None
     wanted = f"socket:[{inode}]"
+    for pid, (ancestor, since) in reversed(_recent.copy().items()):
+        if ancestor in ancestors and _holds(pid, wanted) and _begun(pid) == since:
+            return ancestors[ancestor]
     for ancestor, found in ancestors.items():
-        if any(_holds(pid, wanted) for pid in _below(ancestor)):
-            return found
+        for pid in _below(ancestor):
+            if _holds(pid, wanted):
+                _remember(pid, ancestor)
+                return found
     return None
 
 
@@ -57,6 +68,19 @@ def socket_of(theirs: End, ours: End) -> int:
     with suppress(OSError):
         return _looked_up(theirs, ours)
     return 0
+
+
+def _begun(pid: int) -> str:
+    """When a process was started, in the kernel's words; it tells it from a later one."""
+    with suppress(OSError):
+        return tree.stat_fields(pid)[_START]
+    return ""
+
+
+def _remember(pid: int, ancestor: int) -> None:
+    if len(_recent) >= _RECENT_MAX:
+        _recent.clear()
+    _recent[pid] = ancestor, _begun(pid)
 
 
 def _below(ancestor: int) -> Iterator[int]:
