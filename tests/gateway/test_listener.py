@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.replica import TWO, WAIT_S_MAX
+from trainshed.api.connections import Times
 from trainshed.api.gateway.server import _THREADS_MAX
 from trainshed.api.threads import THREADS, THREADS_MAX
 from trainshed.service.gateway.listening import FILE, GatewayListener
@@ -82,6 +83,16 @@ def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypa
         replica.plain().ask("GET", "/storage/v1/b/mine")
     world.caller = TWO
     assert replica.plain().ask("GET", "/storage/v1/b/mine").status == 200
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"CONNECT host:443 HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n", b"\x16\x03"]
+)
+def test_whoever_begins_and_does_not_go_on_is_ended(replica, world, monkeypatch, begun):
+    monkeypatch.setattr(world.serving._server._everyone, "times", Times(head_s=0.1))
+    wire = replica.plain()
+    wire.send(begun)
+    assert b" 200 " not in wire.rest()
 
 
 class Echo:

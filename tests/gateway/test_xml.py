@@ -3,6 +3,10 @@
 import re
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.replica import Replica
 
 
 @pytest.fixture
@@ -100,3 +104,27 @@ def test_a_bucket_may_be_named_by_the_host(replica, world):
 )
 def test_a_refusal_has_googles_code(xml, verb, target, answer):
     assert code_of(xml.ask(verb, target)) == answer
+
+
+HEADERS = ["Range", "Content-MD5", "x-goog-if-generation-match", "x-goog-copy-source", "Expect"]
+ODD = st.text(st.sampled_from('/%?&=+.:a1 \u00ff\\"<\t'), max_size=12).map(
+    lambda text: text.translate({ord(" "): "%20", ord("\t"): "%09"})
+)
+
+
+@given(
+    st.sampled_from(["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH"]),
+    ODD,
+    st.dictionaries(st.sampled_from(HEADERS), ODD, max_size=2),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_asked_is_answered_or_refused(world, verb, target, headers):
+    replica = Replica(world)
+    try:
+        wire = replica.tls()
+        answer = wire.ask(verb, f"/{target}", **headers)
+        if answer.status == 100:
+            answer = wire.answer(bodiless=verb == "HEAD")
+        assert answer.status < 500 or answer.status == 501
+    finally:
+        replica.close()

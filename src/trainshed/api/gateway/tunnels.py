@@ -5,10 +5,13 @@ which hosts are ours, so whatever else is sent here has to go on.
 """
 
 import asyncio
+import ipaddress
 import socket
 import time
 from contextlib import suppress
 from typing import Final
+
+from trainshed.api.guards import is_loopback
 
 #: Tunnels at once, all jobs together; each has two descriptors.
 TUNNELS_MAX: Final = 128
@@ -29,7 +32,11 @@ class Tunnels:
         self._count = 0
 
     async def run(self, client: socket.socket, host: str, port: int) -> str:
-        """Connect a client with a host until one of them ends it; why not, if it cannot be."""
+        """Connect a client with a host until one of them ends it; why not, if it cannot be.
+
+        Whoever has a network of his own (a container) reaches public addresses only: those of this
+        machine and of its neighbours are not his.
+        """
         if self._count >= self._most:
             return f"{self._most} tunnels of jobs are open, which is all there may be"
         self._count += 1
@@ -42,7 +49,7 @@ class Tunnels:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
-                far = await _connected(loop, host, port)
+                far = await _connected(loop, host, port, is_own=_is_of_this_machine(client))
         except TimeoutError:
             return f"{host} did not answer within {CONNECT_S:g} s"
         except OSError as error:
@@ -93,12 +100,22 @@ class _Tunnel:
                 return piece
 
 
-async def _connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+def _is_of_this_machine(client: socket.socket) -> bool:
+    """Whether a client is in the machine's own network: it came by loopback."""
+    return is_loopback(client.getsockname()[0])
+
+
+async def _connected(
+    loop: asyncio.AbstractEventLoop, host: str, port: int, *, is_own: bool
+) -> socket.socket:
     """Raises OSError."""
     failed: OSError = OSError(f"{host} has no address")
     for family, kind, proto, _, address in await loop.getaddrinfo(
         host, port, type=socket.SOCK_STREAM
     ):
+        if not is_own and not ipaddress.ip_address(address[0]).is_global:
+            failed = OSError("it has no public address, and the container has a network of its own")
+            continue
         far = socket.socket(family, kind, proto)
         far.setblocking(False)
         try:
