@@ -37,7 +37,7 @@ from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.listening import GatewayListener
-from trainshed.service.gateway.stored_attempts import AttemptsOfStore
+from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
@@ -230,7 +230,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             settings.data_dir,
             rows=without_jobs(storage),
             tokens=AttemptTokens.of(settings.data_dir),
-            attempt_at=attempt_at,
+            attempt_at=AttemptOfPeer(store, engine, attempt_at),
             find=attempts,
             is_remembered=attempts.is_remembered,
             recognise=lambda shown: access.caller(shown, loopback=False),

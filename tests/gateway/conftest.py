@@ -16,6 +16,7 @@ def _world(tmp_path_factory):
 def world(_world):
     _world.caller = ONE
     _world.ended.clear()
+    _world.is_away = False
     _world.denied.clear()
     return _world
 

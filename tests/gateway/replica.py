@@ -16,6 +16,7 @@ from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
+from trainshed.store.base import StoreFault
 
 #: Only something broken takes so long.
 WAIT_S_MAX = 60
@@ -55,6 +56,7 @@ class World:
             self.objects.buckets.make(name)
         self.caller = ONE
         self.ended = set()
+        self.is_away = False
         self.denied = []
         self.tokens = AttemptTokens(b"secret")
         rows = storage_routes(self.objects, Uploads(self.objects), Owners())
@@ -74,6 +76,8 @@ class World:
         self._thread.start()
 
     def find(self, key):
+        if self.is_away:
+            raise StoreFault("the database is away")
         if key in self.ended or key not in PROJECTS:
             return None
         return LivingAttempt(

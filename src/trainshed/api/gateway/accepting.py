@@ -5,6 +5,8 @@ with a C.  It is looked at and left where it is, so that what is asked next read
 """
 
 import asyncio
+import enum
+import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -27,11 +29,23 @@ _CONNECT: Final = ord("C")
 _HEAD_BYTES_MAX: Final = 16 << 10
 _HTTPS: Final = 443
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+AWAY: Final = "Who calls cannot be found out now; try again in a moment"
 #: Said to whoever is no process of a living attempt.
 STRANGER: Final = (
     "Permission denied: this address serves the programs of running jobs, each for its own job, "
     "and the caller is none of them"
 )
+
+
+class NotNow(enum.Enum):
+    """Who it is cannot be found out now: the database is away."""
+
+    NOT_NOW = "NOT_NOW"
+
+
+NOT_NOW: Final = NotNow.NOT_NOW
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +93,14 @@ class GatewayAccepting(Accepting):
         else:
             await self.hand_over(accepted, held, self._entrance.tls if first == _TLS else None)
 
-    async def _peer(self, accepted: socket.socket) -> LivingAttempt | None:
+    async def _peer(self, accepted: socket.socket) -> "LivingAttempt | NotNow | None":
         theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
         async with self._searches:
-            return await THREADS.run(self._entrance.peer_at, theirs, ours)
+            try:
+                return await THREADS.run(self._entrance.peer_at, theirs, ours)
+            except Exception as error:  # noqa: BLE001  # said when something is asked
+                _log.warning("whose a connection is cannot be found out: %s", error)
+                return NOT_NOW
 
     def _has_too_many(self, held: Connection) -> bool:
         peer = held.peer
@@ -101,6 +119,8 @@ class GatewayAccepting(Accepting):
             await self._refuse(accepted, held, 400, "CONNECT is to name HOST:PORT")
         elif held.peer is None:
             await self._refuse(accepted, held, 403, STRANGER)
+        elif held.peer is NOT_NOW:
+            await self._refuse(accepted, held, 503, AWAY)
         elif target[1] == _HTTPS and self._entrance.ends_here(target[0]):
             await self._loop.sock_sendall(accepted, _OK)
             await self.hand_over(accepted, held, self._entrance.tls)

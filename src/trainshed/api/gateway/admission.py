@@ -14,7 +14,7 @@ from typing import Final
 from starlette.types import Scope
 
 from trainshed.api.connections import CONNECTION
-from trainshed.api.gateway.accepting import STRANGER, authority_of
+from trainshed.api.gateway.accepting import AWAY, NOT_NOW, STRANGER, authority_of
 from trainshed.api.grants import Exchange
 from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
@@ -56,6 +56,8 @@ class Admission:
     def peer(self, scope: Scope) -> LivingAttempt:
         """The attempt at the other end.  Raises a Refusal."""
         peer = _held(scope)
+        if peer is NOT_NOW:
+            raise Refusal(Code.UNAVAILABLE, AWAY)
         if not isinstance(peer, LivingAttempt) or self.find(peer.key) is None:
             raise Refusal(Code.PERMISSION_DENIED, STRANGER)
         return peer

@@ -7,12 +7,14 @@ from urllib.parse import parse_qsl
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from trainshed.api.chain import database_away
 from trainshed.api.gateway.admission import Admission
 from trainshed.api.threads import THREADS
 from trainshed.model.refusals import Refusal
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.metadata import ROOT, Moved, email_of, look_up
 from trainshed.service.gateway.tokens import LIFE_S
+from trainshed.store.base import StoreFault
 
 #: Both ways: a client shows that it means this server, and the server that it is one.
 _FLAVOR: Final = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
@@ -32,6 +34,8 @@ def app(admission: Admission) -> ASGIApp:
             peer = await THREADS.run(admission.peer, scope)
         except Refusal as refused:
             response: Response = _text(f"{refused.message}\n", refused.code.http)
+        except StoreFault:
+            response = _text(f"{database_away().message}\n", database_away().code.http)
         else:
             response = _answer(scope, peer, admission)
         await response(scope, receive, send)

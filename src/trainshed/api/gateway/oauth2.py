@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from trainshed.api.chain import incident
 from trainshed.api.documents import json_response, refusal_response
 from trainshed.api.gateway.admission import Admission
 from trainshed.api.grants import GRANT_BYTES_MAX, GRANT_TYPE
@@ -37,6 +38,8 @@ def app(admission: Admission) -> ASGIApp:
             response = await THREADS.run(_answer, scope, body, admission)
         except Refusal as refused:
             response = refusal_response(refused)
+        except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
+            response = refusal_response(incident("the token endpoint"))
         await response(scope, receive, send)
 
     return answer

@@ -1,14 +1,16 @@
-"""Whose an attempt is and whether it lives, by the store."""
+"""Whose an attempt is, whether it lives, and whether a connection is of one, by the store."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from trainshed.engines.base import AttemptAt, End, Engine
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.status import JobState
 from trainshed.service.gateway.attempts import LivingAttempt
-from trainshed.store.records import JobRecord
+from trainshed.store.base import StoreFault
+from trainshed.store.records import Holding, JobRecord
 
 #: How long an attempt that has ended may still be taken for a living one.
 REMEMBERED_S: Final = 1.0
@@ -18,6 +20,9 @@ _REMEMBERED_MAX: Final = 4096
 
 class Jobs(Protocol):
     """The store, as far as it is asked here."""
+
+    def holding(self) -> Sequence[Holding]:
+        """The attempts that hold places now."""
 
     def job_by_uid(self, uid: int) -> JobRecord | None:
         """The job of a uid."""
@@ -42,7 +47,11 @@ class AttemptsOfStore:
         until, found = self._known.get(key, (0.0, None))
         if now < until:
             return found
-        found = self._looked_up(key)
+        try:
+            found = self._looked_up(key)
+        except StoreFault:  # a job that was known a moment ago goes on while the database is away
+            if found is None:
+                raise
         with self._lock:
             if len(self._known) >= _REMEMBERED_MAX:
                 self._known.clear()
@@ -68,3 +77,42 @@ class AttemptsOfStore:
             project_number=number,
             location=job.location,
         )
+
+
+class AttemptOfPeer:
+    """Whose a connection is, also where the engine has not heard of the attempt yet.
+
+    After a restart of the server nobody has asked for the attempts that run on, until their leases
+    are taken: their programs would be refused meanwhile.
+    """
+
+    def __init__(
+        self,
+        store: Jobs,
+        engine: Engine,
+        attempt_at: AttemptAt,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``attempt_at`` is the engine's."""
+        self._store = store
+        self._engine = engine
+        self._attempt_at = attempt_at
+        self._clock = clock
+        self._looked_at = -REMEMBERED_S
+
+    def __call__(self, theirs: End, ours: End) -> AttemptKey | None:
+        """The attempt.  Raises StoreFault."""
+        found = self._attempt_at(theirs, ours)
+        if found is not None or not self._looks_again():
+            return found
+        running = [AttemptKey(each.uid, each.attempt) for each in self._store.holding()]
+        self._engine.observe(running)
+        return self._attempt_at(theirs, ours)
+
+    def _looks_again(self) -> bool:
+        """Whether it is time: strangers ask as often as they like."""
+        now = self._clock()
+        if now - self._looked_at < REMEMBERED_S:
+            return False
+        self._looked_at = now
+        return True
