@@ -4,10 +4,11 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 
 from starlette.applications import Starlette
@@ -237,9 +238,19 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             exchange=access.exchange,
             audit=audit_log.add,
             passes_on=settings.gateway.other_apis == PASS,
+            proxies=_passed(os.environ, settings.pass_env),
         )
 
     return GatewayListener(settings.data_dir, make, port=settings.gateway.port)
+
+
+def _passed(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:
+    """The variables that jobs get besides the usual."""
+    return {
+        name: text
+        for name, text in environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 def _time_of(store: Store) -> datetime:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.gateway.sockets import first_byte, read_head
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import Accepting
 from trainshed.api.threads import THREADS
@@ -26,7 +27,6 @@ PeerAt = Callable[[tuple[str, int], tuple[str, int]], LivingAttempt | None]
 _SEARCHES_MAX: Final = 2
 _TLS: Final = 0x16
 _CONNECT: Final = ord("C")
-_HEAD_BYTES_MAX: Final = 16 << 10
 _HTTPS: Final = 443
 _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 AWAY: Final = "Who calls cannot be found out now; try again in a moment"
@@ -81,10 +81,10 @@ class GatewayAccepting(Accepting):
         """Find out who it is and what he wants.  Raises OSError, also where he takes too long."""
         accepted.setblocking(False)
         async with asyncio.timeout(self._everyone.times.head_s):
-            first = await _first_byte(self._loop, accepted)
+            first = await first_byte(self._loop, accepted)
             held.peer = await self._peer(accepted)
             if first == _CONNECT:
-                head = await _head(self._loop, accepted)
+                head = await read_head(self._loop, accepted)
         if self._has_too_many(held):
             self._everyone.report_closed(held, "its attempt has as many as it may have")
             raise ConnectionAbortedError
@@ -146,49 +146,6 @@ class GatewayAccepting(Accepting):
     def _end(self, accepted: socket.socket, held: Connection) -> None:
         self._everyone.forget(held)
         accepted.close()
-
-
-async def _readable(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
-    come: asyncio.Future[None] = loop.create_future()
-
-    def tell() -> None:
-        if not come.done():
-            come.set_result(None)
-
-    loop.add_reader(accepted.fileno(), tell)
-    try:
-        await come
-    finally:
-        loop.remove_reader(accepted.fileno())
-
-
-async def _peeked(loop: asyncio.AbstractEventLoop, accepted: socket.socket, most: int) -> bytes:
-    """What has come and stays there.  Raises ConnectionResetError where nothing will."""
-    while True:
-        try:
-            found = accepted.recv(most, socket.MSG_PEEK)
-        except BlockingIOError:
-            await _readable(loop, accepted)
-            continue
-        if not found:
-            raise ConnectionResetError("the client has gone")
-        return found
-
-
-async def _first_byte(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> int:
-    return (await _peeked(loop, accepted, 1))[0]
-
-
-async def _head(loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> bytes:
-    """The head of a CONNECT, and no byte more: what follows is for the other end of it."""
-    head = b""
-    while len(head) < _HEAD_BYTES_MAX:
-        found = await _peeked(loop, accepted, _HEAD_BYTES_MAX)
-        end = (head + found).find(b"\r\n\r\n")
-        head += accepted.recv(len(found) if end < 0 else end + 4 - len(head))
-        if end >= 0:
-            return head
-    raise ConnectionAbortedError("a head without an end")
 
 
 def _target(head: bytes) -> tuple[str, int] | None:

@@ -69,4 +69,5 @@ def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -
         attempt_at=attempt_at,
         find=lambda key: attempt if key == attempt.key else None,
         is_remembered=lambda _: True,
+        proxies=os.environ,
     )

@@ -30,13 +30,15 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     audit: Audit = lambda **_: None,
     more: Mapping[str, ASGIApp] = MappingProxyType({}),
     passes_on: bool = False,
+    proxies: Mapping[str, str] = MappingProxyType({}),
 ) -> GatewayServing:
     """What answers replicas.  Raises OSError.
 
     ``rows`` are those of storage.  ``attempt_at`` says whose process has a connection, ``find``
     what is known of an attempt that lives, ``is_remembered`` whether that is at hand.
     ``recognise`` and ``exchange`` are for tokens and assertions of others than attempts.  ``more``
-    answers for further hosts of Google's; what is left is refused, or passed on to Google.
+    answers for further hosts of Google's; what is left is refused, or passed on to Google, by the
+    proxy that ``proxies`` name, if any (https_proxy, no_proxy).
     """
     admission = Admission(
         tokens=tokens,
@@ -52,4 +54,4 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         key = attempt_at(End(*theirs), End(*ours))
         return find(key) if key else None
 
-    return GatewayServing(data_dir, app, peer_at, passes_on=passes_on)
+    return GatewayServing(data_dir, app, peer_at, passes_on=passes_on, proxies=proxies)

@@ -1,9 +1,10 @@
 """The gateway at work: one thread that serves all replicas."""
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import uvicorn
@@ -30,16 +31,25 @@ class GatewayServing:
     """Answers replicas; implements ``service.gateway.listening.Serving``."""
 
     def __init__(
-        self, data_dir: Path, app: Gateway, peer_at: PeerAt, *, passes_on: bool = False
+        self,
+        data_dir: Path,
+        app: Gateway,
+        peer_at: PeerAt,
+        *,
+        passes_on: bool = False,
+        proxies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``passes_on``: Google's other hosts are reached through tunnels, else refused at once."""
+        """``passes_on``: Google's other hosts are reached through tunnels, else refused at once.
+
+        ``proxies``: the variables by which jobs would reach what is not ours.
+        """
         self._tls = ServerTls(data_dir, NAMES, LEAF)
         entrance = Entrance(
             peer_at=peer_at,
             tls=lambda: self._tls.context,
             ends_here=partial(_ends_here, app.ends_here, passes_on=passes_on),
             attempt_connections_max=ATTEMPT_CONNECTIONS_MAX,
-            tunnels=Tunnels(),
+            tunnels=Tunnels(proxies),
         )
         self._server = _Server(app, entrance)
 

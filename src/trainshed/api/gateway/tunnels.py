@@ -1,16 +1,21 @@
 """Tunnels to hosts that are not answered for here: bytes are passed on, unread.
 
-A job reaches through one what it could reach without us.  The variables of a proxy cannot say
-which hosts are ours, so whatever else is sent here has to go on.
+A job reaches through one what it could reach without us, by the machine's proxy where it has one.
+The variables of a proxy cannot say which hosts are ours, so whatever else comes has to go on.
 """
 
 import asyncio
+import base64
 import ipaddress
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
+from trainshed.api.gateway.sockets import read_head
 from trainshed.api.guards import is_loopback
 
 #: Tunnels at once, all jobs together; each has two descriptors.
@@ -25,8 +30,15 @@ _OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 class Tunnels:
     """All of a gateway's."""
 
-    def __init__(self, most: int = TUNNELS_MAX, idle_s: float = IDLE_S) -> None:
-        """There is none."""
+    def __init__(
+        self,
+        proxies: Mapping[str, str] = MappingProxyType({}),
+        *,
+        most: int = TUNNELS_MAX,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        """``proxies``: variables such as https_proxy and no_proxy, as jobs would have them."""
+        self._proxies = proxies
         self._most = most
         self._idle_s = idle_s
         self._count = 0
@@ -49,7 +61,7 @@ class Tunnels:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
-                far = await _connected(loop, host, port, is_own=_is_of_this_machine(client))
+                far = await self._reached(loop, client, host, port)
         except TimeoutError:
             return f"{host} did not answer within {CONNECT_S:g} s"
         except OSError as error:
@@ -58,6 +70,67 @@ class Tunnels:
             await loop.sock_sendall(client, _OK)
             await _Tunnel(client, far, self._idle_s).pass_on()
         return ""
+
+    async def _reached(
+        self, loop: asyncio.AbstractEventLoop, client: socket.socket, host: str, port: int
+    ) -> socket.socket:
+        """Raises OSError."""
+        proxy = proxy_for(host, self._proxies)
+        if proxy is None:
+            return await _connected(loop, host, port, is_own=_is_of_this_machine(client))
+        far = await _connected(loop, proxy.host, proxy.port, is_own=True)
+        try:
+            await _ask(loop, far, proxy, f"{host}:{port}")
+        except BaseException:
+            far.close()
+            raise
+        return far
+
+
+class Proxy(NamedTuple):
+    """Through which the machine reaches others."""
+
+    host: str
+    port: int
+    credentials: str
+    """NAME:PASSWORD, or empty."""
+
+
+def proxy_for(host: str, proxies: Mapping[str, str]) -> Proxy | None:
+    """The proxy that variables name for a host; None: it is reached directly."""
+    named = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+    url = next(filter(None, (proxies.get(name) for name in named)), "")
+    without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""
+    if not url or _is_named(host, without):
+        return None
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme != "http" or not parts.hostname:
+        return None
+    name, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return Proxy(parts.hostname, parts.port or 80, f"{name}:{password}" if name else "")
+
+
+def _is_named(host: str, names: str) -> bool:
+    """Whether a list such as ``localhost,.inner`` has a host, or what it is below."""
+    for name in (each.strip().lower().lstrip(".") for each in names.split(",")):
+        if name == "*" or host == name or (name and host.endswith(f".{name}")):
+            return True
+    return False
+
+
+async def _ask(
+    loop: asyncio.AbstractEventLoop, far: socket.socket, proxy: Proxy, authority: str
+) -> None:
+    """Have a proxy connect us.  Raises OSError."""
+    lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
+    if proxy.credentials:
+        shown = base64.b64encode(proxy.credentials.encode()).decode()
+        lines.append(f"Proxy-Authorization: Basic {shown}")
+    await loop.sock_sendall(far, "\r\n".join([*lines, "", ""]).encode())
+    words = (await read_head(loop, far)).split(b" ", 2)
+    if words[1:2] != [b"200"]:
+        status = words[1][:3].decode("ascii", "replace") if words[1:] else "nothing"
+        raise OSError(f"the proxy {proxy.host} answers with {status}")
 
 
 class _Tunnel:

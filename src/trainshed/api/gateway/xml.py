@@ -107,9 +107,9 @@ class XmlStorage:
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
-            refused = incident(f"{request.method} of the XML API")
-            code = xml.CODES.get(refused.code.http, "InternalError")
-            return _error(refused.code.http, code, refused.message)
+            unforeseen = incident(f"{request.method} of the XML API")
+            code = xml.CODES.get(unforeseen.code.http, "InternalError")
+            return _error(unforeseen.code.http, code, unforeseen.message)
 
     async def _performed(self, request: Request, meant: Meant, caller: Caller) -> Response:
         inner = _inner(request, meant)
