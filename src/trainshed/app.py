@@ -234,7 +234,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             attempt_at=AttemptOfPeer(store, engine, attempt_at),
             find=attempts,
             is_remembered=attempts.is_remembered,
-            recognise=lambda shown: access.caller(shown, loopback=False),
+            recognise=lambda shown, by: access.caller(shown, loopback=False, address=by),
             exchange=access.exchange,
             audit=audit_log.add,
             passes_on=settings.gateway.other_apis == PASS,

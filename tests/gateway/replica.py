@@ -43,7 +43,7 @@ class Owners:
         return name, "1001"
 
 
-def nobody(_authorization):
+def nobody(_authorization, _by):
     raise Refusal(Code.UNAUTHENTICATED, "The token is not known here.")
 
 

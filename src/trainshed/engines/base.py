@@ -65,7 +65,7 @@ class Traits:
     """What runs the images of jobs there, or why nothing does."""
     isolation: str = ""
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
-    attempt_at: AttemptAt | None = None
+    attempt_at: AttemptAt | None = field(default=None, compare=False)
     """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
 
 

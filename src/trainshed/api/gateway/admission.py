@@ -28,7 +28,8 @@ OVER: Final = "The token's attempt has ended, or it was given to another one"
 EXPIRED: Final = "The token has expired: the metadata server gives another one"
 NO_TOKEN: Final = "Anonymous caller: the request carries no token"  # noqa: S105  # none
 
-Recognise = Callable[[str], Caller]
+#: Finds the caller of an Authorization header, given that and who has shown it.
+Recognise = Callable[[str, str], Caller]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ class Admission:
         if grant is None:
             if self.recognise is None:
                 raise Refusal(Code.UNAUTHENTICATED, "The token is not known here")
-            return self.recognise(authorization)
+            return self.recognise(authorization, f"attempt {peer.key}")
         if grant.key != peer.key:
             raise Refusal(Code.UNAUTHENTICATED, OVER)
         if grant.ends_at_s <= self.clock():

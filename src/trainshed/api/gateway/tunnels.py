@@ -113,7 +113,7 @@ def proxy_for(host: str, proxies: Mapping[str, str]) -> Proxy | None:
 def _is_named(host: str, names: str) -> bool:
     """Whether a list such as ``localhost,.inner`` has a host, or what it is below."""
     for name in (each.strip().lower().lstrip(".") for each in names.split(",")):
-        if name == "*" or host == name or (name and host.endswith(f".{name}")):
+        if name in {"*", host} or (name and host.endswith(f".{name}")):
             return True
     return False
 

@@ -24,7 +24,7 @@ FILE: Final = "gateway.json"
 _LOOPBACK: Final = "127.0.0.1"
 _HTTPS: Final = 443
 #: Loopback addresses on which port 443 is tried; 127.0.0.1 is left to whoever has it.
-_DIRECT: Final = tuple(f"127.0.0.{last}" for last in range(2, 12))
+_DIRECT: Final = tuple(f"127.0.0.{last}" for last in range(2, 255))
 _BACKLOG: Final = 1024
 _CLOSE_S: Final = 3.0
 #: How often a server tries to take the place of one that has ended.
@@ -251,6 +251,10 @@ def _direct(address: object) -> socket.socket | None:
     """Port 443 on a loopback address of our own, where the server may have it."""
     first = address if isinstance(address, str) and address else _DIRECT[0]
     for each in dict.fromkeys((first, *_DIRECT)):
-        if found := _try(each, _HTTPS):
-            return found
+        try:
+            return _listen(each, _HTTPS)
+        except PermissionError:
+            return None
+        except OSError:  # another data directory has it
+            continue
     return None
