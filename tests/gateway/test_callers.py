@@ -3,10 +3,13 @@
 import time
 
 import pytest
+from starlette.requests import Request
 
 from gateway.replica import ONE, OTHER, TWO
+from trainshed.api.gateway.denials import A_MINUTE, Denials
 from trainshed.model.refusals import Refusal
 from trainshed.service.auth.access import Access
+from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.tokens import LIFE_S, AttemptTokens
 
 TOKEN = "/computeMetadata/v1/instance/service-accounts/default/token"
@@ -22,6 +25,21 @@ def test_a_foreign_process_gets_nothing(replica, world):
     assert wire.answer().status == 403
     assert replica.tls(connect=False).ask("GET", "/mine/x").status == 403
     assert {each["status"] for each in world.denied} == {"PERMISSION_DENIED"}
+
+
+def test_a_program_in_a_loop_does_not_fill_the_audit_log():
+    noted, now = [], [0.0]
+    denials = Denials(lambda **fields: noted.append(fields), clock=lambda: now[0])
+    request = Request({"type": "http", "method": "GET", "path": "/x", "headers": []})
+    jobs = [LivingAttempt(key=key, job_id="j", project="one", project_number="1").caller()
+            for key in (ONE, TWO)]  # fmt: skip
+    for _ in range(2 * A_MINUTE):
+        denials.note(request, jobs[0], "PERMISSION_DENIED")
+    assert len(noted) == A_MINUTE
+    denials.note(request, jobs[1], "PERMISSION_DENIED")
+    now[0] = 60.0
+    denials.note(request, jobs[0], "PERMISSION_DENIED")
+    assert len(noted) == A_MINUTE + 2
 
 
 def test_an_attempt_that_is_over_gets_nothing(replica, world):

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -16,6 +15,7 @@ from trainshed.api.documents import refusal_response
 from trainshed.api.gateway import metadata, oauth2
 from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.gateway.admission import Admission, is_emulator
+from trainshed.api.gateway.denials import Denials
 from trainshed.api.gateway.xml import XmlStorage
 from trainshed.api.storage_call import refusal
 from trainshed.model.access import Caller
@@ -40,9 +40,6 @@ NOT_FOR_JOBS: Final = frozenset({("POST", "/storage/v1/b"), ("DELETE", "/storage
 NO_BUCKETS: Final = (
     "Permission denied: jobs make and remove no buckets; trainshed buckets create NAME makes one"
 )
-
-#: Takes the fields of an entry of the audit log.
-Audit = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,19 +94,17 @@ def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
     return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
 
 
-def storage_router(
-    rows: Sequence[RawMethod], admission: Admission, audit: Audit = lambda **_: None
-) -> Router:
+def storage_router(rows: Sequence[RawMethod], admission: Admission, denials: Denials) -> Router:
     """The routes of the JSON API, and the XML API behind them."""
 
     def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return await _answered(request, row, admission, audit)
+            return await _answered(request, row, admission, denials)
 
         return endpoint
 
     routes = [Route(row.path, admitted(row), methods=[row.verb]) for row in rows]
-    xml = XmlStorage(rows, admission.admit, partial(note_denied, audit))
+    xml = XmlStorage(rows, admission.admit, denials.note)
     return Router(routes, redirect_slashes=False, default=xml)
 
 
@@ -125,13 +120,13 @@ def _without_jobs(row: RawMethod) -> RawMethod:
 
 
 async def _answered(
-    request: Request, row: RawMethod, admission: Admission, audit: Audit
+    request: Request, row: RawMethod, admission: Admission, denials: Denials
 ) -> Response:
     try:
         caller = await admission.admit(request.scope)
         response = await row.handle(request, caller)
     except Refusal as refused:
-        note_denied(audit, request, None, refused.code.name)
+        denials.note(request, None, refused.code.name)
         return refusal(refused.code.http, refused.message)
     except ClientDisconnect:
         return Response(status_code=499)
@@ -140,21 +135,8 @@ async def _answered(
     if response.status_code == Code.PERMISSION_DENIED.http or getattr(
         request.state, "is_denied", False
     ):
-        note_denied(audit, request, caller, Code.PERMISSION_DENIED.name)
+        denials.note(request, caller, Code.PERMISSION_DENIED.name)
     return response
-
-
-def note_denied(audit: Audit, request: Request, caller: Caller | None, status: str) -> None:
-    """Note what a job may not do; what it may it does as often as it likes, and is not noted."""
-    audit(
-        caller=caller.name if caller else "",
-        credential=caller.credential if caller else "",
-        address=request.client.host if request.client else "",
-        method=f"{request.method} gateway",
-        resource=request.url.path,
-        project=caller.project if caller else "",
-        status=status,
-    )
 
 
 def _not_served(host: str) -> ASGIApp:

@@ -8,7 +8,8 @@ from starlette.types import ASGIApp
 
 from trainshed.api.call import RawMethod
 from trainshed.api.gateway.admission import Admission, Recognise
-from trainshed.api.gateway.app import Audit, Gateway, storage_router
+from trainshed.api.gateway.app import Gateway, storage_router
+from trainshed.api.gateway.denials import Audit, Denials
 from trainshed.api.gateway.server import GatewayServing
 from trainshed.api.grants import Exchange
 from trainshed.engines.base import AttemptAt, End
@@ -47,7 +48,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         recognise=recognise,
         exchange=exchange,
     )
-    storage = storage_router(rows, admission, audit)
+    storage = storage_router(rows, admission, Denials(audit))
     app = Gateway(admission=admission, storage=storage, more=more)
 
     def peer_at(theirs: tuple[str, int], ours: tuple[str, int]) -> LivingAttempt | None:
