@@ -17,9 +17,6 @@ from starlette.types import ASGIApp
 from trainshed import __version__
 from trainshed.api.call import Method, RawMethod, Routes
 from trainshed.api.chain import Surroundings
-from trainshed.api.gateway.app import without_jobs
-from trainshed.api.gateway.make import make_gateway
-from trainshed.api.gateway.server import GatewayServing
 from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
@@ -37,7 +34,7 @@ from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
-from trainshed.service.gateway.listening import GatewayListener
+from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
@@ -226,7 +223,11 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
 
     attempts = AttemptsOfStore(store)
 
-    def make() -> GatewayServing:
+    def make() -> Serving:
+        # most of it is needed only when a program connects
+        from trainshed.api.gateway.app import without_jobs  # noqa: PLC0415
+        from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
+
         return make_gateway(
             settings.data_dir,
             rows=without_jobs(storage),
@@ -235,6 +236,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             find=attempts,
             is_remembered=attempts.is_remembered,
             recognise=lambda shown, by: access.caller(shown, loopback=False, address=by),
+            of_address=access.of_address,
             exchange=access.exchange,
             audit=audit_log.add,
             passes_on=settings.gateway.other_apis == PASS,

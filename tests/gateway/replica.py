@@ -12,6 +12,7 @@ from trainshed.api.gateway.make import make_gateway
 from trainshed.api.storage import storage_routes
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.signed_addresses import AddressRefused
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.storage.objects import Objects
@@ -47,6 +48,10 @@ def nobody(_authorization, _by):
     raise Refusal(Code.UNAUTHENTICATED, "The token is not known here.")
 
 
+def nobody_signed(_address):
+    raise AddressRefused("SignatureDoesNotMatch", "No key of this name is known.")
+
+
 class World:
     """A gateway whose peers are who a test says."""
 
@@ -57,6 +62,7 @@ class World:
         self.caller = ONE
         self.ended = set()
         self.is_away = False
+        self.of_address = nobody_signed
         self.denied = []
         self.tokens = AttemptTokens(b"secret")
         rows = storage_routes(self.objects, Uploads(self.objects), Owners())
@@ -67,6 +73,7 @@ class World:
             attempt_at=lambda _theirs, _ours: self.caller,
             find=self.find,
             recognise=nobody,
+            of_address=self._of_address,
             audit=lambda **fields: self.denied.append(fields),
         )
         self.bundle = data_dir / "tls/ca-bundle.pem"
@@ -83,6 +90,9 @@ class World:
         return LivingAttempt(
             key=key, job_id=f"job{key.uid}", project=PROJECTS[key], project_number="1001"
         )
+
+    def _of_address(self, address):
+        return self.of_address(address)
 
     def close(self):
         self.serving.stop()

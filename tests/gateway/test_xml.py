@@ -83,6 +83,13 @@ def test_the_newer_list_goes_on_where_its_page_ended(xml, world):
     assert found(behind, "Key") == ["two/b", "two/c"]
 
 
+def test_an_address_may_say_how_the_bytes_are_described(xml, world):
+    world.put("described", b"x")
+    query = "response-content-type=text/csv&response-content-disposition=attachment%0d%0aX:%20y"
+    answer = xml.ask("GET", f"/mine/described?{query}")
+    assert (answer.header("Content-Type"), answer.header("X")) == ("text/csv", None)
+
+
 def test_a_bucket_may_be_named_by_the_host(replica, world):
     world.put("host/x", b"by host")
     assert replica.tls("mine.storage.googleapis.com").ask("GET", "/host/x").body == b"by host"
@@ -97,7 +104,7 @@ def test_a_bucket_may_be_named_by_the_host(replica, world):
         ("GET", "/mine?acl", (501, "NotImplemented")),
         ("POST", "/mine/x?uploads", (501, "NotImplemented")),
         ("GET", "/mine/%ff", (400, "InvalidArgument")),
-        ("GET", "/mine/x?X-Goog-Signature=00", (403, "SignatureDoesNotMatch")),
+        ("GET", "/mine/x?Signature=00", (403, "SignatureDoesNotMatch")),
         ("PUT", "/new", (403, "AccessDenied")),
         ("DELETE", "/mine", (403, "AccessDenied")),
     ],

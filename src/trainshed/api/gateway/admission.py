@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
@@ -20,6 +21,7 @@ from trainshed.api.threads import THREADS
 from trainshed.model.access import Caller
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.signed_addresses import SIGNATURE, SignedAddress
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
 from trainshed.service.gateway.places import METADATA_HOSTS
 from trainshed.service.gateway.tokens import PREFIX, AttemptTokens
@@ -28,6 +30,7 @@ OVER: Final = "The token's attempt has ended, or it was given to another one"
 EXPIRED: Final = "The token has expired: the metadata server gives another one"
 NO_TOKEN: Final = "Anonymous caller: the request carries no token"  # noqa: S105  # none
 
+OfAddress = Callable[[SignedAddress], Caller]
 #: Finds the caller of an Authorization header, given that and who has shown it.
 Recognise = Callable[[str, str], Caller]
 
@@ -42,6 +45,8 @@ class Admission:
     """Whether ``find`` answers without waiting."""
     recognise: Recognise | None = None
     """Who sent an Authorization header that is not an attempt's; None: nobody else is known."""
+    of_address: OfAddress | None = None
+    """Who signed the address of a request, where keys are known."""
     exchange: Exchange | None = None
     """Turns a signed assertion into a token, where keys are known."""
     clock: Callable[[], float] = time.time
@@ -67,6 +72,8 @@ class Admission:
         """Who calls storage.  Raises a Refusal."""
         peer = self.peer(scope)
         given = _shown(scope)
+        if not given and _is_signed(scope) and self.of_address is not None:
+            return self.of_address(_address_of(scope))
         if not given and is_emulator(scope):
             return peer.caller()
         if len(given) != 1:
@@ -99,7 +106,21 @@ def _shown(scope: Scope) -> list[bytes]:
 
 def _is_ours(scope: Scope) -> bool:
     """Whether what is shown is the token of an attempt, or nothing: nobody else is asked then."""
-    return all(PREFIX.encode() in each for each in _shown(scope))
+    return not _is_signed(scope) and all(PREFIX.encode() in each for each in _shown(scope))
+
+
+def _is_signed(scope: Scope) -> bool:
+    return f"{SIGNATURE}=".encode() in scope["query_string"]
+
+
+def _address_of(scope: Scope) -> SignedAddress:
+    return SignedAddress(
+        verb=scope["method"],
+        path=scope["raw_path"].decode("latin-1"),
+        query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+        headers={name.decode("latin-1"): value.decode("latin-1")
+                 for name, value in scope["headers"]},
+    )  # fmt: skip
 
 
 def is_emulator(scope: Scope) -> bool:

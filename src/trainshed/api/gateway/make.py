@@ -7,7 +7,7 @@ from types import MappingProxyType
 from starlette.types import ASGIApp
 
 from trainshed.api.call import RawMethod
-from trainshed.api.gateway.admission import Admission, Recognise
+from trainshed.api.gateway.admission import Admission, OfAddress, Recognise
 from trainshed.api.gateway.app import Gateway, storage_router
 from trainshed.api.gateway.denials import Audit, Denials
 from trainshed.api.gateway.server import GatewayServing
@@ -27,6 +27,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     find: FindAttempt,
     is_remembered: Callable[[AttemptKey], bool] = lambda _: False,
     recognise: Recognise | None = None,
+    of_address: OfAddress | None = None,
     exchange: Exchange | None = None,
     audit: Audit = lambda **_: None,
     more: Mapping[str, ASGIApp] = MappingProxyType({}),
@@ -37,7 +38,8 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
 
     ``rows`` are those of storage.  ``attempt_at`` says whose process has a connection, ``find``
     what is known of an attempt that lives, ``is_remembered`` whether that is at hand.
-    ``recognise`` and ``exchange`` are for tokens and assertions of others than attempts.  ``more``
+    ``recognise``, ``of_address`` and ``exchange`` are for tokens, signed addresses and assertions
+    of others than attempts.  ``more``
     answers for further hosts of Google's; what is left is refused, or passed on to Google, by the
     proxy that ``proxies`` name, if any (https_proxy, no_proxy).
     """
@@ -46,6 +48,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         find=find,
         is_remembered=is_remembered,
         recognise=recognise,
+        of_address=of_address,
         exchange=exchange,
     )
     storage = storage_router(rows, admission, Denials(audit))

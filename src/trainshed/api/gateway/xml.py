@@ -20,6 +20,7 @@ from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.incoming import received_again
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Refusal
+from trainshed.service.auth.signed_addresses import SIGNATURE, AddressRefused
 from trainshed.wire.storage_v1 import xml
 
 _HOST: Final = ".storage.googleapis.com"
@@ -32,13 +33,13 @@ _UPLOAD: Final = f"/upload{_OBJECTS}"
 #: What a query may name; everything else that this API has is refused.
 _KNOWN: Final = frozenset(
     {"prefix", "delimiter", "marker", "max-keys", "list-type", "continuation-token", "start-after",
-     "encoding-type", "fetch-owner", "generation", "location", "alt", "userProject"}
+     "encoding-type", "fetch-owner", "generation", "location", "alt", "userProject", "response-content-type",
+     "response-content-disposition"}
 )  # fmt: skip
-#: Signed addresses, of the fourth version and the second.
-_SIGNED: Final = frozenset({"x-goog-signature", "signature"})
+#: Of signed addresses of the second version.
+_OLD_SIGNATURE: Final = "Signature"
 _NOT_SIGNED: Final = (
-    "The request signature we calculated does not match the signature you provided: no key that "
-    "signs addresses is known here; send the request with a token"
+    "Addresses that are signed by the second version are not known here: sign them by the fourth"
 )
 _CONDITIONS: Final = {
     "x-goog-if-generation-match": "ifGenerationMatch",
@@ -103,7 +104,8 @@ class XmlStorage:
             return _error(error.status, error.code, error.message)
         except Refusal as refused:
             self._denied(request, caller, refused.code.name)
-            return _error(refused.code.http, xml.CODES[refused.code.http], refused.message)
+            word = refused.word if isinstance(refused, AddressRefused) else ""
+            return _error(refused.code.http, word or xml.CODES[refused.code.http], refused.message)
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
@@ -146,8 +148,9 @@ def meant_by(request: Request) -> Meant:
 
 def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> Meant:
     conditions = _conditions(request, query)
+    written = _as_it_is
     if request.method in {"GET", "HEAD"}:
-        verb, template = "GET", _DOWNLOAD
+        verb, template, written = "GET", _DOWNLOAD, _described(query)
     elif request.method == "DELETE":
         verb, template = "DELETE", _OBJECT
     elif request.method == "PUT":
@@ -160,8 +163,21 @@ def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, s
         bucket=bucket,
         name=name,
         query=conditions,
-        written=_as_it_is,
+        written=written,
     )
+
+
+def _described(query: Mapping[str, str]) -> Callable[[Response], Response]:
+    """The bytes, described as the address asks."""
+
+    def written(response: Response) -> Response:
+        for name in ("content-type", "content-disposition"):
+            text = query.get(f"response-{name}", "")
+            if text and text.isascii() and text.isprintable():
+                response.headers[name] = text
+        return response
+
+    return written
 
 
 def _of_bucket(request: Request, bucket: str, query: Mapping[str, str]) -> Meant:
@@ -201,8 +217,10 @@ def _query(request: Request) -> dict[str, str]:
         query = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
     except ValueError:
         raise Unreadable(400, "Invalid query: it is not UTF-8") from None
-    if _SIGNED.intersection(map(str.lower, query)):
+    if _OLD_SIGNATURE in query:
         raise Unreadable(403, _NOT_SIGNED, "SignatureDoesNotMatch")
+    if SIGNATURE in query:
+        query = {name: text for name, text in query.items() if not name.startswith("X-Goog-")}
     if unknown := sorted(set(query) - _KNOWN):
         raise Unreadable(501, f"?{unknown[0][:100]} is not kept here: a bucket is a folder")
     return query
