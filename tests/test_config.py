@@ -8,12 +8,13 @@ import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
 from trainshed.config.load import _ROWS, _TABLES, WrongValue, fake_gpus
-from trainshed.config.settings import IsolationSettings
+from trainshed.config.settings import GatewaySettings, IsolationSettings
 from trainshed.engines.local.devices.find import COUNT_MAX
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
+from trainshed.storage.buckets import GsPaths
 
 PAGE = Path(__file__).parent.parent / "docs/reference/config.md"
 
@@ -100,11 +101,12 @@ def test_the_page_has_every_key_and_the_file_every_setting():
     text = example()
     for keys in [*_TABLES.values(), *(row[3] for row in _ROWS.values())]:
         assert [key for key in keys if not re.search(rf"\b{key}\b", text)] == []
-    isolation = {name for name, _ in _TABLES["isolation"].values()}
-    assert isolation == set(IsolationSettings._fields)
-    tables = (keys for name, keys in _TABLES.items() if name != "isolation")
+    whole = {"isolation": IsolationSettings, "gateway": GatewaySettings}
+    for name, settings in whole.items():
+        assert {field for field, _ in _TABLES[name].values()} == set(settings._fields)
+    tables = (keys for name, keys in _TABLES.items() if name not in whole)
     settable = {name for keys in tables for name, _ in keys.values()}
-    settable |= {"isolation", *(row[0] for row in _ROWS.values())}
+    settable |= {*whole, *(row[0] for row in _ROWS.values())}
     by_flag_only = {"data_dir", "anonymous", "insecure_http"}
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
 
@@ -295,6 +297,13 @@ def test_a_wrong_value_of_isolation_is_named(load, line, accepted):
     said = refused(load, f"[isolation]\n{line}")
     assert f"isolation.{line.split()[0]} is " in said
     assert accepted in said
+
+
+def test_the_gateway_s_words_are_read_and_wrong_ones_named(load):
+    found = load('[gateway]\nenabled = false\nport = 4711\ngs_paths = "path"').gateway
+    assert found == GatewaySettings(enabled=False, port=4711, gs_paths=GsPaths.PATH)
+    said = refused(load, '[gateway]\ngs_paths = "both"')
+    assert 'gateway.gs_paths is \'both\'; accepted: "path" or "uri"' in said
 
 
 def test_names_of_variables_are_names(load):

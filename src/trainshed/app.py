@@ -4,18 +4,19 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from trainshed import __version__
-from trainshed.api.call import Method, Routes
+from trainshed.api.call import Method, RawMethod, Routes
 from trainshed.api.chain import Surroundings
 from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
@@ -24,6 +25,7 @@ from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
+from trainshed.config.settings import PASS
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
@@ -34,6 +36,10 @@ from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
+from trainshed.service.gateway.listening import GatewayListener, Serving
+from trainshed.service.gateway.places import NO_GATEWAY
+from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
+from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
 from trainshed.service.interpreters import LIBRARY
@@ -75,11 +81,16 @@ class Application:
     around: Surroundings
     audit_log: AuditLog
     engine: Engine
+    gateway: GatewayListener | None
+    """What replicas have of Google's; None: turned off, or the engine cannot tell who calls."""
 
     def start(self) -> None:
         """Begin to work.  Raises StoreFault."""
         if self.engine.traits.reach is Reach.THIS_MACHINE:
             _check_machine(os.uname().nodename, self.store.servers())
+        if self.gateway:
+            self.gateway.open_again()
+            self.housekeeping.add("the gateway's certificate", self.gateway.renew)
         self.controller.start()
         self.housekeeping.start()
         self.audit_log.start()
@@ -93,6 +104,8 @@ class Application:
         try:
             self.controller.stop()
         finally:
+            if self.gateway:
+                self.gateway.close()
             self.engine.close()
             self.store.close()
 
@@ -125,8 +138,27 @@ def build(
     traits = engine.traits
     images = Images(settings.environments, settings.images, traits.python, traits.containers)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    objects = Objects(data_dir=folder)
+    uploads = Uploads(objects)
+    project_bytes = ProjectBytes(settings.project_bytes_max)
+    storage = storage_routes(objects, uploads, store, project_bytes)
+    access = Access(
+        store,
+        anonymous=settings.anonymous,
+        clock=time.time,
+        failures_a_minute=settings.failed_sign_ins_a_minute,
+    )
+    audit_log = AuditLog(store)
+    gateway = _gateway(settings, store, engine, storage, access, audit_log)
     launching = Launching(
-        store, engine, images=images, buckets=buckets_of(folder), library=folder / LIBRARY
+        store,
+        engine,
+        images=images,
+        buckets=buckets_of(folder),
+        library=folder / LIBRARY,
+        open_gateway=gateway.open if gateway else NO_GATEWAY,
+        gs_paths=settings.gateway.gs_paths,
+        proxies=_passed(os.environ, settings.pass_env),
     )
     controller = Controller(
         store,
@@ -141,7 +173,6 @@ def build(
         clock=partial(_time_of, store),
     )
     logs = LogService(store, JobLog(settings.jobs_dir))
-    project_bytes = ProjectBytes(settings.project_bytes_max)
     rules = SubmitRules(
         images=images,
         quotas=settings.quotas,
@@ -150,13 +181,6 @@ def build(
         running_s_default=settings.running_s_default,
     )
     jobs = JobService(store, rules, controller.wake, submitted=controller.look)
-    access = Access(
-        store,
-        anonymous=settings.anonymous,
-        clock=time.time,
-        failures_a_minute=settings.failed_sign_ins_a_minute,
-    )
-    audit_log = AuditLog(store)
     permissions = Permissions(store.project)
     pipelines = PipelineService(store, rules, jobs, controller.look)
     table = _table(store, jobs, pipelines, LogEntries(logs, permissions))
@@ -170,8 +194,6 @@ def build(
         body_bytes_max=settings.body_bytes_max,
         audit=audit_log.add,
     )
-    objects = Objects(data_dir=folder)
-    uploads = Uploads(objects)
     nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
@@ -180,7 +202,7 @@ def build(
     )
     http = make_app(
         around,
-        raw=storage_routes(objects, uploads, store, project_bytes),
+        raw=storage,
         native=native,
         exchange=access.exchange,
         is_healthy=lambda: store.waiting_count() >= 0,
@@ -189,6 +211,7 @@ def build(
         settings=settings,
         store=store,
         controller=controller,
+        gateway=gateway,
         housekeeping=_housekeeping(settings, store, engine, access, uploads, project_bytes),
         http=http,
         soon=_soon(native, store),
@@ -197,6 +220,53 @@ def build(
         audit_log=audit_log,
         engine=engine,
     )
+
+
+def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
+    settings: Settings,
+    store: Store,
+    engine: Engine,
+    storage: Sequence[RawMethod],
+    access: Access,
+    audit_log: AuditLog,
+) -> GatewayListener | None:
+    attempt_at = engine.traits.attempt_at
+    if not settings.gateway.enabled or attempt_at is None:
+        return None
+
+    attempts = AttemptsOfStore(store)
+
+    def make() -> Serving:
+        # most of it is needed only when a program connects
+        from trainshed.api.gateway.app import without_jobs  # noqa: PLC0415
+        from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
+
+        return make_gateway(
+            settings.data_dir,
+            rows=without_jobs(storage),
+            tokens=AttemptTokens.of(settings.data_dir),
+            attempt_at=AttemptOfPeer(store, engine, attempt_at),
+            find=attempts,
+            is_remembered=attempts.is_remembered,
+            recognise=lambda shown, by: access.caller(shown, loopback=False, address=by),
+            of_address=access.of_address,
+            exchange=access.exchange,
+            audit=audit_log.add,
+            passes_on=settings.gateway.other_apis == PASS,
+            proxies=_passed(os.environ, settings.pass_env),
+        )
+
+    hosts = filter(None, (engine.traits.bridge,))
+    return GatewayListener(settings.data_dir, make, port=settings.gateway.port, hosts=hosts)
+
+
+def _passed(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:
+    """The variables that jobs get besides the usual."""
+    return {
+        name: text
+        for name, text in environ.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 def _time_of(store: Store) -> datetime:

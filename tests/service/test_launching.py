@@ -12,13 +12,15 @@ from engines.support import Recorder, run
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
+from trainshed.service.gateway.places import GatewayPlace
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.launching import Launching
-from trainshed.storage.buckets import Buckets
+from trainshed.storage.buckets import Buckets, GsPaths
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-13.py310:latest"
 
@@ -310,3 +312,77 @@ def test_a_shell_command_finds_the_environment_s_programs_and_the_buckets(desk, 
 def test_the_region_of_a_vertex_job_is_its_location(desk, launch):
     plan = launch(desk.custom(custom_job(), location="europe-west4"), 1, [])
     assert plan.primary.env["CLOUD_ML_REGION"] == "europe-west4"
+
+
+@pytest.fixture
+def place(tmp_path):
+    return GatewayPlace("127.0.0.1", 4711, "127.0.0.2", tmp_path / "gateway/ca-bundle.pem")
+
+
+def with_gateway(store, folder, place, mode="users", **changes):
+    return Launching(
+        store,
+        LocalEngine(folder / "jobs", isolation=Isolation(mode)),
+        images=images(*MAPPED),
+        buckets=Buckets(root=folder / "buckets"),
+        library=folder / LIBRARY,
+        open_gateway=lambda: place,
+        **changes,
+    )
+
+
+def googles(plan):
+    return [name for _, name in plan.hosts if name.endswith("googleapis.com")]
+
+
+WRITES = {"baseOutputDirectory": {"outputUriPrefix": "gs://out/a"}}
+
+
+def test_with_a_gateway_directories_are_uris_as_on_google(desk, store, tmp_path, place):
+    launch = with_gateway(store, tmp_path, place)
+    plan = launch(desk.custom(custom_job(**WRITES)), 1, [])
+    assert plan.primary.env["AIP_MODEL_DIR"] == "gs://out/a/model/"
+    assert (tmp_path / "buckets/out/a/model").is_dir()
+    plan = launch(desk.ml(ml_job(jobDir="gs://out/j")), 1, [])
+    assert plan.primary.argv[-2:] == ("--job-dir", "gs://out/j")
+    assert {
+        ("127.0.0.2", "storage.googleapis.com"),
+        ("127.0.0.2", "metadata.google.internal"),
+    } <= set(plan.hosts)
+    assert plan.shown == (str(tmp_path / "gateway"),)
+
+
+def test_a_setting_gives_paths_to_programs_that_have_a_gateway_too(desk, store, tmp_path, place):
+    launch = with_gateway(store, tmp_path, place, gs_paths=GsPaths.PATH)
+    env = launch(desk.custom(custom_job(**WRITES)), 1, []).primary.env
+    assert env["AIP_MODEL_DIR"] == f"{tmp_path}/buckets/out/a/model/"
+    assert env["GCE_METADATA_HOST"] == place.authority
+
+
+def test_a_label_turns_the_gateway_off(desk, store, tmp_path, place):
+    launch = with_gateway(store, tmp_path, place)
+    job = {**custom_job(**WRITES), "labels": {"trainshed-gateway": "off"}}
+    plan = launch(desk.custom(job), 1, [])
+    assert plan.primary.env["AIP_MODEL_DIR"] == f"{tmp_path}/buckets/out/a/model/"
+    assert "GCE_METADATA_HOST" not in plan.primary.env
+    assert (plan.shown, googles(plan)) == ((), [])
+
+
+def test_where_processes_have_no_names_of_their_own_a_proxy_leads_there(
+    desk, store, tmp_path, place
+):
+    launch = with_gateway(store, tmp_path, place, mode="landlock")
+    plan = launch(desk.custom(custom_job()), 1, [])
+    assert plan.primary.env["https_proxy"] == f"http://{place.authority}"
+    assert not googles(plan)
+
+
+def test_where_jobs_have_a_proxy_of_the_machine_s_ours_stands_before_it(
+    desk, store, tmp_path, place
+):
+    proxies = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "inner, .lan"}
+    launch = with_gateway(store, tmp_path, place, proxies=proxies)
+    plan = launch(desk.custom(custom_job()), 1, [])
+    assert plan.primary.env["https_proxy"] == f"http://{place.authority}"
+    assert {"inner", ".lan", "127.0.0.1"} <= set(plan.primary.env["no_proxy"].split(","))
+    assert not googles(plan)

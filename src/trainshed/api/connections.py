@@ -87,6 +87,7 @@ class Connection:
         "due",
         "is_paused",
         "late",
+        "peer",
         "waits",
     )
 
@@ -95,6 +96,8 @@ class Connection:
         self._all = everyone
         self.address = address
         self.authenticated = False
+        self.peer: object | None = None
+        """Who has it open, where its listener finds that out (``api.gateway``)."""
         self.waits = Waits.HEAD
         self.due = due
         self.let_go()

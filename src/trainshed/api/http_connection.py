@@ -42,9 +42,13 @@ class HttpConnection(BoundedHeads):
 
     def data_received(self, data: bytes) -> None:
         """A head begins, or goes on."""
+        self.head_begins()
+        super().data_received(data)
+
+    def head_begins(self) -> None:
+        """From now on its client has a bounded time for the rest."""
         if self._held.waits is Waits.NEXT:
             self._wait(Waits.HEAD, self._times.head_s)
-        super().data_received(data)
 
     def on_headers_complete(self) -> None:
         """The body is next."""

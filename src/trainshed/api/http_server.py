@@ -64,19 +64,21 @@ class HttpServer(uvicorn.Server):
         """Begin to accept; in the place of what uvicorn does with asyncio's servers."""
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
-        accepting = [
-            Accepting(loop, each, self._connection, self._connections, self._tls)
-            for each in sockets or ()
-        ]
+        accepting = [self.accepting(loop, each) for each in sockets or ()]
         self.servers = accepting  # type: ignore[assignment]  # it closes them and waits, no more
         self.started = True
+
+    def accepting(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> "Accepting":
+        """What accepts the connections of a listening socket."""
+        return Accepting(loop, listener, self.connection, self._connections, self._tls)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second."""
         self._connections.sweep()
         return await super().on_tick(counter)
 
-    def _connection(self, held: Connection) -> HttpConnection:
+    def connection(self, held: Connection) -> HttpConnection:
+        """The protocol of a connection."""
         return HttpConnection(
             held,
             self._connections,
@@ -150,11 +152,23 @@ class Accepting:
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
+    async def opened(self, accepted: socket.socket, held: Connection) -> None:
+        """Hand it over to the protocol, with TLS after its handshake.  Raises OSError."""
+        await self.hand_over(accepted, held, self._tls)
+
+    async def hand_over(
+        self,
+        accepted: socket.socket,
+        held: Connection,
+        tls: Callable[[], ssl.SSLContext] | None,
+    ) -> None:
+        """The protocol has it from here on.  Raises OSError."""
+        make = partial(self._make, held)
+        await self._loop.connect_accepted_socket(make, accepted, **self._secured(tls))
+
     async def _open(self, accepted: socket.socket, held: Connection) -> None:
-        """Hand it over to the protocol, with TLS after its handshake."""
         try:
-            make = partial(self._make, held)
-            await self._loop.connect_accepted_socket(make, accepted, **self._secured())
+            await self.opened(accepted, held)
         except OSError as error:  # of TLS, too
             if isinstance(error, ssl.SSLError):
                 self._connections.report_closed(held, "no TLS handshake came about")
@@ -165,10 +179,10 @@ class Accepting:
             accepted.close()
             raise
 
-    def _secured(self) -> dict[str, Any]:
-        if self._tls is None:
+    def _secured(self, tls: Callable[[], ssl.SSLContext] | None) -> dict[str, Any]:
+        if tls is None:
             return {}
-        return {"ssl": self._tls(), "ssl_handshake_timeout": self._connections.times.head_s}
+        return {"ssl": tls(), "ssl_handshake_timeout": self._connections.times.head_s}
 
 
 def _shut(accepted: socket.socket) -> None:

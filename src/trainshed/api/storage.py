@@ -6,7 +6,15 @@ from typing import Any, BinaryIO
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from trainshed.api.call import RawMethod
-from trainshed.api.storage_call import BucketAccess, Handler, StorageCall, blocking, method, refusal
+from trainshed.api.storage_call import (
+    BucketAccess,
+    BucketOwners,
+    Handler,
+    StorageCall,
+    blocking,
+    method,
+    refusal,
+)
 from trainshed.api.storage_uploads import cancel_upload, continue_upload, upload
 from trainshed.model.access import AccessRole
 from trainshed.model.stored_objects import Attributes
@@ -16,7 +24,6 @@ from trainshed.storage.object_hashes import PIECE_BYTES
 from trainshed.storage.object_lists import PAGE_MAX, ListQuery, list_page
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Target, Uploads, compose, copy
-from trainshed.store.opening import Store
 from trainshed.wire.storage_v1.requests import (
     SOURCE_CONDITION_KEYS,
     BadStorageRequest,
@@ -35,6 +42,9 @@ from trainshed.wire.storage_v1.resources import (
     object_list_json,
     rewrite_json,
 )
+
+#: So much is read where the file is opened: each piece of a stream is two more hops to a thread.
+_AT_ONCE_BYTES_MAX = 256 << 10
 
 
 def list_buckets(call: StorageCall, _: dict[str, Any]) -> Response:
@@ -130,9 +140,14 @@ def download(call: StorageCall, _: dict[str, Any]) -> Response:
     headers["Content-Length"] = str(end - first)
     if span:
         headers["Content-Range"] = f"bytes {first}-{end - 1}/{found.size}"
-    return StreamingResponse(
-        _read(file, first, end), status_code=206 if span else 200, headers=headers
-    )
+    status = 206 if span else 200
+    if call.request.method == "HEAD":  # nobody reads the bytes
+        if file:
+            file.close()
+        return Response(status_code=status, headers=headers)
+    if end - first <= _AT_ONCE_BYTES_MAX:
+        return Response(b"".join(_read(file, first, end)), status, headers)
+    return StreamingResponse(_read(file, first, end), status_code=status, headers=headers)
 
 
 def patch_object(call: StorageCall, document: dict[str, Any]) -> Response:
@@ -264,7 +279,10 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
 
 
 def storage_routes(
-    objects: Objects, uploads: Uploads, store: Store, project_bytes: ProjectBytes | None = None
+    objects: Objects,
+    uploads: Uploads,
+    store: BucketOwners,
+    project_bytes: ProjectBytes | None = None,
 ) -> Sequence[RawMethod]:
     """The rows of the storage API; ``store`` knows whose buckets are whose.
 
@@ -273,4 +291,9 @@ def storage_routes(
     """
     known = project_bytes or ProjectBytes()
     access = BucketAccess(objects=objects, uploads=uploads, store=store, project_bytes=known)
+    return routes_over(access)
+
+
+def routes_over(access: BucketAccess) -> Sequence[RawMethod]:
+    """The rows over objects, and over who may use them."""
     return tuple(method(verb, path, access, handle) for verb, path, handle in TABLE)

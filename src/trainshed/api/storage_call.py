@@ -14,7 +14,7 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.requests import ClientDisconnect, Request
@@ -32,7 +32,6 @@ from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_lists import BadPageToken
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import ConcurrentWrite, NoSuchUpload, Uploads
-from trainshed.store.opening import Store
 from trainshed.wire.storage_v1.requests import BadStorageRequest, document_of, error_json
 
 #: What clients write for "no project in particular".
@@ -55,13 +54,29 @@ class Taken(Exception):
     """The bucket's name is in use."""
 
 
+class BucketOwners(Protocol):
+    """Whose buckets are whose: the store, as far as it is asked here."""
+
+    def bucket(self, name: str) -> tuple[str, datetime] | None:
+        """The project of a bucket, and since when it is there; None: nobody's."""
+
+    def buckets(self, project: str) -> Sequence[str]:
+        """The buckets of a project."""
+
+    def add_bucket(self, name: str, project: str) -> str:
+        """Give a bucket to a project unless it has one; whose it is then."""
+
+    def project(self, id_or_number: str) -> tuple[str, str]:
+        """The (id, number) of a project."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketAccess:
     """Objects, unfinished uploads, and who owns the buckets."""
 
     objects: Objects
     uploads: Uploads
-    store: Store
+    store: BucketOwners
     project_bytes: ProjectBytes = field(default_factory=ProjectBytes)
 
     def take(self, bucket: str, count: int) -> None:

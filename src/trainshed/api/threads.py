@@ -8,6 +8,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -84,7 +85,23 @@ def _notify(loop: asyncio.AbstractEventLoop, how: Callable[..., None], *what: An
         return
 
 
-#: For all applications of the process.
-THREADS: Final = Threads()
+class SharedThreads:
+    """The threads of all applications of the process, but for those that have their own."""
+
+    def __init__(self) -> None:
+        """No thread is started before it is needed."""
+        self._all = Threads()
+        self._own: ContextVar[Threads | None] = ContextVar("threads", default=None)
+
+    def use(self, own: Threads) -> None:
+        """Let what runs in this thread from now on, and all tasks of its loop, have these."""
+        self._own.set(own)
+
+    async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        """What the function returns or raises."""
+        return await (self._own.get() or self._all).run(function, *args)
+
+
+THREADS: Final = SharedThreads()
 #: For those who read logs: how many there are is their callers' choice, and others wait for none.
 LOG_THREADS: Final = Threads(LOG_THREADS_MAX)

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainshed.config.settings import IsolationSettings, Settings
+from trainshed.config.settings import (
+    PASS,
+    REFUSE,
+    GatewaySettings,
+    IsolationSettings,
+    Settings,
+)
 from trainshed.engines.container_runtime import AUTO, CHOICES, USER_OF_IMAGE
 from trainshed.engines.isolation_modes import AUTO as AUTO_MODE
 from trainshed.engines.isolation_modes import MODES, at_least
@@ -21,7 +27,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
-from trainshed.storage.buckets import data_dir
+from trainshed.storage.buckets import GsPaths, data_dir
 
 #: In place of a port for gRPC.
 NO_GRPC = "none"
@@ -173,6 +179,14 @@ def policy(value: Any) -> FleetPolicy:
         raise WrongValue(" or ".join(f'"{each.value}"' for each in FleetPolicy)) from None
 
 
+def gs_paths(value: Any) -> GsPaths:
+    """What programs see of a gs:// directory."""
+    try:
+        return GsPaths(value)
+    except ValueError:
+        raise WrongValue(" or ".join(f'"{each.value}"' for each in GsPaths)) from None
+
+
 def isolation_mode(value: Any) -> str:
     """A mode, or the word for the strongest that works."""
     if value not in (AUTO_MODE, *MODES):
@@ -187,6 +201,13 @@ def required_modes(value: Any) -> tuple[str, ...]:
         modes = ", ".join(f'"{each}"' for each in MODES)
         raise WrongValue(f"the weakest mode that will do, or a list of modes, of {modes}")
     return tuple(value) if isinstance(value, list) else at_least(value)
+
+
+def other_apis(value: Any) -> str:
+    """What becomes of Google's APIs that are not answered for."""
+    if value not in {REFUSE, PASS}:
+        raise WrongValue(f'"{REFUSE}" or "{PASS}"')
+    return str(value)
 
 
 def uid_range(value: Any) -> tuple[int, int]:
@@ -225,8 +246,11 @@ def grpc_port(value: Any) -> int | None:
 
 
 FILE = "config.toml"
-#: The table whose keys are the fields of one setting.
-_ISOLATION = "isolation"
+#: The tables whose keys are the fields of one setting.
+_WHOLE: Mapping[str, Callable[..., Any]] = {
+    "isolation": IsolationSettings,
+    "gateway": GatewaySettings,
+}
 GRPC_PORT_DEFAULT = 8081
 
 #: Tables of the file: key → (field of Settings, how the value is read).
@@ -260,6 +284,12 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "allow_root_jobs": ("allow_root_jobs", switch),
         "uids": ("uids", uid_range),
         "container_read_only": ("container_read_only", switch),
+    },
+    "gateway": {
+        "enabled": ("enabled", switch),
+        "port": ("port", port),
+        "other_apis": ("other_apis", other_apis),
+        "gs_paths": ("gs_paths", gs_paths),
     },
     "engine": {
         "name": ("engine", text),
@@ -362,7 +392,7 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
     for name, value in document.items():
         if name in _TABLES:
             values = _read_table(f"{path}: {name}", value, _TABLES[name])
-            found |= {name: IsolationSettings(**values)} if name == _ISOLATION else values
+            found |= {name: _WHOLE[name](**values)} if name in _WHOLE else values
         elif name in _ROWS:
             found |= _read_rows(f"{path}: {name}", value, name)
         else:

@@ -12,6 +12,10 @@ from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
+from trainshed.storage.buckets import GsPaths
+
+#: ``other_apis`` of ``[gateway]``.
+REFUSE, PASS = "refuse", "pass"
 
 
 class IsolationSettings(NamedTuple):
@@ -25,6 +29,18 @@ class IsolationSettings(NamedTuple):
     """The first and the last number of users and groups that projects get, one each."""
     container_read_only: bool = True
     """Whether an image's own files are closed for writing."""
+
+
+class GatewaySettings(NamedTuple):
+    """``[gateway]``: what replicas find of Google's (decision 0040)."""
+
+    enabled: bool = True
+    port: int = 0
+    """0: one that is free, the same again after a restart."""
+    other_apis: str = REFUSE
+    """What becomes of Google's other hosts: ``refuse`` or ``pass``."""
+    gs_paths: GsPaths = GsPaths.URI
+    """What a program gets as ``--job-dir`` and ``AIP_*``, where it has the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +76,7 @@ class Settings:
     """UID[:GID] or ``image``; None: the server's, or an unprivileged one where that is root."""
     isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
     """How programs of jobs are kept apart on this machine; None for who starts none."""
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     pass_env: tuple[str, ...] = ()
     """Names of the server's variables that jobs get besides the usual; ``*`` is anything."""
     fake_gpus: int = 0

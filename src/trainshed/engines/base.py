@@ -43,6 +43,17 @@ class Reach(enum.Enum):
     ANY = "ANY"
 
 
+class End(NamedTuple):
+    """One end of a TCP connection: an IPv4 address and a port."""
+
+    host: str
+    port: int
+
+
+#: Whose process holds the other end of a connection to this machine, given both: theirs and ours.
+AttemptAt = Callable[[End, End], AttemptKey | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """What is constant for the life of an engine."""
@@ -56,6 +67,12 @@ class Traits:
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
     leftovers: str = ""
     """How what a killed supervisor leaves is ended there, for people; empty: not known."""
+    attempt_at: AttemptAt | None = field(default=None, compare=False)
+    """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
+    has_names: bool = False
+    """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
+    bridge: str | None = None
+    """An address of the server's machine that containers with a network of their own reach."""
 
 
 class ReplicaShape(NamedTuple):

@@ -21,7 +21,14 @@ PRIVATE_FOLDER: Final = 0o700
 
 _OTHERS: Final = stat.S_IRWXO
 _GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_SECRETS: Final = (ADMIN_FILE, "tls/ca.key", "tls/server.key", "trainshed.db*")
+_SECRETS: Final = (
+    ADMIN_FILE,
+    "tls/ca.key",
+    "tls/server.key",
+    "tls/gateway.key",
+    "gateway-secret",
+    "trainshed.db*",
+)
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,15 +6,17 @@ folders, where gs:// and /gcs are.  The table of images says which interpreter s
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from trainshed.engines.base import Engine, ReplicaShape, Sight
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
 from trainshed.files.beneath import Place
 from trainshed.launch import names
 from trainshed.launch.compose import compose
+from trainshed.launch.context import unchanged
 from trainshed.launch.directories import FOLDER, under
 from trainshed.launch.reduction_env import procs_of
 from trainshed.launch.variables import (
@@ -24,6 +26,7 @@ from trainshed.launch.variables import (
 )
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.gateway import LABEL, OFF, GatewaySight
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
 from trainshed.model.resources import Seat
@@ -34,6 +37,7 @@ from trainshed.service.bucket_uris import (
     mounted,
     with_real_paths,
 )
+from trainshed.service.gateway.places import NO_GATEWAY, NO_PROXIES, OpenGateway, sight_of
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
@@ -41,7 +45,7 @@ from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets
+from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
@@ -64,11 +68,15 @@ class Launching:
         buckets: Buckets,
         library: Path,
         environ: Mapping[str, str] = os.environ,
+        open_gateway: OpenGateway = NO_GATEWAY,
+        gs_paths: GsPaths = GsPaths.URI,
+        proxies: Mapping[str, str] = NO_PROXIES,
     ) -> None:
         """``buckets`` are those of the server; replicas may see them elsewhere.
 
         ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
-        environment.
+        environment.  ``gs_paths`` is what programs get as their directories where they have a
+        gateway; without one they get paths.  ``proxies`` are the server's variables that jobs get.
         """
         self._store = store
         self._engine = engine
@@ -76,6 +84,9 @@ class Launching:
         self._buckets = buckets
         self._environ = environ
         self._library = TrainerLibrary(library)
+        self._open_gateway = open_gateway
+        self._gs_paths = gs_paths
+        self._proxies = proxies
 
     def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
@@ -100,6 +111,7 @@ class Launching:
         environment = _environment(spec, found[Role.PRIMARY], seen, Path(sight.work))
         make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
+        gateway = self._gateway_of(asked, contained)
         plan = compose(
             spec,
             job_id=spec.trial.study_job_id if spec.trial else record.job.job_id,
@@ -110,9 +122,11 @@ class Launching:
             environment=environment,
             project=project,
             project_number=number,
-            map_uri=partial(_path_of, buckets=seen),
+            map_uri=unchanged if self._keeps_uris(gateway) else partial(_path_of, buckets=seen),
             entrypoints=entry_points(found),
             in_containers=contained,
+            gateway=gateway,
+            buckets=str(seen.root),
             cwd=sight.work,
         )
         nodes = self._nodes(seats)
@@ -128,7 +142,7 @@ class Launching:
             environment=installed_here(plan),
             replicas=tuple(self._started(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
-            hosts=tuple(_hosts(spec, plan, sight)),
+            hosts=(*_hosts(spec, plan, sight), *(gateway.hosts if gateway else ())),
             binds=mounted(record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen, sight.metrics),
@@ -139,6 +153,7 @@ class Launching:
                 str(self._library.folder),
                 *dict.fromkeys(each.python for each in found.values()),
             ),
+            shown=(gateway.folder,) if gateway else (),
         )
         return with_token(plan, Path(sight.exchange))
 
@@ -151,6 +166,32 @@ class Launching:
             message += f"more, see the [[image]] tables; and {self._images.no_containers}"
             raise EngineFault(message)
         return {role: stand_in for role, stand_in in found.items() if stand_in}
+
+    def _gateway_of(self, spec: JobSpec, contained: Collection[Role]) -> GatewaySight | None:
+        """What the job's replicas see of it; None for a job that is to have none."""
+        if spec.labels.get(LABEL) == OFF or (place := self._open_gateway()) is None:
+            return None
+        if self._is_cut_off(spec, contained):
+            bridge = self._engine.traits.bridge
+            own = place._replace(host=bridge or "")
+            return sight_of(own, proxies=self._proxies) if bridge in place.also else None
+        has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
+        has_names = not has_processes or self._engine.traits.has_names
+        return sight_of(place, has_names=has_names, proxies=self._proxies)
+
+    def _is_cut_off(self, spec: JobSpec, contained: Collection[Role]) -> bool:
+        """Whether it runs in a container whose network has no loopback of the machine's."""
+        runtime = self._engine.traits.containers.runtime
+        return bool(
+            contained
+            and runtime is not None
+            and runtime.has_walls
+            and runtime.name not in CHILDREN_OF_CLIENT
+            and spec.replica_count == 1
+        )
+
+    def _keeps_uris(self, gateway: GatewaySight | None) -> bool:
+        return gateway is not None and self._gs_paths is GsPaths.URI
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
         nodes = {node.name: node for node in self._store.fleet()}

@@ -4,23 +4,30 @@
 and hands the plan to the local engine.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from trainshed.engines.base import OutputSink
+from trainshed.engines.base import AttemptAt, End, OutputSink
 from trainshed.engines.container_runtime import NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
+from trainshed.engines.local.processes.peers import holder_of
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.files.beneath import Place
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses
 from trainshed.launch.reduction_env import procs_of
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
+from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import reducing, started_here
 from trainshed.service.refusing import Say, in_words, one_a_field
@@ -40,6 +47,10 @@ PORT_ORDER = (
 
 #: The folders below the base output directory that AIP_* variables name.
 AIP_FOLDERS = ("model", "checkpoints", "logs")
+
+
+#: Makes what answers: the data directory, the attempt, and whose a connection is.
+ServeGateway = Callable[[Path, LivingAttempt, AttemptAt], Serving]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +96,8 @@ class Host:
     """The user's own machine types."""
     project: str = "local"
     project_number: str = "0"
+    gateway: GatewaySight | None = None
+    """Where the run's programs find gs:// and credentials; None: they have none of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +150,8 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
             map_uri=lambda uri: _seen(uri, job, host),
             entrypoints=_entrypoints(spec, job.entry_point),
             in_containers=contained,
+            gateway=host.gateway,
+            buckets=str(host.buckets.root) if host.gateway else None,
             cwd=str(job.folder),
         )
     except Fault as fault:
@@ -152,6 +167,7 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
             replicas=replicas,
             environment=installed_here(plan),
             binds=_binds(plan, spec, output, host) if contained else (),
+            shown=(host.gateway.folder,) if host.gateway else (),
         ),
         output=output,
         folders=_folders(spec, output),
@@ -174,6 +190,28 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
     found = environment_of(spec, job.source, host.python, host.buckets, job.folder)
     written = (output, host.buckets.root)
     return replace(found, ignored=tuple(str(folder) for folder in written if folder))
+
+
+def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
+    """What the replicas of a run have of Google's; it is not open yet.
+
+    They are below this process; so is whatever else it has started.  ``serve`` is called when
+    somebody connects, for it imports much.
+    """
+    attempt = LivingAttempt(
+        key=AttemptKey(0, 1),
+        job_id=job.job_id,
+        project=host.project,
+        project_number=host.project_number,
+    )
+    ancestors = {os.getpid(): attempt.key}
+
+    def attempt_at(theirs: End, ours: End) -> AttemptKey | None:
+        return holder_of(theirs, ours, ancestors)
+
+    data_dir = host.buckets.root.parent
+    make = partial(serve, data_dir, attempt, attempt_at)
+    return GatewayListener(data_dir, make, outlives=False)
 
 
 def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines import leftover_means
-from trainshed.engines.base import Known, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.base import End, Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt
-from trainshed.engines.local.attempts.fence import Fence
+from trainshed.engines.local.attempts.fence import Fence, identity_of
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.fork import ForkServer
@@ -32,13 +32,17 @@ from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
+from trainshed.engines.local.containers.bridge import bridge_address
+from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.local.processes import peers
+from trainshed.engines.local.processes.identity import lives
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.processes.variables import without_secrets
-from trainshed.engines.local.supervise import cgroups, kill
+from trainshed.engines.local.supervise import cgroups, kill, mounts
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
@@ -121,6 +125,9 @@ class LocalEngine:
             containers=containers,
             isolation=isolation.description if isolation else "",
             leftovers=leftover_means.described(leftovers),
+            attempt_at=self._attempt_at,
+            has_names=isolation.has_names if isolation else mounts.allowed(),
+            bridge=bridge_address(containers.runtime),
         )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s
@@ -139,7 +146,9 @@ class LocalEngine:
         self._swept_at = 0.0
         self._isolation = isolation
         self._variables = None if pass_env is None else tuple(pass_env)
-        self._sweeper = Sweeper(containers.runtime, without_secrets(os.environ))
+        helpers = without_secrets(os.environ)
+        self._sweeper = Sweeper(containers.runtime, helpers)
+        self._roots = ContainerRoots(containers.runtime, helpers)
         self._fence = Fence(self._sweeper)
         self._news = News()
         self._fork_server = ForkServer(f"{self._root}/{_LONGEST_KEY}")
@@ -245,6 +254,28 @@ class LocalEngine:
         self._fork_server.close()
         self._news.close()
         self._sweeper.close()
+
+    def _attempt_at(self, theirs: End, ours: End) -> AttemptKey | None:
+        """Whose process has a connection: supervisors adopt orphans, so all of theirs are below."""
+        with self._lock:
+            attempts = [each for each in self._attempts.values() if each.known.ended is None]
+            for each in attempts:
+                each.known.read(each.folder.records)
+        began = ((each.known.began, each.key) for each in attempts)
+        supervisors = {who.pid: key for who, key in began if who and lives(identity_of(who))}
+        return peers.holder_of(theirs, ours, supervisors) or self._container_at(
+            theirs, ours, set(supervisors.values())
+        )
+
+    def _container_at(
+        self, theirs: End, ours: End, running: Collection[AttemptKey]
+    ) -> AttemptKey | None:
+        """The same in containers, which are children of their runtime."""
+        for roots in (self._roots.known, self._roots.asked):
+            own = {pid: key for pid, key in roots().items() if key in running}
+            if found := peers.holder_in(theirs, ours, own):
+                return found
+        return None
 
     def _node(self) -> Node:
         with self._lock:

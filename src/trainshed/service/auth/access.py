@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from trainshed.model.access import ALL_PROJECTS, AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
+from trainshed.service.auth.signed_addresses import SignedAddress, signer_of
 from trainshed.service.auth.throttle import Throttle
 from trainshed.store.opening import Store
 from trainshed.store.records import SigningKey
@@ -135,6 +136,11 @@ class Access:
             "expires_in": max(0, int(ends_at_s - self._clock())),
             "token_type": "Bearer",
         }
+
+    def of_address(self, address: SignedAddress) -> Caller:
+        """Who has signed the address of a request.  Raises AddressRefused."""
+        key = signer_of(address, self._keys_of, now_s=self._clock())
+        return Caller(name=key.email, project=key.project, role=key.role, credential=key.key_id)
 
     def _holder(self, text: str) -> Caller:
         digest = digest_of(text)

@@ -36,6 +36,8 @@ RENEWED_BEFORE = timedelta(days=60)
 #: Clocks of clients may be behind.
 _BACKDATED = timedelta(hours=1)
 
+#: What the files of the server's own certificate are called.
+SERVER = "server"
 ALWAYS = ("localhost", "127.0.0.1", "::1")
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # left out, not bound
 _MARK = b"# Trainshed's own authority, then the public ones\n"
@@ -57,18 +59,21 @@ class _Pair:
     certificate: x509.Certificate
 
 
-def ensure_tls(data_dir: Path, names: Iterable[str], *, now: datetime | None = None) -> TlsFiles:
+def ensure_tls(
+    data_dir: Path, names: Iterable[str], *, leaf: str = SERVER, now: datetime | None = None
+) -> TlsFiles:
     """See that the files in ``tls/`` are there and good for the names, at every start.
 
     ``names``: host names and addresses besides loopback's and the machine's own.  Names that the
-    certificate has already stay in it, because several servers may share the files.
+    certificate has already stay in it, because several servers may share the files.  ``leaf`` is
+    what the certificate's files are called.
     """
     folder = data_dir / "tls"
     files = TlsFiles(
         ca=folder / "ca.pem",
         bundle=folder / "ca-bundle.pem",
-        certificate=folder / "server.pem",
-        key=folder / "server.key",
+        certificate=folder / f"{leaf}.pem",
+        key=folder / f"{leaf}.key",
     )
     today = now or datetime.now(UTC)
     with alone_in(folder):
@@ -84,16 +89,17 @@ class ServerTls:
     A new one makes a new context: one that handshakes use is never changed under them.
     """
 
-    def __init__(self, data_dir: Path, names: Iterable[str]) -> None:
+    def __init__(self, data_dir: Path, names: Iterable[str], leaf: str = SERVER) -> None:
         """See ``ensure_tls``."""
         self._data_dir = data_dir
         self._names = tuple(names)
-        self.files = ensure_tls(data_dir, self._names)
+        self._leaf = leaf
+        self.files = ensure_tls(data_dir, self._names, leaf=leaf)
         self.pair, self.context = self._loaded()
 
     def renew(self, *, now: datetime | None = None) -> bool:
         """A chore: whether another certificate is in use from here on.  Raises OSError."""
-        self.files = ensure_tls(self._data_dir, self._names, now=now)
+        self.files = ensure_tls(self._data_dir, self._names, leaf=self._leaf, now=now)
         if self.files.certificate.read_bytes() == self.pair[1]:
             return False
         self.pair, self.context = self._loaded()

@@ -102,7 +102,8 @@ def public_key(pem: str) -> RSAPublicKey:
     return key
 
 
-_cached_key = lru_cache(maxsize=256)(public_key)
+registered_key = lru_cache(maxsize=256)(public_key)
+"""The same, remembered."""
 
 
 def _unverified(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -124,7 +125,7 @@ def _likeliest_first(keys: Sequence[SigningKey], kid: Any) -> list[SigningKey]:
 def _claims(text: str, key: SigningKey) -> Mapping[str, Any] | None:
     """The claims, if this key signed them."""
     try:
-        payload = jwt.api_jws.decode(text, _cached_key(key.public_key), algorithms=["RS256"])
+        payload = jwt.api_jws.decode(text, registered_key(key.public_key), algorithms=["RS256"])
         claims = json.loads(payload)
     except (jwt.InvalidTokenError, ValueError):
         return None

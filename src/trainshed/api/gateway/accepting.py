@@ -1,0 +1,165 @@
+"""Who has come in, and what he speaks: plain HTTP, TLS, or CONNECT to a host behind us.
+
+The first byte tells: a handshake of TLS begins with 0x16, and of the methods of HTTP only CONNECT
+with a C.  It is looked at and left where it is, so that what is asked next reads it all.
+"""
+
+import asyncio
+import enum
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.gateway.sockets import first_byte, read_head
+from trainshed.api.gateway.tunnels import Tunnels
+from trainshed.api.http_server import Accepting
+from trainshed.api.threads import THREADS
+from trainshed.service.gateway.attempts import LivingAttempt
+
+#: Who has the other end of a connection, given both: theirs and ours.  None: no attempt that lives.
+PeerAt = Callable[[tuple[str, int], tuple[str, int]], LivingAttempt | None]
+
+#: Searches at once: strangers make the longest ones, and are not to take the machine for it.
+_SEARCHES_MAX: Final = 2
+_TLS: Final = 0x16
+_CONNECT: Final = ord("C")
+_HTTPS: Final = 443
+_OK: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+AWAY: Final = "Who calls cannot be found out now; try again in a moment"
+#: Said to whoever is no process of a living attempt.
+STRANGER: Final = (
+    "Permission denied: this address serves the programs of running jobs, each for its own job, "
+    "and the caller is none of them"
+)
+
+
+class NotNow(enum.Enum):
+    """Who it is cannot be found out now: the database is away."""
+
+    NOT_NOW = "NOT_NOW"
+
+
+NOT_NOW: Final = NotNow.NOT_NOW
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """What decides on a connection."""
+
+    peer_at: PeerAt
+    tls: Callable[[], ssl.SSLContext]
+    ends_here: Callable[[str], bool]
+    """Whether a host's TLS ends here; others are reached through a tunnel."""
+    attempt_connections_max: int
+    tunnels: Tunnels
+
+
+class GatewayAccepting(Accepting):
+    """A listening socket of the gateway."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: socket.socket,
+        make: Callable[[Connection], asyncio.BaseProtocol],
+        connections: Connections,
+        entrance: Entrance,
+    ) -> None:
+        """Connections are accepted from now on."""
+        self._entrance = entrance
+        self._everyone = connections
+        self._searches = asyncio.Semaphore(_SEARCHES_MAX)
+        super().__init__(loop, listener, make, connections, None)
+
+    async def opened(self, accepted: socket.socket, held: Connection) -> None:
+        """Find out who it is and what he wants.  Raises OSError, also where he takes too long."""
+        accepted.setblocking(False)
+        async with asyncio.timeout(self._everyone.times.head_s):
+            first = await first_byte(self._loop, accepted)
+            held.peer = await self._peer(accepted)
+            if first == _CONNECT:
+                head = await read_head(self._loop, accepted)
+        if self._has_too_many(held):
+            self._everyone.report_closed(held, "its attempt has as many as it may have")
+            raise ConnectionAbortedError
+        if first == _CONNECT:
+            await self._connect(accepted, held, head)
+        else:
+            await self.hand_over(accepted, held, self._entrance.tls if first == _TLS else None)
+
+    async def _peer(self, accepted: socket.socket) -> "LivingAttempt | NotNow | None":
+        theirs, ours = accepted.getpeername()[:2], accepted.getsockname()[:2]
+        async with self._searches:
+            try:
+                return await THREADS.run(self._entrance.peer_at, theirs, ours)
+            except Exception as error:  # noqa: BLE001  # said when something is asked
+                _log.warning("whose a connection is cannot be found out: %s", error)
+                return NOT_NOW
+
+    def _has_too_many(self, held: Connection) -> bool:
+        peer = held.peer
+        if not isinstance(peer, LivingAttempt):
+            return False
+        held.recognise(authenticated=True)
+        count = sum(
+            isinstance(each.peer, LivingAttempt) and each.peer.key == peer.key
+            for each in self._everyone
+        )
+        return count > self._entrance.attempt_connections_max
+
+    async def _connect(self, accepted: socket.socket, held: Connection, head: bytes) -> None:
+        target = _target(head)
+        if target is None:
+            await self._refuse(accepted, held, 400, "CONNECT is to name HOST:PORT")
+        elif held.peer is None:
+            await self._refuse(accepted, held, 403, STRANGER)
+        elif held.peer is NOT_NOW:
+            await self._refuse(accepted, held, 503, AWAY)
+        elif target[1] == _HTTPS and self._entrance.ends_here(target[0]):
+            await self._loop.sock_sendall(accepted, _OK)
+            await self.hand_over(accepted, held, self._entrance.tls)
+        else:
+            held.waits = Waits.ANSWER
+            held.due = float("inf")
+            refused = await self._entrance.tunnels.run(accepted, *target)
+            if refused:
+                await self._refuse(accepted, held, 502, refused)
+            else:
+                self._end(accepted, held)
+
+    async def _refuse(
+        self, accepted: socket.socket, held: Connection, status: int, why: str
+    ) -> None:
+        text = f"{why}\n".encode()
+        head = f"HTTP/1.1 {status} {why[:200]}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+        body = f"Content-Length: {len(text)}\r\n\r\n".encode() + text
+        async with asyncio.timeout(self._everyone.times.head_s):
+            await self._loop.sock_sendall(accepted, head.encode("ascii", "replace") + body)
+        self._end(accepted, held)
+
+    def _end(self, accepted: socket.socket, held: Connection) -> None:
+        self._everyone.forget(held)
+        accepted.close()
+
+
+def _target(head: bytes) -> tuple[str, int] | None:
+    """The host and the port that a CONNECT names."""
+    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    if len(words) != 3 or words[0] != "CONNECT":  # noqa: PLR2004 - method, target, version
+        return None
+    host, _, port = words[1].rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16
+    return (host.strip("[]").lower().rstrip("."), int(port)) if host and is_port else None
+
+
+def authority_of(scope: Any) -> str:
+    """The host that a request is for, without its port."""
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    name: str = host.decode("latin-1").lower()
+    return name.partition("]")[0].strip("[") if name.startswith("[") else name.partition(":")[0]

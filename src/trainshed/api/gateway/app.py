@@ -1,0 +1,145 @@
+"""The gateway's application: by host and path to the metadata server, to tokens, to storage."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from trainshed.api.call import RawMethod
+from trainshed.api.chain import incident
+from trainshed.api.documents import refusal_response
+from trainshed.api.gateway import metadata, oauth2
+from trainshed.api.gateway.accepting import authority_of
+from trainshed.api.gateway.admission import Admission, is_emulator
+from trainshed.api.gateway.denials import Denials
+from trainshed.api.gateway.xml import XmlStorage
+from trainshed.api.storage_call import refusal
+from trainshed.model.access import Caller
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.gateway.attempts import is_attempt
+
+#: Hosts whose paths are those of storage: the JSON API, and the XML API for whatever is left.
+STORAGE_HOST: Final = "storage.googleapis.com"
+_STORAGE: Final = frozenset(
+    {STORAGE_HOST, "www.googleapis.com", "commondatastorage.googleapis.com"}
+)
+_OAUTH2: Final = frozenset({"oauth2.googleapis.com", "accounts.google.com"})
+
+NOT_SERVED: Final = (
+    "{host} is not answered for here, and nothing of it is kept: jobs on this server have Google's "
+    "storage and its metadata server; an administrator lets the rest through with "
+    'other_apis = "pass" under [gateway]'
+)
+
+#: A job names the buckets of its project, and makes none (decision 0039).
+NOT_FOR_JOBS: Final = frozenset({("POST", "/storage/v1/b"), ("DELETE", "/storage/v1/b/{bucket}")})
+NO_BUCKETS: Final = (
+    "Permission denied: jobs make and remove no buckets; trainshed buckets create NAME makes one"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """The application."""
+
+    admission: Admission
+    storage: Router
+    more: Mapping[str, ASGIApp] = field(default_factory=dict)
+    """Further hosts of Google's that are answered for; their peers have been found."""
+
+    def ends_here(self, host: str) -> bool:
+        """Whether one of Google's hosts is answered for, with more than a refusal."""
+        return (
+            host in _STORAGE
+            or host in _OAUTH2
+            or host in self.more
+            or host.endswith(f".{STORAGE_HOST}")
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        app = self._app(scope)
+        await app(scope, receive, send)
+
+    def _app(self, scope: Scope) -> ASGIApp:
+        host, path = authority_of(scope), scope["path"]
+        if scope["scheme"] == "http" and (path == "/" or path.startswith("/computeMetadata")):
+            return metadata.app(self.admission)
+        if host in self.more:
+            return self._known_only(self.more[host])
+        if host in _OAUTH2 or path in oauth2.PATHS:
+            return oauth2.app(self.admission)
+        if self.ends_here(host) or is_emulator(scope):
+            return self.storage
+        return _not_served(host)
+
+    def _known_only(self, app: ASGIApp) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                self.admission.peer(scope)
+            except Refusal as refused:
+                await refusal_response(refused)(scope, receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return answer
+
+
+def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
+    """The rows where jobs make and remove no buckets."""
+    return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
+
+
+def storage_router(rows: Sequence[RawMethod], admission: Admission, denials: Denials) -> Router:
+    """The routes of the JSON API, and the XML API behind them."""
+
+    def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            return await _answered(request, row, admission, denials)
+
+        return endpoint
+
+    routes = [Route(row.path, admitted(row), methods=[row.verb]) for row in rows]
+    xml = XmlStorage(rows, admission.admit, denials.note)
+    return Router(routes, redirect_slashes=False, default=xml)
+
+
+def _without_jobs(row: RawMethod) -> RawMethod:
+    """A row that whoever shows a token of his own may call, and an attempt may not."""
+
+    async def handle(request: Request, caller: Caller) -> Response:
+        if is_attempt(caller):
+            return refusal(Code.PERMISSION_DENIED.http, NO_BUCKETS)
+        return await row.handle(request, caller)
+
+    return replace(row, handle=handle)
+
+
+async def _answered(
+    request: Request, row: RawMethod, admission: Admission, denials: Denials
+) -> Response:
+    try:
+        caller = await admission.admit(request.scope)
+        response = await row.handle(request, caller)
+    except Refusal as refused:
+        denials.note(request, None, refused.code.name)
+        return refusal(refused.code.http, refused.message)
+    except ClientDisconnect:
+        return Response(status_code=499)
+    except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
+        return refusal_response(incident(f"{row.verb} {row.path}"))
+    if response.status_code == Code.PERMISSION_DENIED.http or getattr(
+        request.state, "is_denied", False
+    ):
+        denials.note(request, caller, Code.PERMISSION_DENIED.name)
+    return response
+
+
+def _not_served(host: str) -> ASGIApp:
+    """A refusal that no client of Google's tries again."""
+    refused = Refusal(Code.PERMISSION_DENIED, NOT_SERVED.format(host=host[:100] or "the host"))
+    return refusal_response(refused)

@@ -1,0 +1,56 @@
+"""What jobs may not do, as the audit log has it: enough to be seen, and never a flood.
+
+What a job may do it does as often as it likes, and is not noted.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from starlette.requests import Request
+
+from trainshed.model.access import Caller
+
+#: Takes the fields of an entry of the audit log.
+Audit = Callable[..., None]
+
+#: Entries of one attempt, and of all strangers together: a program in a loop would push out others.
+A_MINUTE: Final = 20
+_MINUTE_S: Final = 60.0
+_CALLERS_MAX: Final = 1024
+
+
+class Denials:
+    """Notes them.  For one loop: no locks."""
+
+    def __init__(
+        self, audit: Audit = lambda **_: None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Nothing has been denied."""
+        self._audit = audit
+        self._clock = clock
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    def note(self, request: Request, caller: Caller | None, status: str) -> None:
+        """Note one, unless its caller has had enough of them lately."""
+        if not self._is_room(caller.credential if caller else ""):
+            return
+        self._audit(
+            caller=caller.name if caller else "",
+            credential=caller.credential if caller else "",
+            address=request.client.host if request.client else "",
+            method=f"{request.method} gateway",
+            resource=request.url.path,
+            project=caller.project if caller else "",
+            status=status,
+        )
+
+    def _is_room(self, whose: str) -> bool:
+        now = self._clock()
+        since, count = self._counts.get(whose, (now, 0))
+        if now - since >= _MINUTE_S:
+            since, count = now, 0
+        if len(self._counts) >= _CALLERS_MAX:
+            self._counts.clear()
+        self._counts[whose] = since, count + 1
+        return count < A_MINUTE

@@ -1,0 +1,73 @@
+"""The gateway of a local run: the same, for the one attempt that a command has under way.
+
+Its buckets are the folders of the user's own data directory, all of them the run's, and made when
+something is written to them: nobody else is there whose they could be.
+"""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainshed.api.gateway.make import make_gateway
+from trainshed.api.gateway.server import GatewayServing
+from trainshed.api.storage import routes_over
+from trainshed.api.storage_call import BucketAccess
+from trainshed.engines.base import AttemptAt
+from trainshed.model.access import AccessRole, Caller
+from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.tokens import AttemptTokens
+from trainshed.storage.buckets import is_bucket_name
+from trainshed.storage.objects import Objects
+from trainshed.storage.uploads import Uploads
+
+_SECRET_BYTES = 32
+
+
+class _OneProject:
+    """Whose buckets they are: the run's project's."""
+
+    def __init__(self, objects: Objects, attempt: LivingAttempt) -> None:
+        self._objects = objects
+        self._attempt = attempt
+
+    def bucket(self, name: str) -> tuple[str, datetime] | None:
+        if not self._objects.buckets.has(name):
+            return None
+        return self._attempt.project, datetime.now(UTC)
+
+    def buckets(self, project: str) -> Sequence[str]:
+        return self._objects.buckets.names() if project == self._attempt.project else ()
+
+    def add_bucket(self, name: str, project: str) -> str:
+        del name
+        return project
+
+    def project(self, id_or_number: str) -> tuple[str, str]:
+        del id_or_number
+        return self._attempt.project, self._attempt.project_number
+
+
+class _MadeWhenWritten(BucketAccess):
+    def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
+        buckets = self.objects.buckets
+        if role >= AccessRole.SUBMITTER and is_bucket_name(bucket) and not buckets.has(bucket):
+            buckets.make(bucket)
+        super().need(caller, bucket, role)
+
+
+def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -> GatewayServing:
+    """What answers the replicas of a local run.  Raises OSError."""
+    objects = Objects(data_dir=data_dir)
+    access = _MadeWhenWritten(
+        objects=objects, uploads=Uploads(objects), store=_OneProject(objects, attempt)
+    )
+    return make_gateway(
+        data_dir,
+        rows=routes_over(access),
+        tokens=AttemptTokens(os.urandom(_SECRET_BYTES)),
+        attempt_at=attempt_at,
+        find=lambda key: attempt if key == attempt.key else None,
+        is_remembered=lambda _: True,
+        proxies=os.environ,
+    )

@@ -1,0 +1,112 @@
+"""The gateway at work: one thread that serves all replicas."""
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import uvicorn
+
+from trainshed.api.connections import Connection, Connections, Limits
+from trainshed.api.gateway.accepting import Entrance, GatewayAccepting, PeerAt
+from trainshed.api.gateway.app import Gateway
+from trainshed.api.gateway.connection import GatewayConnection
+from trainshed.api.gateway.tunnels import Tunnels
+from trainshed.api.http_server import HttpServer
+from trainshed.api.threads import THREADS, Threads
+from trainshed.service.auth.certificates import ServerTls
+from trainshed.service.gateway.bundle import ensure_bundle
+from trainshed.service.gateway.places import LEAF, NAMES
+
+#: Connections at once.  A quarter may be of callers that no attempt is known of, for a moment.
+CONNECTIONS_MAX: Final = 2048
+ATTEMPT_CONNECTIONS_MAX: Final = 512
+_STRANGERS_MAX: Final = 512
+#: Calls of jobs at once; most of their time they wait for the disk.
+_THREADS_MAX: Final = 24
+
+
+class GatewayServing:
+    """Answers replicas; implements ``service.gateway.listening.Serving``."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        app: Gateway,
+        peer_at: PeerAt,
+        *,
+        passes_on: bool = False,
+        proxies: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``passes_on``: Google's other hosts are reached through tunnels, else refused at once.
+
+        ``proxies``: the variables by which jobs would reach what is not ours.
+        """
+        self._data_dir = data_dir
+        self._tls = ServerTls(data_dir, NAMES, LEAF)
+        entrance = Entrance(
+            peer_at=peer_at,
+            tls=lambda: self._tls.context,
+            ends_here=partial(_ends_here, app.ends_here, passes_on=passes_on),
+            attempt_connections_max=ATTEMPT_CONNECTIONS_MAX,
+            tunnels=Tunnels(proxies),
+        )
+        self._server = _Server(app, entrance)
+
+    def run(self, listeners: Sequence[socket.socket]) -> None:
+        """Answer until ``stop``, with threads of its own: jobs keep no call of the API waiting."""
+        THREADS.use(Threads(_THREADS_MAX))
+        self._server.run(list(listeners))
+
+    def stop(self) -> None:
+        """End, from another thread; what is under way is cut off."""
+        self._server.should_exit = self._server.force_exit = True
+
+    def renew(self) -> bool:
+        """Whether another certificate is in use from here on.  Raises OSError."""
+        is_new = self._tls.renew()
+        if is_new:
+            ensure_bundle(self._data_dir, self._tls.files.ca)
+        return is_new
+
+
+class _Server(HttpServer):
+    def __init__(self, app: Gateway, entrance: Entrance) -> None:
+        config = uvicorn.Config(
+            app,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+        )
+        limits = Limits(
+            connections=CONNECTIONS_MAX, unauthenticated=_STRANGERS_MAX, per_address=_STRANGERS_MAX
+        )
+        self._everyone = Connections(limits)
+        self._entrance = entrance
+        super().__init__(config, self._everyone)
+
+    def accepting(self, loop: Any, listener: socket.socket) -> GatewayAccepting:
+        return GatewayAccepting(loop, listener, self.connection, self._everyone, self._entrance)
+
+    def connection(self, held: Connection) -> GatewayConnection:
+        return GatewayConnection(
+            held,
+            self._everyone,
+            config=self.config,
+            server_state=self.server_state,
+            app_state={},
+        )
+
+
+def _ends_here(serves: Callable[[str], bool], host: str, *, passes_on: bool) -> bool:
+    """Google's hosts are refused behind their own certificate: a client takes that for an answer.
+
+    A proxy that refuses looks like a broken network, which clients try again for minutes.
+    """
+    is_googles = host == "googleapis.com" or host.endswith(".googleapis.com")
+    return serves(host) or (is_googles and not passes_on)

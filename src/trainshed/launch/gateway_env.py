@@ -1,0 +1,68 @@
+"""What tells a program of the gateway, so that gs:// is there without a word of its own.
+
+Every variable here is one that some client of Google's, or a library below it, reads by itself.
+Each reads another: requests, curl, aiohttp, httplib2 and gRPC look for certificates in five places.
+What each client needs was tried, one by one (docs/decisions/0041).
+"""
+
+import json
+from typing import Final
+
+from trainshed.launch.context import Context, Variables
+from trainshed.model.gateway import BOTO, BUNDLE, GatewaySight
+from trainshed.model.roles import Role
+
+#: Whoever looks for a metadata server reads one of them: google-auth, TensorFlow, gcloud, gsutil.
+METADATA: Final = ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT")
+
+#: Whoever trusts certificates of its own choice reads one of them.
+CERTIFICATES: Final = (
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "HTTPLIB2_CA_CERTS",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+)
+
+#: Where every bucket here says that it is.
+BUCKET_LOCATION: Final = "us"
+
+#: Hosts that are reached without a proxy, besides those of the job.
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1", "metadata.google.internal")
+
+#: gcsfs asks a proxy only where settings of its session say so: fsspec reads this name.
+_FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}})}
+
+
+def variables(context: Context, role: Role, _index: int) -> Variables:
+    """Give a replica what its clients look for; a reducer is our own program, and has none."""
+    sight = context.gateway
+    if sight is None or role is Role.REDUCER:
+        return {}
+    return {
+        **dict.fromkeys(METADATA, sight.address),
+        **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
+        "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
+        "GOOGLE_CLOUD_PROJECT": context.project,
+        # TensorFlow then asks for a bucket before it opens a file, and says what is wrong: its
+        # GFile.readline tells of no error, and takes what cannot be read for empty
+        "GCS_ALLOWED_BUCKET_LOCATIONS": BUCKET_LOCATION,
+        # it would ask by gRPC for a kind of bucket that is not here
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        **({} if sight.hosts else _proxied(context, sight)),
+    }
+
+
+def _proxied(context: Context, sight: GatewaySight) -> Variables:
+    """Where Google's names lead elsewhere, https:// goes through the gateway.
+
+    gRPC obeys these too, and replicas of one job must meet without it.
+    """
+    peers = dict.fromkeys(address.host for address in context.addresses.values())
+    without = ",".join(dict.fromkeys((*_LOCAL, *peers, *sight.without_proxy)))
+    return {
+        **dict.fromkeys(("https_proxy", "HTTPS_PROXY"), f"http://{sight.address}"),
+        **dict.fromkeys(("no_proxy", "NO_PROXY"), without),
+        **_FSSPEC,
+    }

@@ -1,0 +1,28 @@
+"""Where the gateway is for a replica: that of a server, or of a local run."""
+
+from dataclasses import dataclass
+from typing import Final
+
+#: A job with this label has no gateway.
+LABEL: Final = "trainshed-gateway"
+OFF: Final = "off"
+
+#: The authorities that a program is to trust: the machine's, and ours.
+BUNDLE: Final = "ca-bundle.pem"
+#: Settings of gsutil, which has no variables for them.
+BOTO: Final = "boto.cfg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySight:
+    """What the replicas of a job have to know of it."""
+
+    address: str
+    """HOST:PORT: the metadata server, and the proxy of https."""
+    folder: str
+    """What programs read of it: ``BUNDLE`` and ``BOTO``."""
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(address, name): Google's names that lead there by a hosts file; where there are none,
+    programs need the proxy."""
+    without_proxy: tuple[str, ...] = ()
+    """Hosts that the machine reaches without its own proxy."""

@@ -1,0 +1,93 @@
+"""The files that jobs read of the gateway, in a folder of their own: the authorities to trust.
+
+The authorities are the machine's and ours, one file for all jobs.  Variables that name it replace
+what a client trusts by itself, so it holds all of that: what our own variables name, the machine's
+list, and the one that Python's clients bring.  It is made again when one of these has changed.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from trainshed.model.gateway import BOTO, BUNDLE
+from trainshed.service.gateway.places import FOLDER
+from trainshed.service.server_files import PUBLIC, write_file
+
+#: The variables by which a client of the machine's trusts other authorities.
+_NAMED: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+#: Where distributions keep the machine's list.
+_MACHINE: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
+)
+#: gsutil trusts a list of its own, and uses the machine's account only where these say so; it
+#: would try for a quarter of an hour.
+_BOTO: Final = """\
+[Boto]
+ca_certificates_file = {bundle}
+num_retries = 6
+max_retry_delay = 8
+[GoogleCompute]
+service_account = default
+[GSUtil]
+software_update_check_period = 0
+"""
+_OPEN_FOLDER: Final = 0o755
+
+
+def ensure_bundle(data_dir: Path, authority: Path) -> Path:
+    """See that the files are there; the bundle, our authority first.  Raises OSError."""
+    folder = data_dir / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
+    sources = _sources()
+    texts = (authority.read_bytes(), *_texts((*sources, *_of_clients())))
+    found = dict.fromkeys(each for text in texts for each in _CERTIFICATE.findall(text))
+    write_file(folder / BUNDLE, b"\n".join((_mark(sources), *found, b"")), PUBLIC)
+    write_file(folder / BOTO, _BOTO.format(bundle=folder / BUNDLE).encode(), PUBLIC)
+    return folder / BUNDLE
+
+
+def is_current(bundle: Path) -> bool:
+    """Whether the bundle is there, and was made of what it would be made of now."""
+    sources = _sources()
+    try:
+        with bundle.open("rb") as file:
+            made_of = file.readline().rstrip(b"\n")
+        made_at = bundle.stat().st_mtime
+        is_newest = all(os.stat(path).st_mtime <= made_at for path in sources)  # noqa: PTH116 - cheaper
+    except OSError:
+        return False
+    return is_newest and made_of == _mark(sources)
+
+
+def _mark(sources: Sequence[str]) -> bytes:
+    return b"# " + os.pathsep.join(sources).encode(errors="replace")
+
+
+def _sources() -> list[str]:
+    """The files that the machine trusts, without those that Python's clients bring."""
+    named = (os.environ.get(name, "") for name in _NAMED)
+    machine = next(filter(os.path.isfile, _MACHINE), "")
+    return [path for path in dict.fromkeys((*named, machine)) if os.path.isfile(path)]  # noqa: PTH113 - as above
+
+
+def _texts(paths: Sequence[str]) -> Iterator[bytes]:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            yield Path(path).read_bytes()
+
+
+def _of_clients() -> Iterator[str]:
+    with contextlib.suppress(ImportError):
+        import certifi  # noqa: PLC0415 - comes with the clients, not with us
+
+        yield certifi.where()

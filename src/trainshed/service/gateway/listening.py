@@ -1,0 +1,273 @@
+"""The gateway's sockets, and the thread that waits for the first replica.
+
+To open a gateway is to bind its sockets: a job that never uses it costs no more.  What answers is
+made when somebody connects.  Jobs outlive a server, so the next one listens where the last one did;
+of two servers of one data directory one listens, and the other takes its place when it ends.
+"""
+
+import errno
+import json
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from trainshed.model.gateway import BUNDLE
+from trainshed.service.gateway.bundle import ensure_bundle, is_current
+from trainshed.service.gateway.places import FOLDER, LEAF, NAMES, GatewayPlace
+from trainshed.service.server_files import PUBLIC, write_file
+
+FILE: Final = "gateway.json"
+_LOOPBACK: Final = "127.0.0.1"
+_HTTP, _HTTPS = 80, 443
+#: Loopback addresses on which port 443 is tried; 127.0.0.1 is left to whoever has it.
+_DIRECT: Final = tuple(f"127.0.0.{last}" for last in range(2, 255))
+_BACKLOG: Final = 1024
+_CLOSE_S: Final = 3.0
+#: How often a server tries to take the place of one that has ended.
+_AGAIN_S: Final = 1.0
+
+#: A certificate that is older is looked at, and perhaps renewed, before it is used.
+_LOOKED_AT_S: Final = 300 * 86_400.0
+
+
+class Serving(Protocol):
+    """What answers, once somebody has connected."""
+
+    def run(self, listeners: Sequence[socket.socket]) -> None:
+        """Answer until ``stop``."""
+
+    def stop(self) -> None:
+        """End, from another thread; what is under way is cut off."""
+
+    def renew(self) -> bool:
+        """Whether another certificate is in use from here on.  Raises OSError."""
+
+
+class GatewayListener:
+    """One data directory's gateway.  Thread-safe."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        make: Callable[[], Serving],
+        *,
+        port: int = 0,
+        hosts: Iterable[str] = (),
+        outlives: bool = True,
+    ) -> None:
+        """``port`` 0 picks one; ``hosts`` are addresses besides loopback, such as a bridge's.
+
+        ``outlives``: jobs do outlive this process, and the next one is to listen in its place.
+        """
+        self._data_dir = data_dir
+        self._make = make
+        self._port = port
+        self._hosts = tuple(hosts)
+        self._outlives = outlives
+        self._lock = threading.Lock()
+        self._place: GatewayPlace | None = None
+        self._serving: Serving | None = None
+        self._thread: threading.Thread | None = None
+        self._end = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._is_closed = False
+
+    def open(self) -> GatewayPlace:
+        """Listen, unless it does already.  Raises OSError."""
+        with self._lock:
+            if self._place is None:
+                self._place = self._opened()
+            return self._place
+
+    def open_again(self) -> None:
+        """Listen where an earlier server did, for jobs that run on; a log line if that fails."""
+        if (self._data_dir / FILE).exists():
+            try:
+                self.open()
+            except OSError as error:
+                _warn("the gateway of running jobs cannot be opened: %s", error)
+
+    def renew(self) -> bool:
+        """A chore: whether another certificate is in use from here on.  Raises OSError."""
+        return self._serving is not None and self._serving.renew()
+
+    def close(self) -> None:
+        """End it; what is under way is cut off."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            os.eventfd_write(self._end, 1)
+            if self._serving:
+                self._serving.stop()
+        if self._thread:
+            self._thread.join(_CLOSE_S)
+        if self._thread is None or not self._thread.is_alive():
+            os.close(self._end)
+
+    def _opened(self) -> GatewayPlace:
+        known = _read(self._data_dir / FILE) if self._outlives else {}
+        bundle = _certified(self._data_dir)
+        port = self._port or _port_of(known)
+        listeners = self._bound(port, known)
+        if listeners:
+            place = _place_of(listeners, bundle)
+            if self._outlives:
+                self._note(place)
+        else:
+            place = GatewayPlace(_LOOPBACK, port, known.get("direct"), bundle, self._hosts)
+        self._thread = threading.Thread(
+            target=self._work, args=(place, listeners), name="gateway", daemon=True
+        )
+        self._thread.start()
+        return place
+
+    def _bound(self, port: int, known: dict[str, Any]) -> list[socket.socket]:
+        """The sockets; none where another server of this directory has the port."""
+        try:
+            first = _listen(_LOOPBACK, port)
+        except OSError as error:
+            if not port or error.errno != errno.EADDRINUSE:
+                raise
+            if _is_other(known.get("pid")):
+                return []
+            _warn("the gateway's port %d is taken: jobs that run on have none", port)
+            first = _listen(_LOOPBACK, 0)
+        ours = first.getsockname()[1]
+        more = [_try(host, ours) for host in self._hosts]
+        if self._outlives and (direct := _direct(known.get("direct"))):
+            more += [direct, _try(direct.getsockname()[0], _HTTP)]
+        return [first, *filter(None, more)]
+
+    def _bound_again(self, place: GatewayPlace) -> list[socket.socket]:
+        """The sockets of a server that has ended.  Raises OSError while it has them."""
+        first = _listen(_LOOPBACK, place.port)
+        more = [_try(host, place.port) for host in self._hosts]
+        if place.direct:
+            more += [_try(place.direct, each) for each in (_HTTPS, _HTTP)]
+        return [first, *filter(None, more)]
+
+    def _note(self, place: GatewayPlace) -> None:
+        document = {"port": place.port, "direct": place.direct, "pid": os.getpid()}
+        write_file(self._data_dir / FILE, json.dumps(document).encode(), PUBLIC)
+
+    def _work(self, place: GatewayPlace, listeners: list[socket.socket]) -> None:
+        while not listeners:
+            if self._ends_within(_AGAIN_S):
+                return
+            with suppress(OSError):
+                listeners = self._bound_again(place)
+                self._note(place)
+        try:
+            self._wait_and_serve(listeners)
+        except Exception:  # noqa: BLE001  # nobody waits for this thread
+            _warn("the gateway has ended: jobs have no gs:// of Google's clients", exc_info=True)
+        finally:
+            for each in listeners:
+                each.close()
+
+    def _wait_and_serve(self, listeners: list[socket.socket]) -> None:
+        if self._ends_within(None, listeners):
+            return
+        serving = self._make()
+        with self._lock:
+            if self._is_closed:
+                return
+            self._serving = serving
+        serving.run(listeners)
+
+    def _ends_within(self, seconds: float | None, others: Sequence[socket.socket] = ()) -> bool:
+        """Whether this is the end; sooner, if others have something to say."""
+        poll = select.poll()
+        for each in (self._end, *(other.fileno() for other in others)):
+            poll.register(each, select.POLLIN)
+        ready = poll.poll(None if seconds is None else seconds * 1000)
+        return any(found == self._end for found, _ in ready)
+
+
+def _certified(data_dir: Path) -> Path:
+    """The bundle that clients are to trust; it is there, with a certificate that it fits.
+
+    To look at certificates takes longer than to start a job, and is left to what answers.
+    """
+    folder = data_dir / "tls"
+    bundle = data_dir / FOLDER / BUNDLE
+    certificate = folder / f"{LEAF}.pem"
+    made = all(path.is_file() for path in (certificate, folder / f"{LEAF}.key"))
+    if (
+        not made
+        or not is_current(bundle)
+        or time.time() - certificate.stat().st_mtime > _LOOKED_AT_S
+    ):
+        from trainshed.service.auth.certificates import ensure_tls  # noqa: PLC0415  # see above
+
+        ensure_bundle(data_dir, ensure_tls(data_dir, NAMES, leaf=LEAF).ca)
+    return bundle
+
+
+def _warn(message: str, *what: object, exc_info: bool = False) -> None:
+    import logging  # noqa: PLC0415  # a local run, which has one of these, does without
+
+    logging.getLogger(__name__).warning(message, *what, exc_info=exc_info)
+
+
+def _place_of(listeners: Sequence[socket.socket], bundle: Path) -> GatewayPlace:
+    (host, port), *more = (each.getsockname() for each in listeners)
+    direct = next((host for host, each in more if each == _HTTPS), None)
+    also = tuple(host for host, each in more if each == port)
+    return GatewayPlace(host, port, direct, bundle, also)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What is known of the last gateway; empty where there was none."""
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text("utf-8"))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _port_of(known: dict[str, Any]) -> int:
+    port = known.get("port")
+    return port if isinstance(port, int) and 0 < port < 1 << 16 else 0
+
+
+def _is_other(pid: object) -> bool:
+    """Whether a process lives that is not this one."""
+    if not isinstance(pid, int) or pid <= 0 or pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    return socket.create_server((host, port), backlog=_BACKLOG)
+
+
+def _try(host: str, port: int) -> socket.socket | None:
+    with suppress(OSError):
+        return _listen(host, port)
+    return None
+
+
+def _direct(address: object) -> socket.socket | None:
+    """Port 443 on a loopback address of our own, where the server may have it."""
+    first = address if isinstance(address, str) and address else _DIRECT[0]
+    for each in dict.fromkeys((first, *_DIRECT)):
+        try:
+            return _listen(each, _HTTPS)
+        except PermissionError:
+            return None
+        except OSError:  # another data directory has it
+            continue
+    return None

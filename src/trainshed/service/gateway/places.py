@@ -1,0 +1,82 @@
+"""Where the gateway is: what replicas have to know of it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from trainshed.model.gateway import GatewaySight
+
+#: The folder of the data directory that jobs see; the one above it is the server's alone.
+FOLDER: Final = "gateway/shown"
+#: What the names of its certificate's files begin with; other ``NAMES`` need another one.
+LEAF: Final = "gateway"
+#: The names in its certificate: whatever of Google's it answers for, or refuses.
+NAMES: Final = (
+    "googleapis.com",
+    "*.googleapis.com",
+    "*.storage.googleapis.com",
+    "accounts.google.com",
+    "metadata.google.internal",
+)
+METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.254")
+#: Google's hosts that a replica's hosts file may name: each is answered, if only with a refusal.
+HOSTS: Final = (
+    *METADATA_HOSTS[:2],
+    "www.googleapis.com",
+    "storage.googleapis.com",
+    "oauth2.googleapis.com",
+)
+
+
+class GatewayPlace(NamedTuple):
+    """A gateway that listens."""
+
+    host: str
+    """A loopback address."""
+    port: int
+    """For the metadata server, for CONNECT, and for TLS of Google's hosts; the first byte tells."""
+    direct: str | None
+    """Another loopback address, where port 443 does the same, for hosts files; None: none does."""
+    bundle: Path
+    """The machine's authorities and ours, as PEM; everybody may read it."""
+    also: tuple[str, ...] = ()
+    """Further addresses with the same port, for replicas with a network of their own."""
+
+    @property
+    def authority(self) -> str:
+        """HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+
+#: Opens the gateway unless it is open.  None: it is turned off, or it cannot be had.
+OpenGateway = Callable[[], GatewayPlace | None]
+
+
+def no_gateway() -> None:
+    """There is none."""
+
+
+NO_PROXIES: Final[Mapping[str, str]] = MappingProxyType({})
+_PROXIES: Final = tuple(
+    name for each in ("http", "https", "all") for name in (f"{each}_proxy", f"{each}_PROXY".upper())
+)
+NO_GATEWAY: Final[OpenGateway] = no_gateway
+
+
+def sight_of(
+    place: GatewayPlace, *, has_names: bool = False, proxies: Mapping[str, str] = NO_PROXIES
+) -> GatewaySight:
+    """What replicas see of it; ``has_names``: whether they have a hosts file of their own.
+
+    ``proxies`` are the variables by which they would reach other hosts.  Where these name a proxy,
+    clients ask that one for Google's names too, and so ours stands before it.
+    """
+    direct = place.direct if has_names and not any(map(proxies.get, _PROXIES)) else None
+    without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""
+    return GatewaySight(
+        address=place.authority,
+        folder=str(place.bundle.parent),
+        hosts=tuple((direct, name) for name in HOSTS) if direct else (),
+        without_proxy=tuple(name.strip() for name in without.split(",") if name.strip()),
+    )

@@ -1,0 +1,118 @@
+"""Whose an attempt is, whether it lives, and whether a connection is of one, by the store."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from trainshed.engines.base import AttemptAt, End, Engine
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.status import JobState
+from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.store.base import StoreFault
+from trainshed.store.records import Holding, JobRecord
+
+#: How long an attempt that has ended may still be taken for a living one.
+REMEMBERED_S: Final = 1.0
+#: Attempts that are remembered at once.
+_REMEMBERED_MAX: Final = 4096
+
+
+class Jobs(Protocol):
+    """The store, as far as it is asked here."""
+
+    def holding(self) -> Sequence[Holding]:
+        """The attempts that hold places now."""
+
+    def job_by_uid(self, uid: int) -> JobRecord | None:
+        """The job of a uid."""
+
+    def project(self, id_or_number: str) -> tuple[str, str]:
+        """The (id, number) of a project."""
+
+
+class AttemptsOfStore:
+    """Looks attempts up and remembers the answers for a moment."""
+
+    def __init__(self, store: Jobs, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is remembered."""
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[AttemptKey, tuple[float, LivingAttempt | None]] = {}
+
+    def __call__(self, key: AttemptKey) -> LivingAttempt | None:
+        """The attempt, if it lives."""
+        now = self._clock()
+        until, found = self._known.get(key, (0.0, None))
+        if now < until:
+            return found
+        try:
+            found = self._looked_up(key)
+        except StoreFault:  # a job that was known a moment ago goes on while the database is away
+            if found is None:
+                raise
+        with self._lock:
+            if len(self._known) >= _REMEMBERED_MAX:
+                self._known.clear()
+            self._known[key] = (now + REMEMBERED_S, found)
+        return found
+
+    def is_remembered(self, key: AttemptKey) -> bool:
+        """Whether it is known without asking the store."""
+        return self._clock() < self._known.get(key, (0.0, None))[0]
+
+    def _looked_up(self, key: AttemptKey) -> LivingAttempt | None:
+        record = self._store.job_by_uid(key.uid)
+        if record is None or record.attempt != key.attempt:
+            return None
+        job = record.job
+        if job.status.state is JobState.QUEUED or job.status.state.is_final:
+            return None
+        project, number = self._store.project(job.project)
+        return LivingAttempt(
+            key=key,
+            job_id=job.job_id,
+            project=project,
+            project_number=number,
+            location=job.location,
+        )
+
+
+class AttemptOfPeer:
+    """Whose a connection is, also where the engine has not heard of the attempt yet.
+
+    After a restart of the server nobody has asked for the attempts that run on, until their leases
+    are taken: their programs would be refused meanwhile.
+    """
+
+    def __init__(
+        self,
+        store: Jobs,
+        engine: Engine,
+        attempt_at: AttemptAt,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``attempt_at`` is the engine's."""
+        self._store = store
+        self._engine = engine
+        self._attempt_at = attempt_at
+        self._clock = clock
+        self._looked_at = -REMEMBERED_S
+
+    def __call__(self, theirs: End, ours: End) -> AttemptKey | None:
+        """The attempt.  Raises StoreFault."""
+        found = self._attempt_at(theirs, ours)
+        if found is not None or not self._looks_again():
+            return found
+        running = [AttemptKey(each.uid, each.attempt) for each in self._store.holding()]
+        self._engine.observe(running)
+        return self._attempt_at(theirs, ours)
+
+    def _looks_again(self) -> bool:
+        """Whether it is time: strangers ask as often as they like."""
+        now = self._clock()
+        if now - self._looked_at < REMEMBERED_S:
+            return False
+        self._looked_at = now
+        return True

@@ -1,0 +1,73 @@
+"""Tokens of attempts: what the metadata server gives to the programs of a job.
+
+Such a token is the attempt and an end, signed with a secret of the data directory.  There is no
+row for it, so that it costs nothing and outlives a restart of the server.  It opens the gateway
+alone, for the processes of its own attempt, while that lives.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainshed.model.attempt import AttemptKey
+from trainshed.service.server_files import write_first
+
+#: An hour, as at Google; clients renew theirs some minutes earlier.
+LIFE_S: Final = 3600
+#: Nothing else begins so.
+PREFIX: Final = "tsa_"
+SECRET_FILE: Final = "gateway-secret"  # noqa: S105  # a file's name
+_SECRET_BYTES: Final = 32
+#: The job's uid, the attempt, the end in seconds since 1970.
+_CLAIMS: Final = struct.Struct(">QIQ")
+
+
+class Grant(NamedTuple):
+    """What a token says that nobody has changed."""
+
+    key: AttemptKey
+    ends_at_s: int
+
+
+class AttemptTokens:
+    """Makes and reads them."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Tokens of another secret are worth nothing."""
+        self._secret = secret
+
+    @classmethod
+    def of(cls, data_dir: Path) -> "AttemptTokens":
+        """Those of a data directory; its servers share the secret.  Raises OSError."""
+        path = data_dir / SECRET_FILE
+        if not path.exists():
+            write_first(path, os.urandom(_SECRET_BYTES))
+        return cls(path.read_bytes())
+
+    def make(self, key: AttemptKey, now_s: float) -> str:
+        """A token that is good for ``LIFE_S`` seconds from now."""
+        claims = _CLAIMS.pack(key.uid, key.attempt, int(now_s) + LIFE_S)
+        return PREFIX + base64.urlsafe_b64encode(claims + self._signed(claims)).decode().rstrip("=")
+
+    def read(self, text: str) -> Grant | None:
+        """What a token says; None for one that is not ours."""
+        if not text.startswith(PREFIX):
+            return None
+        body = text.removeprefix(PREFIX)
+        try:
+            found = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        claims, signed = found[: _CLAIMS.size], found[_CLAIMS.size :]
+        if not hmac.compare_digest(signed, self._signed(claims)):
+            return None
+        uid, attempt, ends_at_s = _CLAIMS.unpack(claims)
+        return Grant(AttemptKey(uid, attempt), ends_at_s)
+
+    def _signed(self, claims: bytes) -> bytes:
+        return hmac.digest(self._secret, claims, hashlib.sha256)

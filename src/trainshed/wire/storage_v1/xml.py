@@ -1,0 +1,124 @@
+"""What Cloud Storage's XML API says: lists, errors, the copy of an object.
+
+The documents are those of cloud.google.com/storage/docs/xml-api; they are made from the resources
+of the JSON API, so that both say the same.
+"""
+
+import base64
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+_HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
+_NAMESPACE: Final = ' xmlns="http://doc.s3.amazonaws.com/2006-03-01"'
+#: What XML 1.0 cannot say in any way.
+_UNSAYABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+#: The word for a status, where nothing more is known of it.
+CODES: Final[Mapping[int, str]] = {
+    400: "InvalidArgument",
+    401: "AuthenticationRequired",
+    403: "AccessDenied",
+    404: "NoSuchKey",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    411: "MissingContentLength",
+    412: "PreconditionFailed",
+    416: "InvalidRange",
+    501: "NotImplemented",
+    503: "ServiceUnavailable",
+    507: "InsufficientQuota",
+}
+NO_BUCKET: Final = "NoSuchBucket"
+NOT_EMPTY: Final = "BucketNotEmpty"
+
+
+def error_xml(code: str, message: str) -> str:
+    """A refusal."""
+    return f"{_HEAD}<Error>{_tag('Code', code)}{_tag('Message', message)}</Error>"
+
+
+def buckets_xml(buckets: Iterable[Mapping[str, Any]]) -> str:
+    """The buckets of a project."""
+    rows = (
+        f"<Bucket>{_tag('Name', each['name'])}{_tag('CreationDate', each['timeCreated'])}</Bucket>"
+        for each in buckets
+    )
+    body = f"<Buckets>{''.join(rows)}</Buckets>"
+    return f"{_HEAD}<ListAllMyBucketsResult{_NAMESPACE}>{body}</ListAllMyBucketsResult>"
+
+
+def objects_xml(bucket: str, asked: Mapping[str, str], page: Mapping[str, Any]) -> str:
+    """A page of objects; ``asked`` is the query, whose ``list-type=2`` is the newer form."""
+    items: Sequence[Mapping[str, Any]] = page.get("items", ())
+    prefixes: Sequence[str] = page.get("prefixes", ())
+    token = page.get("nextPageToken", "")
+    is_new = asked.get("list-type") == "2"
+    parts = [_tag("Name", bucket), _tag("Prefix", asked.get("prefix", ""))]
+    if is_new:
+        parts += _asked(asked, {"StartAfter": "start-after", "ContinuationToken": _TOKEN})
+        parts.append(_tag("KeyCount", str(len(items) + len(prefixes))))
+        parts += [_tag("NextContinuationToken", token)] if token else []
+    else:
+        parts.append(_tag("Marker", asked.get("marker", "")))
+        last = max((*(each["name"] for each in items), *prefixes), default="")
+        parts += [_tag("NextMarker", last)] if token else []
+    parts += _asked(asked, {"Delimiter": "delimiter", "MaxKeys": "max-keys"})
+    parts.append(_tag("IsTruncated", "true" if token else "false"))
+    parts += map(_content, items)
+    parts += (f"<CommonPrefixes>{_tag('Prefix', each)}</CommonPrefixes>" for each in prefixes)
+    return f"{_HEAD}<ListBucketResult{_NAMESPACE}>{''.join(parts)}</ListBucketResult>"
+
+
+_TOKEN: Final = "continuation-token"  # noqa: S105  # a parameter's name
+
+
+def copied_xml(found: Mapping[str, Any]) -> str:
+    """What a copy has come to."""
+    parts = _tag("ETag", etag_of(found)) + _tag("LastModified", found["updated"])
+    return f"{_HEAD}<CopyObjectResult{_NAMESPACE}>{parts}</CopyObjectResult>"
+
+
+def location_xml(location: str) -> str:
+    """Where a bucket is."""
+    return f"{_HEAD}<LocationConstraint{_NAMESPACE}>{escape(location)}</LocationConstraint>"
+
+
+def stored_headers(found: Mapping[str, Any]) -> dict[str, str]:
+    """What is said of an object that has been stored, which has no document here."""
+    sums = (("crc32c", found.get("crc32c")), ("md5", found.get("md5Hash")))
+    return {
+        "ETag": etag_of(found),
+        "X-Goog-Generation": found["generation"],
+        "X-Goog-Metageneration": found["metageneration"],
+        "X-Goog-Hash": ",".join(f"{kind}={text}" for kind, text in sums if text),
+        "X-Goog-Stored-Content-Length": found.get("size", "0"),
+    }
+
+
+def etag_of(found: Mapping[str, Any]) -> str:
+    """The MD5 in hex, as clients of this API compare it; else whatever changes with the object."""
+    md5 = found.get("md5Hash")
+    return f'"{base64.b64decode(md5).hex() if md5 else found["etag"]}"'
+
+
+def _content(each: Mapping[str, Any]) -> str:
+    parts = (
+        ("Key", each["name"]),
+        ("Generation", each["generation"]),
+        ("MetaGeneration", each["metageneration"]),
+        ("LastModified", each["updated"]),
+        ("ETag", etag_of(each)),
+        ("Size", each.get("size", "0")),
+        ("StorageClass", each["storageClass"]),
+    )
+    return f"<Contents>{''.join(_tag(*part) for part in parts)}</Contents>"
+
+
+def _asked(asked: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    return [_tag(tag, asked[name]) for tag, name in names.items() if name in asked]
+
+
+def _tag(name: str, text: str) -> str:
+    return f"<{name}>{escape(_UNSAYABLE.sub('�', text))}</{name}>"

@@ -1,0 +1,182 @@
+"""One port for all that replicas speak, with bounds."""
+
+import asyncio
+import json
+import socket
+import threading
+from dataclasses import replace
+
+import pytest
+
+from gateway.replica import TWO, WAIT_S_MAX
+from trainshed.api.connections import Times
+from trainshed.api.gateway.server import _THREADS_MAX
+from trainshed.api.threads import THREADS, THREADS_MAX
+from trainshed.service.gateway.listening import FILE, GatewayListener
+
+
+def test_tls_is_spoken_to_whoever_begins_with_it(replica, world):
+    world.put("direct", b"x")
+    assert replica.tls(connect=False).ask("GET", "/mine/direct").body == b"x"
+
+
+def test_another_api_of_googles_is_refused_at_once_as_an_answer(replica):
+    answer = replica.tls("bigquery.googleapis.com").ask("GET", "/bigquery/v2/projects/p/jobs")
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, error["status"]) == (403, "PERMISSION_DENIED")
+    assert error["message"].startswith("bigquery.googleapis.com is not answered for here")
+
+
+def test_other_hosts_are_reached_through_a_tunnel(replica):
+    with socket.create_server(("127.0.0.1", 0)) as far:
+
+        def echo():
+            found, _ = far.accept()
+            with found:
+                while piece := found.recv(1 << 16):
+                    found.sendall(piece.upper())
+
+        thread = threading.Thread(target=echo)
+        thread.start()
+        wire = replica.plain()
+        # what comes with the head belongs to the other end
+        wire.send(f"CONNECT localhost:{far.getsockname()[1]} HTTP/1.1\r\n\r\nearly")
+        assert wire.answer().status == 200
+        wire.send(b" and late")
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert wire.rest() == b"EARLY AND LATE"
+        thread.join(WAIT_S_MAX)
+
+
+def test_a_host_that_cannot_be_reached_is_said_at_once(replica):
+    with socket.create_server(("127.0.0.1", 0)) as far:
+        port = far.getsockname()[1]
+    wire = replica.plain()
+    wire.send(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n")
+    answer = wire.answer()
+    assert (answer.status, b"cannot be reached" in answer.body) == (502, True)
+
+
+@pytest.mark.parametrize(
+    "head", ["CONNECT x", "CONNECT host HTTP/1.1", "CONNECT :1 HTTP/1.1", "CX y z"]
+)
+def test_a_connect_that_names_no_host_is_refused(replica, head):
+    wire = replica.plain()
+    wire.send(f"{head}\r\n\r\n")
+    assert wire.answer().status == 400
+
+
+def test_what_is_no_http_is_refused(replica):
+    wire = replica.plain()
+    wire.send("GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n")
+    assert wire.answer().status == 400
+
+
+def test_an_attempt_has_a_bounded_number_of_connections(replica, world, monkeypatch):
+    accepting = world.serving._server.servers[0]
+    few = replace(accepting._entrance, attempt_connections_max=2)
+    monkeypatch.setattr(accepting, "_entrance", few)
+    wires = [replica.plain() for _ in range(2)]
+    for wire in wires:
+        assert wire.ask("GET", "/storage/v1/b/mine").status == 200
+    with pytest.raises((AssertionError, ConnectionError)):
+        replica.plain().ask("GET", "/storage/v1/b/mine")
+    world.caller = TWO
+    assert replica.plain().ask("GET", "/storage/v1/b/mine").status == 200
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"CONNECT host:443 HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n", b"\x16\x03"]
+)
+def test_whoever_begins_and_does_not_go_on_is_ended(replica, world, monkeypatch, begun):
+    monkeypatch.setattr(world.serving._server._everyone, "times", Times(head_s=0.1))
+    wire = replica.plain()
+    wire.send(begun)
+    assert b" 200 " not in wire.rest()
+
+
+class Echo:
+    """Answers one connection with a byte."""
+
+    def __init__(self):
+        self.made = threading.Event()
+
+    def __call__(self):
+        self.made.set()
+        return self
+
+    def run(self, listeners):
+        found, _ = listeners[0].accept()
+        with found:
+            found.sendall(b"x")
+
+    def stop(self):
+        pass
+
+    def renew(self):
+        return False
+
+
+def heard(place):
+    with socket.create_connection((place.host, place.port), timeout=WAIT_S_MAX) as found:
+        return found.recv(1)
+
+
+def test_what_answers_is_made_when_somebody_connects_and_the_next_server_has_the_port(tmp_path):
+    echo, again = Echo(), Echo()
+    first = GatewayListener(tmp_path, echo)
+    assert not (tmp_path / FILE).exists()
+    place = first.open()
+    assert (first.open(), echo.made.is_set()) == (place, False)
+    assert heard(place) == b"x"
+    first.close()
+    second = GatewayListener(tmp_path, again)
+    second.open_again()
+    assert (second.open().port, heard(place)) == (place.port, b"x")
+    second.close()
+
+
+def test_nothing_is_opened_again_that_never_was(tmp_path):
+    listener = GatewayListener(tmp_path, Echo())
+    listener.open_again()
+    listener.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_server_takes_the_place_of_the_first(tmp_path):
+    echo = Echo()
+    first = GatewayListener(tmp_path, Echo())
+    place = first.open()
+    document = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps(document | {"pid": 1}))  # as if another process had it
+    second = GatewayListener(tmp_path, echo)
+    assert second.open()[:2] == place[:2]
+    first.close()
+    for _ in range(WAIT_S_MAX * 10):
+        try:
+            assert heard(place) == b"x"
+            break
+        except ConnectionRefusedError:
+            threading.Event().wait(0.1)
+    assert echo.made.is_set()
+    second.close()
+
+
+def test_jobs_that_wait_for_the_disk_keep_no_call_of_the_api_waiting(replica, world, monkeypatch):
+    busy, go = threading.Semaphore(0), threading.Event()
+    find = world.objects.buckets.__class__.has
+
+    def slow(*args):
+        busy.release()
+        assert go.wait(WAIT_S_MAX)
+        return find(*args)
+
+    monkeypatch.setattr(world.objects.buckets.__class__, "has", slow)
+    wires = [replica.plain() for _ in range(THREADS_MAX + 1)]
+    for wire in wires:
+        wire.begin("GET", "/storage/v1/b/mine")
+    for _ in range(_THREADS_MAX):
+        assert busy.acquire(timeout=WAIT_S_MAX)
+    assert asyncio.run(THREADS.run(len, "free")) == 4
+    go.set()
+    assert [wire.answer().status for wire in wires] == [200] * len(wires)
