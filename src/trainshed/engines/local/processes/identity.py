@@ -38,7 +38,7 @@ def of(pid: int) -> Identity:
 def noted(pid: int) -> Identity | None:
     """The identity of a process; None where there is none any more."""
     with suppress(OSError, ValueError, IndexError):
-        return Identity(pid=pid, start_ticks=_start_ticks(pid), boot_id=boot_id())
+        return of(pid)
     return None
 
 
