@@ -70,6 +70,13 @@ GET    /storage/v1/b/{bucket}                                 bucket viewer
 DELETE /storage/v1/b/{bucket}                                 bucket submitter
 PATCH  /storage/v1/b/{bucket}                                 bucket submitter
 PUT    /storage/v1/b/{bucket}                                 bucket submitter
+GET    /storage/v1/b/{bucket}/storageLayout                   bucket viewer
+GET    /storage/v1/b/{bucket}/managedFolders                  bucket viewer
+POST   /storage/v1/b/{bucket}/managedFolders                  bucket submitter
+GET    /storage/v1/b/{bucket}/managedFolders/{name:path}      bucket viewer
+DELETE /storage/v1/b/{bucket}/managedFolders/{name:path}      bucket submitter
+GET    /storage/v1/b/{bucket}/folders                         bucket viewer
+POST   /storage/v1/b/{bucket}/folders                         bucket submitter
 GET    /storage/v1/b/{bucket}/o                               bucket viewer
 GET    /storage/v1/b/{bucket}/o/{name:path}                   bucket viewer
 PATCH  /storage/v1/b/{bucket}/o/{name:path}                   bucket submitter

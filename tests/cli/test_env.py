@@ -12,7 +12,9 @@ import pytest
 from cli.standin import StandIn
 from conformance.gcloud import GCLOUD, needs_gcloud, quiet
 from trainshed.service.auth.certificates import ensure_tls
+from trainshed.workbench import client_settings
 
+GSUTIL_SETTINGS = Path(client_settings.__file__).with_name("gsutil.boto")
 RECORDER = Path(__file__).with_name("grpc_recorder.py")
 SDK_PYTHON = Path(__file__).parent.parent.parent / ".venv-google/bin/python"
 
@@ -89,6 +91,8 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
         "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_of-bucket",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        "BOTO_CONFIG": str(GSUTIL_SETTINGS),
+        "CLOUDSDK_CORE_ACCOUNT": "trainshed",
     }
     path = "/trainshed/v1/projects/demo/bucketTokens"
     wish = {"bucket": "demo-staging", "expires": "12h"}
