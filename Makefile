@@ -6,6 +6,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 # every file by its hash; PyTorch alone is held by its version (scripts/lock.py)
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
+UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
 .PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker bubblewrap isolation check bench bench-tuning clean lock golden dist
 
@@ -33,7 +34,7 @@ test: $(VENV)/.test postgres docker bubblewrap
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test postgres docker bubblewrap
+test-full: $(VENV)/.test .venv-callers/.done .venv-airflow/.done postgres docker bubblewrap
 	@$(BIN)/python scripts/suite.py --full
 
 # the tests start a server of their own from Debian's package; without it they skip and say so
@@ -97,7 +98,7 @@ dist: $(VENV)/.demo
 	@ls dist
 
 clean:
-	rm -rf $(VENV) .venv-google .venv-google-old build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-google .venv-google-old .venv-callers .venv-airflow build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -124,6 +125,12 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__
 	$(PYTHON) -m venv .venv-google-old
 	.venv-google-old/bin/python $(LOCKED) -r locks/build.txt
 	.venv-google-old/bin/python $(LOCKED) -r locks/google-clients-old.txt
+	@touch $@
+
+# programs of others that submit jobs: two gigabytes, for make test-full alone
+.venv-callers/.done .venv-airflow/.done: .venv-%/.done: locks/%.txt $(VENV)/.demo
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv-$*
+	$(UV_LOCKED) --python .venv-$*/bin/python -r $<
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done locks/test.txt

@@ -21,7 +21,12 @@ PACKAGE = {"ml_v1": "google.cloud.ml.v1", "aiplatform_v1": "google.cloud.aiplatf
 #: The messages that a request can be.
 ROOTS = {
     "ml_v1": ("Job",),
-    "aiplatform_v1": ("CustomJob", "HyperparameterTuningJob", "TrainingPipeline"),
+    "aiplatform_v1": (
+        "CustomJob",
+        "HyperparameterTuningJob",
+        "TrainingPipeline",
+        "UploadModelRequest",
+    ),
 }
 
 VERBATIM = {

@@ -161,13 +161,14 @@ def _text_map(message: DescriptorProto, field: FieldDescriptorProto) -> str:
 
 # ---- aiplatform_v1: from the package ----
 
-#: The resources; then two messages whose files hold the requests and lists of the services.
+#: The resources; then messages whose files hold the requests and lists of the services.
 AIPLATFORM_MESSAGES = (
     "CustomJob",
     "HyperparameterTuningJob",
     "TrainingPipeline",
     "CreateCustomJobRequest",
     "CreateTrainingPipelineRequest",
+    "UploadModelRequest",
 )
 #: What operations and refusals are made of over gRPC, by the module that has it.
 COMMON_MESSAGES: Mapping[str, tuple[str, ...]] = {

@@ -36,6 +36,8 @@ SETS: Final[dict[str, Sequence[str]]] = {
     "test": (OWN[0], OWN[1].format(extras="server,postgres,torch,jax,dev,report"), *TEST),
     "google-clients": ("-r scripts/google-clients.txt",),
     "google-clients-old": ("-r scripts/google-clients-old.txt",),
+    "callers": ("prefect-gcp[aiplatform]==0.6.22", "google-cloud-pipeline-components==2.22.0"),
+    "airflow": ("apache-airflow==3.3.2", "apache-airflow-providers-google==22.8.0"),
 }
 #: Whose versions constraints.txt has; Google's clients pin what they need themselves.
 CONSTRAINED: Final = frozenset({"build", "server", "demo", "test"})

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from trainshed import __version__
 from trainshed.api.call import Method, RawMethod, Routes
 from trainshed.api.chain import Surroundings
-from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
+from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import LazyApp, make_app
 from trainshed.api.storage import storage_routes
@@ -47,6 +47,7 @@ from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.launching import Launching
 from trainshed.service.log.pages import LogService
 from trainshed.service.log.streams import Streams
+from trainshed.service.models import ModelService
 from trainshed.service.nodes import NodeService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.project_bytes import Measuring, ProjectBytes
@@ -328,6 +329,7 @@ def _table(
         custom_jobs=Jobs(Kind.CUSTOM_JOB, jobs),
         tuning_jobs=Jobs(Kind.TUNING_JOB, jobs),
         pipelines=TrainingPipelines(pipelines),
+        models=Models(ModelService(store)),
         operations=Operations(OperationService(store)),
         logs=logs,
     )

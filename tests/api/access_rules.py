@@ -24,13 +24,25 @@ PATCH  /v1/projects/{project}/jobs/{job}                      submitter
 GET    /v1/projects/{project}/jobs/{job}:getIamPolicy         viewer
 POST   /v1/projects/{project}/jobs/{job}:setIamPolicy         viewer
 POST   /v1/projects/{project}/jobs/{job}:testIamPermissions   viewer
+POST   /v1/projects/{project}/models                          viewer
+GET    /v1/projects/{project}/models                          viewer
+GET    /v1/projects/{project}/models/{model}                  viewer
 POST   /v2/entries:list                                       asking
+POST   /{aiplatform}/{location}/models:upload                 submitter
+GET    /{aiplatform}/{location}/models                        viewer
 GET    /{aiplatform}/{location}/models/{model}                viewer
-POST   /{aiplatform}/{location}/tensorboards                  viewer
-GET    /{aiplatform}/{location}/tensorboards                  viewer
-GET    /{aiplatform}/{location}/tensorboards/{tensorboard}    viewer
-DELETE /{aiplatform}/{location}/tensorboards/{tensorboard}    viewer
-PATCH  /{aiplatform}/{location}/tensorboards/{tensorboard}    viewer
+DELETE /{aiplatform}/{location}/models/{model}                submitter
+GET    /{aiplatform}/{location}/models/{model}:listVersions   viewer
+"""
+#: What is not here refuses whoever may look.
+ABSENT = """
+POST   /{aiplatform}/{location}/{collection}                  viewer
+GET    /{aiplatform}/{location}/{collection}                  viewer
+GET    /{aiplatform}/{location}/{collection}/{id}             viewer
+DELETE /{aiplatform}/{location}/{collection}/{id}             viewer
+"""
+PATCHED = """\
+PATCH  /{aiplatform}/{location}/{collection}/{id}             viewer
 """
 OPERATIONS = """
 GET    /{version}/{location}/operations                       viewer
@@ -58,6 +70,13 @@ GET    /storage/v1/b/{bucket}                                 bucket viewer
 DELETE /storage/v1/b/{bucket}                                 bucket submitter
 PATCH  /storage/v1/b/{bucket}                                 bucket submitter
 PUT    /storage/v1/b/{bucket}                                 bucket submitter
+GET    /storage/v1/b/{bucket}/storageLayout                   bucket viewer
+GET    /storage/v1/b/{bucket}/managedFolders                  bucket viewer
+POST   /storage/v1/b/{bucket}/managedFolders                  bucket submitter
+GET    /storage/v1/b/{bucket}/managedFolders/{name:path}      bucket viewer
+DELETE /storage/v1/b/{bucket}/managedFolders/{name:path}      bucket submitter
+GET    /storage/v1/b/{bucket}/folders                         bucket viewer
+POST   /storage/v1/b/{bucket}/folders                         bucket submitter
 GET    /storage/v1/b/{bucket}/o                               bucket viewer
 GET    /storage/v1/b/{bucket}/o/{name:path}                   bucket viewer
 PATCH  /storage/v1/b/{bucket}/o/{name:path}                   bucket submitter
@@ -104,6 +123,13 @@ COLLECTIONS = {
     "hyperparameterTuningJobs": "job",
     "trainingPipelines": "pipeline",
 }
+NOT_HERE = {
+    "batchPredictionJobs": ("batch_prediction_job", ABSENT),
+    "endpoints": ("endpoint", ABSENT + PATCHED),
+    "persistentResources": ("persistent_resource", ABSENT + PATCHED),
+    "pipelineJobs": ("pipeline_job", ABSENT),
+    "tensorboards": ("tensorboard", ABSENT + PATCHED),
+}
 LOCATION = "projects/{project}/locations/{location}"
 
 
@@ -128,6 +154,8 @@ def rules():
         found |= dict(lines(OPERATIONS, version=version, location=LOCATION))
     for collection, item in COLLECTIONS.items():
         found |= dict(aiplatform(COLLECTION, collection=collection, id=f"{{{item}}}"))
+    for collection, (item, text) in NOT_HERE.items():
+        found |= dict(aiplatform(text, collection=collection, id=f"{{{item}}}"))
     in_path = {(verb, f"/as/{{token}}{path}"): rule for (verb, path), rule in lines(STORAGE)}
     native = {(verb, f"/trainshed/v1{path}"): rule for (verb, path), rule in lines(NATIVE)}
     return found | in_path | native

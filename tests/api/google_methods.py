@@ -12,16 +12,23 @@ import sys
 from importlib.resources import files
 
 COLLECTIONS = {
-    "ml": r"projects\.jobs\.\w+",
+    "ml": r"projects\.(jobs\.\w+|models\.(create|list|get))",
     "aiplatform": (
         r"projects\.locations\."
         r"((customJobs|hyperparameterTuningJobs|trainingPipelines)(\.operations)?\.\w+"
-        r"|operations\.\w+|models\.get|tensorboards\.(create|list|get|delete|patch))"
+        r"|operations\.\w+|models\.(upload|list|get|delete|listVersions)"
+        r"|(batchPredictionJobs|endpoints|persistentResources|pipelineJobs|tensorboards)"
+        r"\.(create|list|get|delete|patch))"
     ),
 }
-SERVICES = {"job_service": "JobService", "pipeline_service": "PipelineService"}
+SERVICES = {
+    "job_service": "JobService",
+    "model_service": "ModelService",
+    "pipeline_service": "PipelineService",
+}
 CALLS = re.compile(
     r"_?(Create|Get|List|Cancel|Delete)(CustomJob|HyperparameterTuningJob|TrainingPipeline)s?"
+    r"|_?(UploadModel|GetModel|ListModels|ListModelVersions|DeleteModel)"
 )
 #: Messages of other packages, which have one version.
 FOREIGN = {

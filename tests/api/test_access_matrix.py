@@ -105,7 +105,9 @@ def test_every_route_has_a_rule_and_every_rule_a_route(world):
 
 NAMES = {
     "project": OWN, "location": "us-central1", "job": "7", "pipeline": "7", "operation": "7",
-    "model": "7", "tensorboard": "7", "bucket": BUCKET, "name:path": "thing", "name": "thing",
+    "model": "7", "batch_prediction_job": "7", "endpoint": "7", "persistent_resource": "7",
+    "pipeline_job": "7", "tensorboard": "7",
+    "bucket": BUCKET, "name:path": "thing", "name": "thing",
     "node": "none", "token": "none", "key": "none",
 }  # fmt: skip
 LOG_QUERY = {

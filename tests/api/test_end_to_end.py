@@ -12,7 +12,7 @@ from api.grpc_calls import JOBS, grpc_client, status_of
 from api.support import client
 from trainshed.api.call import Routes
 from trainshed.api.chain import Surroundings
-from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
+from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
 from trainshed.api.permissions import Permissions
 from trainshed.api.rest import make_app
 from trainshed.api.table import Handlers, google_table
@@ -22,6 +22,7 @@ from trainshed.service.auth.access import Access, digest_of
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.log.pages import LogService
+from trainshed.service.models import ModelService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.submission import SubmitRules
 from trainshed.storage.log_files import JobLog
@@ -101,6 +102,7 @@ def edges(tmp_path_factory):
                 custom_jobs=Jobs(Kind.CUSTOM_JOB, jobs),
                 tuning_jobs=Jobs(Kind.TUNING_JOB, jobs),
                 pipelines=TrainingPipelines(PipelineService(store, rules, jobs, lambda: None)),
+                models=Models(ModelService(store)),
                 operations=Operations(OperationService(store)),
                 logs=LogEntries(LogService(store, JobLog(folder / "jobs")), permissions),
             )
@@ -225,6 +227,11 @@ def test_a_wrong_job_is_told_field_by_field(rest):
         ("GET", "/v1/projects/demo/jobs/life:getIamPolicy?options.requestedPolicyVersion=1"),
         ("POST", "/v1/projects/demo/jobs/life:setIamPolicy"),
         ("POST", "/v1/projects/demo/jobs/life:testIamPermissions"),
+        ("POST", "/v1/projects/demo/models"),
+        ("POST", f"/v1/{PARENT}/batchPredictionJobs"),
+        ("POST", f"/v1/{PARENT}/endpoints"),
+        ("POST", f"/v1beta1/{PARENT}/persistentResources?persistentResourceId=p"),
+        ("POST", f"/v1/{PARENT}/pipelineJobs?pipelineJobId=p"),
         ("POST", f"/v1/{PARENT}/tensorboards"),
         ("GET", f"/v1beta1/{PARENT}/tensorboards?pageSize=1"),
     ],

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import re
 
 import pytest
 from starlette.requests import Request
@@ -39,6 +40,13 @@ FOREIGN = [
     ("DELETE", "/storage/v1/b/{bucket}", ""),
     ("PATCH", "/storage/v1/b/{bucket}", "{}"),
     ("PUT", "/storage/v1/b/{bucket}", "{}"),
+    ("GET", "/storage/v1/b/{bucket}/storageLayout", ""),
+    ("GET", "/storage/v1/b/{bucket}/managedFolders", ""),
+    ("POST", "/storage/v1/b/{bucket}/managedFolders", "{}"),
+    ("GET", "/storage/v1/b/{bucket}/managedFolders/x", ""),
+    ("DELETE", "/storage/v1/b/{bucket}/managedFolders/x", ""),
+    ("GET", "/storage/v1/b/{bucket}/folders", ""),
+    ("POST", "/storage/v1/b/{bucket}/folders", "{}"),
     ("GET", "/storage/v1/b/{bucket}/o", ""),
     ("GET", "/storage/v1/b/{bucket}/o/secret", ""),
     ("GET", "/storage/v1/b/{bucket}/o/secret?alt=media", ""),
@@ -85,10 +93,10 @@ def test_every_row_of_the_table_was_asked_for_a_foreign_bucket():
     rows = {(row.verb, row.path) for row in storage_routes(None, None, None)}
     assert len(rows) == len(TABLE)
     asked = {
-        (verb, path.partition("?")[0].partition("/o/")[0].replace("mine", "{bucket}"))
+        (verb, re.split(r"[?]|/o/|/x$", path)[0].replace("mine", "{bucket}"))
         for verb, path, _ in FOREIGN
     }
-    wanted = {(verb, path.partition("/o/")[0]) for verb, path in rows if "{bucket}" in path}
+    wanted = {(verb, re.split("/o/|/{name", path)[0]) for verb, path in rows if "{bucket}" in path}
     assert wanted == asked
 
 
@@ -267,7 +275,7 @@ def test_a_list_that_cannot_be_made_says_why(bucket, query, said):
 
 def test_what_a_bucket_cannot_keep_is_not_promised(bucket):
     body = json.dumps({"labels": {"a": "b"}})
-    assert bucket.call("PATCH", "/storage/v1/b/mine", body, token=ONE)[0] == 501
+    assert bucket.call("PATCH", "/storage/v1/b/mine", body, token=ONE)[0] == 400
 
 
 def test_files_that_are_no_objects_are_in_the_way_all_the_same(bucket):

@@ -21,16 +21,18 @@ ROWS = google_table(
         custom_jobs=Mock(),
         tuning_jobs=Mock(),
         pipelines=Mock(),
+        models=Mock(),
         operations=Mock(),
         logs=Mock(),
     )
 )
 ROUTES = Routes(ROWS)
 
-#: A model belongs to no training call; v1 alone has these.
+#: v1 alone has these, and nothing here writes or reads them.
 NOT_SENT = {
     ("google.cloud.aiplatform.v1.Model", "pipeline_job"),
     ("google.cloud.aiplatform.v1.Model", "data_stats"),
+    ("google.cloud.aiplatform.v1.ListModelsRequest", "order_by"),
 }
 
 

@@ -1,5 +1,6 @@
 """``trainshed env``: what is printed is what a shell, gcloud and the SDKs really take."""
 
+import ast
 import json
 import os
 import shlex
@@ -12,7 +13,9 @@ import pytest
 from cli.standin import StandIn
 from conformance.gcloud import GCLOUD, needs_gcloud, quiet
 from trainshed.service.auth.certificates import ensure_tls
+from trainshed.workbench import client_settings
 
+GSUTIL_SETTINGS = Path(client_settings.__file__).with_name("gsutil.boto")
 RECORDER = Path(__file__).with_name("grpc_recorder.py")
 SDK_PYTHON = Path(__file__).parent.parent.parent / ".venv-google/bin/python"
 
@@ -89,6 +92,8 @@ def test_a_shell_takes_the_lines_and_finds_the_token(trainshed, server, data):
         "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
         "STORAGE_EMULATOR_HOST": f"{server.url}/as/tsd_of-bucket",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        "BOTO_CONFIG": str(GSUTIL_SETTINGS),
+        "CLOUDSDK_CORE_ACCOUNT": "trainshed",
     }
     path = "/trainshed/v1/projects/demo/bucketTokens"
     wish = {"bucket": "demo-staging", "expires": "12h"}
@@ -286,3 +291,16 @@ def test_the_vertex_sdk_takes_the_lines_of_python(trainshed, server, grpc_server
     method = "/google.cloud.aiplatform.v1.JobService/ListCustomJobs"
     seen, _ = recorder.communicate(timeout=60)
     assert [json.loads(line) for line in seen.splitlines()] == [[method, "Bearer tsd_admin"]]
+
+
+def test_airflow_gets_a_connection_an_endpoint_and_whom_to_trust(trainshed, server, data):
+    key = data / "it's a key.json"
+    text = trainshed("env", "--airflow", "--project", "demo", "--key-file", key).out
+    compile(text, "airflow_local_settings.py", "exec")
+    assert f"aiplatform.init(api_endpoint='{server.url}', api_transport=\"rest\")" in text
+    [line] = [line for line in text.splitlines() if "AIRFLOW_CONN" in line]
+    connection = json.loads(ast.literal_eval(line.partition(", ")[2].removesuffix(")")))
+    assert connection["extra"] == {"project": "demo", "key_path": str(key)}
+    refused = trainshed("env", "--airflow")
+    assert refused.code == 2
+    assert "trainshed keys create" in refused.err

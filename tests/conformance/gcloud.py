@@ -42,15 +42,15 @@ def quiet(config_dir):
     }
 
 
-def once(argv, env, cwd, *, config_dir, timeout=240):
+def once(argv, env, cwd, *, config_dir, program=GCLOUD):
     """One real run of the command."""
     done = subprocess.run(
-        [GCLOUD, *argv],
+        [program, *argv],
         env={**os.environ, **quiet(config_dir), **env},
         cwd=cwd,
         text=True,
         capture_output=True,
-        timeout=timeout,
+        timeout=240,
         check=False,
     )
     return Answer(done.returncode, done.stdout, done.stderr)

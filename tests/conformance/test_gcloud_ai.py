@@ -195,3 +195,45 @@ def test_operations_are_described(gcloud, server):
     assert status == 200, operation
     shown = gcloud("ai", "operations", "describe", operation["name"].rpartition("/")[2]).ok().stdout
     assert yaml.safe_load(shown)["done"] is True
+
+
+def test_models_are_uploaded_listed_and_deleted(gcloud):
+    where = ("--region=us-central1",)
+    gcloud(
+        "ai", "models", "upload", *where, "--display-name=by-gcloud", "--model-id=by_gcloud",
+        "--artifact-uri=gs://out-bkt/m", "--container-image-uri=registry.test/serve:1",
+    ).ok()  # fmt: skip
+    shown = yaml.safe_load(gcloud("ai", "models", "describe", *where, "by_gcloud").ok().stdout)
+    assert shown["artifactUri"] == "gs://out-bkt/m"
+    listed = gcloud("ai", "models", "list", *where, "--format", "value(displayName)").ok().stdout
+    assert "by-gcloud" in listed
+    versions = gcloud("ai", "models", "list-version", *where, "by_gcloud").ok().stdout
+    assert "by-gcloud" in versions
+    gcloud("ai", "models", "delete", *where, "by_gcloud").ok()
+    assert "NOT_FOUND" in gcloud("ai", "models", "describe", *where, "by_gcloud").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("ai", "endpoints", "create", "--display-name=e"), "there are no endpoints here"),
+        (
+            ("ai", "persistent-resources", "create", "--persistent-resource-id=p",
+             "--resource-pool-spec=replica-count=1,machine-type=n1-standard-4"),
+            "there are no persistent resources here",
+        ),
+        (("ai", "tensorboards", "create", "--display-name=t"), "there are no TensorBoard"),
+        (
+            ("ai-platform", "jobs", "submit", "prediction", "p", "--data-format=text",
+             "--input-paths=gs://out-bkt/x", "--output-path=gs://out-bkt/y", "--model=m"),
+            "there is no batch prediction here",
+        ),
+        (("ai-platform", "models", "create", "m", "--regions=us-central1"), "no models of AI"),
+    ],
+)  # fmt: skip
+def test_what_is_not_here_is_refused_in_one_sentence(gcloud, words, sentence):
+    region = () if "models" in words else ("--region=us-central1",)
+    done = gcloud(*words, *region)
+    assert done.code == 1
+    assert sentence in done.stderr
+    assert done.stderr.count("(accepted: ") <= 1

@@ -95,6 +95,31 @@ def test_a_pipeline_names_the_job_that_does_its_work(results):
     assert results["training_job"]["model"] is None
 
 
+def test_a_training_job_returns_a_model_whose_uri_is_where_it_was_trained_to(results):
+    assert results["trained_model"] == {
+        "uri": "gs://stage-bkt/with-model/model",
+        "name": "trained",
+        "same": True,
+        "versions": ["1", "2"],
+        "newest": "gs://stage-bkt/again/model",
+        "trained by": True,
+    }
+    uploaded = "gs://stage-bkt/made"
+    assert results["uploaded_model"] == {"uri": uploaded, "listed": [uploaded], "gone": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("endpoint", "there are no endpoints here"),
+        ("batch", "there is no batch prediction here"),
+        ("tensorboard", "there are no TensorBoard resources here"),
+    ],
+)
+def test_what_is_not_here_is_refused_when_it_is_created(results, name, sentence):
+    assert sentence in results["not_here"][name]
+
+
 def test_a_failing_pipeline_raises(results):
     failed = results["failing_pipeline"]
     assert failed["state"] == "PIPELINE_STATE_FAILED"

@@ -128,6 +128,68 @@ def container_training_job(_):
     return {"state": job.state.name}
 
 
+def trained_model(_):
+    """The model of a training job: its folder is the one that the program was told to write to."""
+
+    def job():
+        return aiplatform.CustomContainerTrainingJob(
+            "with-model",
+            container_uri=OWN_IMAGE,
+            command=["python", "-c", "print('trained')"],
+            model_serving_container_image_uri="us-docker.pkg.dev/vertex-ai/prediction/x:latest",
+        )
+
+    first = job()
+    model = first.run(base_output_dir="gs://stage-bkt/with-model", model_display_name="trained")
+    model.wait()
+    again = job().run(base_output_dir="gs://stage-bkt/again", parent_model=model.resource_name)
+    return {
+        "uri": model.uri,
+        "name": model.display_name,
+        "same": again.resource_name == model.resource_name,
+        "versions": [model.version_id, again.version_id],
+        "newest": aiplatform.Model(model.resource_name).uri,
+        "trained by": model.gca_resource.training_pipeline == first.resource_name,
+    }
+
+
+def uploaded_model(_):
+    model = aiplatform.Model.upload(
+        display_name="uploaded", artifact_uri="gs://stage-bkt/made", labels={"k": "v"},
+        serving_container_image_uri="us-docker.pkg.dev/vertex-ai/prediction/x:latest",
+    )  # fmt: skip
+    listed = aiplatform.Model.list(filter='labels.k="v" AND display_name="uploaded"')
+    found = {"uri": model.uri, "listed": [each.uri for each in listed]}
+    model.delete()
+    try:
+        aiplatform.Model(model.resource_name)
+    except exceptions.NotFound:
+        return found | {"gone": True}
+    return found
+
+
+def not_here(_):
+    """What each says that has no counterpart here."""
+    attempts = {
+        "endpoint": lambda: aiplatform.Endpoint.create("e"),
+        "batch": lambda: aiplatform.BatchPredictionJob.create(
+            "b", model_name="projects/demo-proj/locations/us-central1/models/1",
+            instances_format="jsonl", predictions_format="jsonl",
+            gcs_source="gs://stage-bkt/x", gcs_destination_prefix="gs://stage-bkt/y",
+        ),
+        "tensorboard": lambda: aiplatform.Tensorboard.create("t"),
+    }  # fmt: skip
+    return {name: said(attempt) for name, attempt in attempts.items()}
+
+
+def said(attempt):
+    try:
+        attempt()
+    except exceptions.GoogleAPICallError as error:
+        return str(error)
+    return "created"
+
+
 def package_training_job(folder):
     """The package of another scenario's upload is run as a pipeline of its own."""
     source = folder / "pkg"
@@ -175,10 +237,11 @@ def refused(_):
     return {"kind": None}
 
 
+HELPERS = {"pool", "said"}
 SCENARIOS = {
     name: found
     for name, found in list(globals().items())
-    if callable(found) and getattr(found, "__module__", "") == __name__ and name != "pool"
+    if callable(found) and getattr(found, "__module__", "") == __name__ and name not in HELPERS
 }
 
 

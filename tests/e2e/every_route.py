@@ -13,6 +13,7 @@ GOOGLE = google_table(
         custom_jobs=MagicMock(),
         tuning_jobs=MagicMock(),
         pipelines=MagicMock(),
+        models=MagicMock(),
         operations=MagicMock(),
         logs=MagicMock(),
     )

@@ -10,6 +10,7 @@ from trainshed.model.refusals import Refusal
 from trainshed.model.status import JobState
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
+from trainshed.service.models import ModelService
 from trainshed.service.pipelines import PipelineService
 from trainshed.service.project_bytes import ProjectBytes
 from trainshed.service.submission import SubmitRules
@@ -61,6 +62,7 @@ class Desk:
         )
         self.jobs = JobService(self.store, rules, self.wake, lambda: self.now)
         self.pipelines = PipelineService(self.store, rules, self.jobs, self.wake, lambda: self.now)
+        self.models = ModelService(self.store, lambda: self.now)
 
     def wake(self):
         self.woken += 1

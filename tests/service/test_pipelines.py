@@ -47,7 +47,9 @@ def child_of(desk, view):
 
 
 def shown(view):
-    return render.training_pipeline(view.job, backing_custom_job=view.backing_custom_job)
+    return render.training_pipeline(
+        view.job, backing_custom_job=view.backing_custom_job, model=view.model
+    )
 
 
 @pytest.mark.parametrize("name", ["vertex-4.4-pipeline", "vertex-4.4-container-pipeline"])
@@ -76,7 +78,7 @@ def test_the_child_is_a_custom_job_like_any_other(desk):
     assert view.job.job_id != child.job.job_id
 
 
-def test_a_model_that_cannot_be_uploaded_is_told_with_its_place(desk):
+def test_the_log_says_where_the_model_will_be(desk):
     view = create(desk, request("vertex-4.4-pipeline"))
     notes = desk.store.notes(child_of(desk, view).uid)
     (told,) = [note for note in notes if "modelToUpload" in note]

@@ -12,6 +12,7 @@ from trainshed.model.filters import AllOf
 from trainshed.model.status import JobState
 from trainshed.store import (
     jobs,
+    models,
     pipelines,
     rows,
     step_rows,
@@ -33,6 +34,7 @@ HOT = {
     "by uid": jobs.BY_UID,
     "list": jobs.page_of(PAGE),
     "pipelines": pipelines.page_of(PAGE),
+    "models": models.page_of(PAGE),
     "place in line": jobs.BEFORE,
     "waiting": work.WAITING,
     "waiting on": work.WAITING_AFTER,
@@ -63,7 +65,7 @@ HOT = {
     "change trials": study_rows.CHANGE_TRIALS,
     "mark trials": study_rows.MARK_TRIALS,
     "hide trials": study_rows.HIDE_TRIALS,
-    **{f"drop {drop.table.name}": drop for drop in jobs.DROPS},
+    **{f"drop {place} {drop.table.name}": drop for place, drop in enumerate(jobs.DROPS)},
     **{f"step to {state.name}": steps.STATEMENTS[state, False] for state in JobState},
     "opening step": steps.STATEMENTS[JobState.PREPARING, True],
 }

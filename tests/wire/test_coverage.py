@@ -91,7 +91,7 @@ def test_a_refused_field_is_refused(dialect, message, field):
 
 def test_the_refusals_that_matter_are_made():
     found = [
-        *parse({"predictionInput": {}, "explanationInput": {}}).violations,
+        *parse({"jobId": "p", "predictionInput": {}, "explanationInput": {}}).violations,
         *parse({"trainingInput": {"nasJobSpec": {"a": 1}}}).violations,
         *parse({"trainingTaskInputs": {}, "inputDataConfig": {"datasetId": "1"}}).violations,
     ]

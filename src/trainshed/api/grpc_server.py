@@ -25,6 +25,7 @@ from trainshed.api.chain import (
     GIVEN_TWICE,
     GRPC_ADMISSION,
     Passage,
+    Step,
     Surroundings,
     grpc_chain,
     perform,
@@ -32,6 +33,7 @@ from trainshed.api.chain import (
 from trainshed.api.connections import Limits, Times
 from trainshed.api.documents import refuse_unstorable
 from trainshed.api.guards import is_loopback
+from trainshed.api.not_here import absent_rpcs
 from trainshed.model.json_reader import VALUES_MAX
 from trainshed.model.refusals import Code, Refusal
 from trainshed.wire.descriptors import message_class, pool
@@ -74,7 +76,10 @@ class Transcoder:
         query = _as_json(message, snake=False)
         passage.method = self.method
         passage.params = self._params(query.pop("parent", None) or query.pop("name", ""))
-        passage.query = {name: str(value) for name, value in query.items()}
+        if self.method.body == "*":
+            passage.document = query
+        else:
+            passage.query = {name: str(value) for name, value in query.items()}
 
     def write(self, around: Surroundings, passage: Passage) -> None:
         """A step of the chain: the answer's bytes.  What only JSON has room for is left out."""
@@ -257,6 +262,8 @@ class _Rows(grpc.GenericRpcHandler):
 
     def __init__(self, methods: Iterable[Method], around: Surroundings) -> None:
         self._handlers = {f"/{m.rpc}": _handler(m, around) for m in methods if m.rpc}
+        for rpc, sentence in absent_rpcs().items():
+            self._handlers[f"/{rpc}"] = _absent(rpc, sentence, around)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         return self._handlers.get(handler_call_details.method)
@@ -264,10 +271,22 @@ class _Rows(grpc.GenericRpcHandler):
 
 def _handler(method: Method, around: Surroundings) -> Any:
     row = transcoder(method)
-    steps = grpc_chain(row.read, row.write)
+    return _answering(method.rpc, method, grpc_chain(row.read, row.write), around)
 
+
+def _absent(rpc: str, sentence: str, around: Surroundings) -> Any:
+    """A call whose message nobody reads: the answer is one sentence, for whoever is known."""
+
+    def refuse(around: Surroundings, passage: Passage) -> None:
+        del around, passage
+        raise Refusal(Code.UNIMPLEMENTED, sentence)
+
+    return _answering(rpc, None, (refuse,), around)
+
+
+def _answering(rpc: str, method: Method | None, steps: Sequence[Step], around: Surroundings) -> Any:
     def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        passage = Passage(verb="gRPC", path=method.rpc)
+        passage = Passage(verb="gRPC", path=rpc)
         passage.address = _address(context.peer())
         passage.loopback = is_loopback(passage.address)
         try:

@@ -10,13 +10,15 @@ from trainshed.api.permissions import Permissions
 from trainshed.model.access import AccessRole
 from trainshed.model.faults import Violation
 from trainshed.model.refusals import Code, Refusal
-from trainshed.model.resource_names import PIPELINES, JobId, OperationId, ProjectId
+from trainshed.model.resource_names import MODELS, PIPELINES, JobId, OperationId, ProjectId
 from trainshed.service.jobs import JobService, OperationService
 from trainshed.service.log.pages import LogService
+from trainshed.service.models import ModelService, ModelView
 from trainshed.service.paging import ListCall
 from trainshed.service.pipelines import PipelineService, PipelineView
 from trainshed.store.records import Kind, Operation
 from trainshed.wire.aiplatform_v1 import render as vertex
+from trainshed.wire.aiplatform_v1.models import model_json, upload
 from trainshed.wire.fields import table
 from trainshed.wire.logging_v2 import entries
 from trainshed.wire.ml_v1 import render as ml
@@ -104,7 +106,65 @@ PIPELINE: Final = "TrainingPipeline"
 
 
 def _rendered(view: PipelineView) -> Json:
-    return vertex.training_pipeline(view.job, backing_custom_job=view.backing_custom_job)
+    backing = view.backing_custom_job
+    return vertex.training_pipeline(view.job, backing_custom_job=backing, model=view.model)
+
+
+MODEL: Final = "Model"
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The methods of ``models``: names for folders of artifacts, and nothing that serves them."""
+
+    models: ModelService
+
+    def upload(self, call: Call) -> Json:
+        """Register a folder; the operation is over by then."""
+        return _operation(self.models.upload(*_parent(call), call.document))
+
+    def get(self, call: Call) -> Json:
+        """One version of a model, the newest unless the name says which."""
+        return _model(self.models.get(*_name(call, "model")))
+
+    def list(self, call: Call) -> Json:
+        """One page of models, newest first, with the fields of the mask."""
+        views, token = self.models.list(_models_call(call))
+        return _page(call, MODELS, [_model(view) for view in views], MODEL, token)
+
+    def list_versions(self, call: Call) -> Json:
+        """One page of the versions of a model, newest first."""
+        views, token = self.models.versions(_models_call(call), call.params["model"])
+        return _page(call, MODELS, [_model(view) for view in views], MODEL, token)
+
+    def delete(self, call: Call) -> Json:
+        """Forget a model; its artifacts stay."""
+        return _operation(self.models.delete(*_name(call, "model")))
+
+
+#: As lists are ordered anyway.
+NEWEST_FIRST: Final = ("", "create_time desc", "createTime desc")
+
+
+def _models_call(call: Call) -> ListCall:
+    order = call.query.get("orderBy", "")
+    if order not in NEWEST_FIRST:
+        message = f"orderBy: models are listed newest first, not by {order[:80]!r}; leave it out"
+        raise Refusal(Code.INVALID_ARGUMENT, message)
+    collection = "/".join((MODELS, call.params.get("model", "")))
+    return _list_call(call, Kind.CUSTOM_JOB, collection)
+
+
+def _model(view: ModelView) -> Json:
+    found = view.model
+    return model_json(
+        found.document,
+        name=(found.project, found.location, found.model_id),
+        version=found.version,
+        is_newest=view.is_newest,
+        pipeline_uid=found.pipeline_uid,
+        create_time=found.create_time,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +209,8 @@ class LogEntries:
 
 
 def _operation(found: Operation) -> Json:
+    if found.made:
+        return upload(found.name, found.made, found.create_time)
     return vertex.deletion(found.name, found.create_time)
 
 

@@ -38,6 +38,7 @@ from trainshed.wire.storage_v1.resources import (
     bucket_json,
     bucket_list_json,
     download_headers,
+    layout_json,
     object_json,
     object_list_json,
     rewrite_json,
@@ -82,7 +83,37 @@ def delete_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
 def change_bucket(call: StorageCall, _: dict[str, Any]) -> Response:
     """``PATCH`` and ``PUT``: said plainly, rather than accepted and forgotten."""
     call.access.need(call.caller, call.bucket, AccessRole.SUBMITTER)
-    return refusal(501, "A bucket is a folder here: labels, lifecycle, versions are not kept")
+    return refusal(400, "A bucket is a folder here: labels, lifecycle, versions are not kept")
+
+
+def storage_layout(call: StorageCall, _: dict[str, Any]) -> Response:
+    """``GET .../storageLayout``: gcloud asks for it before it copies, moves and removes folders."""
+    call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
+    return JSONResponse(layout_json(call.bucket))
+
+
+def managed_folders(call: StorageCall, _: dict[str, Any]) -> Response:
+    """``GET .../managedFolders``: there are none; gcloud asks before it removes a folder."""
+    call.access.need(call.caller, call.bucket, AccessRole.VIEWER)
+    return JSONResponse({"kind": "storage#managedFolders"})
+
+
+def no_managed_folder(call: StorageCall, _: dict[str, Any]) -> Response:
+    """One of them, or a new one: access is by project, never by folder."""
+    call.access.need(call.caller, call.bucket, _role_of(call))
+    if call.request.method == "POST":
+        return refusal(400, "There are no managed folders here: access is by the bucket's project")
+    return refusal(404, "The specified managed folder does not exist.")
+
+
+def no_folders(call: StorageCall, _: dict[str, Any]) -> Response:
+    """``.../folders``: resources of buckets with a hierarchical namespace only, as at Google."""
+    call.access.need(call.caller, call.bucket, _role_of(call))
+    return refusal(409, "The bucket does not support hierarchical namespace.")
+
+
+def _role_of(call: StorageCall) -> AccessRole:
+    return AccessRole.VIEWER if call.request.method == "GET" else AccessRole.SUBMITTER
 
 
 def _bucket(call: StorageCall, name: str) -> dict[str, Any]:
@@ -179,7 +210,7 @@ def act(call: StorageCall, document: dict[str, Any]) -> Response:
         case [name, "compose"]:
             return _composed(call, name, document)
         case _:
-            return refusal(501, "Objects can be copied, rewritten, moved and composed")
+            return refusal(400, "Objects can be copied, rewritten, moved and composed")
 
 
 def _changed(call: StorageCall, change: Callable[[Attributes], Attributes]) -> Response:
@@ -262,6 +293,13 @@ TABLE: Sequence[tuple[str, str, Handler]] = (
     ("DELETE", _BUCKET, blocking(delete_bucket)),
     ("PATCH", _BUCKET, blocking(change_bucket)),
     ("PUT", _BUCKET, blocking(change_bucket)),
+    ("GET", f"{_BUCKET}/storageLayout", blocking(storage_layout)),
+    ("GET", f"{_BUCKET}/managedFolders", blocking(managed_folders)),
+    ("POST", f"{_BUCKET}/managedFolders", blocking(no_managed_folder)),
+    ("GET", f"{_BUCKET}/managedFolders/{{name:path}}", blocking(no_managed_folder)),
+    ("DELETE", f"{_BUCKET}/managedFolders/{{name:path}}", blocking(no_managed_folder)),
+    ("GET", f"{_BUCKET}/folders", blocking(no_folders)),
+    ("POST", f"{_BUCKET}/folders", blocking(no_folders)),
     ("GET", _OBJECTS, blocking(list_objects)),
     ("GET", _OBJECT, blocking(get_object)),
     ("PATCH", _OBJECT, blocking(patch_object)),

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trainshed.api.call import Call, Json, Method
-from trainshed.api.handlers import Jobs, LogEntries, Operations, TrainingPipelines
+from trainshed.api.handlers import Jobs, LogEntries, Models, Operations, TrainingPipelines
 from trainshed.api.not_here import (
-    no_model,
+    ABSENT,
+    no_deployments,
     no_operation,
     no_operations,
     no_policies,
-    no_tensorboards,
+    none_of,
 )
 from trainshed.model.access import AccessRole
 
@@ -40,6 +41,7 @@ class Handlers:
     custom_jobs: Jobs
     tuning_jobs: Jobs
     pipelines: TrainingPipelines
+    models: Models
     operations: Operations
     logs: LogEntries
 
@@ -80,8 +82,8 @@ def google_table(handlers: Handlers) -> tuple[Method, ...]:
         *_collection(TUNING_JOBS, handlers.tuning_jobs),
         *_collection(PIPELINES, handlers.pipelines),
         *_operations(handlers.operations),
-        *_tensorboards(),
-        _row("GET", f"{LOCATION}/models/{{model}}", VIEWER, no_model),
+        *_models(handlers.models),
+        *(row for name in ABSENT for row in _absent(name)),
     )
     # clients ask for operations below /ui first, whatever version they speak (vertex-sdk.md 1)
     console = (
@@ -100,6 +102,10 @@ def _ml(jobs: Jobs) -> Iterator[Method]:
     yield _row("GET", name, VIEWER, jobs.get)
     yield _row("POST", f"{name}:cancel", SUBMITTER, jobs.cancel, body="*")
     yield _row("PATCH", name, SUBMITTER, jobs.patch, body="*", query=("updateMask",))
+    models = "/v1/projects/{project}/models"
+    yield _row("POST", models, VIEWER, no_deployments)
+    yield _row("GET", models, VIEWER, no_deployments, query=("filter", "pageSize", "pageToken"))
+    yield _row("GET", f"{models}/{{model}}", VIEWER, no_deployments)
     policy = ("options.requestedPolicyVersion",)
     yield _row("GET", f"{name}:getIamPolicy", VIEWER, no_policies, query=policy)
     yield _row("POST", f"{name}:setIamPolicy", VIEWER, no_policies)
@@ -146,15 +152,34 @@ def _operations(handlers: Operations) -> Iterator[Method]:
                rpc=f"{rpc}/DeleteOperation", response=EMPTY)  # fmt: skip
 
 
-def _tensorboards() -> Iterator[Method]:
-    parent = f"{LOCATION}/tensorboards"
-    name = f"{parent}/{{tensorboard}}"
+def _models(handlers: Models) -> Iterator[Method]:
+    parent = f"{LOCATION}/models"
+    name = f"{parent}/{{model}}"
+    rpc, whole = f"{PACKAGE}.ModelService", f"{PACKAGE}.Model"
     fields = ("filter", "orderBy", "pageSize", "pageToken", "readMask")
-    yield _row("POST", parent, VIEWER, no_tensorboards)
-    yield _row("GET", parent, VIEWER, no_tensorboards, query=fields)
-    yield _row("GET", name, VIEWER, no_tensorboards)
-    yield _row("DELETE", name, VIEWER, no_tensorboards)
-    yield _row("PATCH", name, VIEWER, no_tensorboards, query=("updateMask",))
+    operation = f"{LONG}.Operation"
+    yield _row("POST", f"{parent}:upload", SUBMITTER, handlers.upload, body="*",
+               rpc=f"{rpc}/UploadModel", response=operation)  # fmt: skip
+    yield _row("GET", parent, VIEWER, handlers.list, query=fields,
+               rpc=f"{rpc}/ListModels", response=f"{PACKAGE}.ListModelsResponse")  # fmt: skip
+    yield _row("GET", name, VIEWER, handlers.get, rpc=f"{rpc}/GetModel", response=whole)
+    yield _row("DELETE", name, SUBMITTER, handlers.delete,
+               rpc=f"{rpc}/DeleteModel", response=operation)  # fmt: skip
+    versions = f"{PACKAGE}.ListModelVersionsResponse"
+    yield _row("GET", f"{name}:listVersions", VIEWER, handlers.list_versions, query=fields,
+               rpc=f"{rpc}/ListModelVersions", response=versions)  # fmt: skip
+
+
+def _absent(collection: str) -> Iterator[Method]:
+    parent = f"{LOCATION}/{collection}"
+    absent = ABSENT[collection]
+    name, refuse = f"{parent}/{{{absent.item}}}", none_of(collection)
+    yield _row("POST", parent, VIEWER, refuse, query=absent.of_create)
+    yield _row("GET", parent, VIEWER, refuse, query=absent.of_list)
+    yield _row("GET", name, VIEWER, refuse)
+    yield _row("DELETE", name, VIEWER, refuse)
+    if absent.is_patched:
+        yield _row("PATCH", name, VIEWER, refuse, query=("updateMask",))
 
 
 def _row(  # noqa: PLR0913  # the columns of the table

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, FoundServer, reach
@@ -41,13 +42,14 @@ def parser(prog: str) -> flags.Parser:
         "holds it. Storage clients send no header: their address has a token of its own, which "
         "opens one bucket and ends after 12 hours. Repeat the command for another one.",
         example=EXAMPLE,
-        usage=f"{prog} [--shell | --gcloud | --python] [flags]",
+        usage=f"{prog} [--shell | --gcloud | --python | --airflow] [flags]",
     )
     how = parser.add_mutually_exclusive_group()
     for name, text in (
         ("shell", "export lines for eval (the default)"),
         ("gcloud", "gcloud config set lines, for good; the region of ai-platform stays a flag"),
         ("python", "the first lines of a script that uses the Vertex SDK"),
+        ("airflow", "airflow_local_settings.py for Airflow's operators of Vertex AI"),
     ):
         how.add_argument(f"--{name}", dest="how", action="store_const", const=name, help=text)
     parser.set_defaults(how="shell")
@@ -61,6 +63,11 @@ def parser(prog: str) -> flags.Parser:
         choices=("rest", "grpc"),
         default="rest",
         help="What --python uses; without settings the SDK takes gRPC",
+    )
+    parser.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help="Key of a service account for --airflow: trainshed keys create --out FILE",
     )
     flags.add_server_flags(parser)
     flags.add_format(parser)
@@ -78,6 +85,8 @@ def run(request: flags.Request) -> int:
         out_json(_as_json(target, found.token))
     elif args.how == "python":
         out(python_snippet(target, args.transport))
+    elif args.how == "airflow":
+        out(airflow_settings(target, args.key_file))
     else:
         lines = _gcloud_lines(target) if args.how == "gcloud" else _shell_lines(target, found)
         out("\n".join(lines))
@@ -265,3 +274,27 @@ def _init(target: ClientTarget, transport: str) -> Iterator[str]:
     yield f"    credentials={credentials},"
     yield f"    staging_bucket={SCHEME + staging_bucket(target)!r},"
     yield ")"
+
+
+def airflow_settings(target: ClientTarget, key_file: str | None) -> str:
+    """What Airflow runs in each of its processes: where the SDK below its operators goes.
+
+    Credentials come from a connection, as Airflow wants them.  Raises UsageFault without a key.
+    """
+    if key_file is None:
+        raise UsageFault(
+            "--airflow needs --key-file FILE; trainshed keys create --name airflow "
+            f"--project {target.project} --out FILE makes one"
+        )
+    extra = {"project": target.project, "key_path": str(Path(key_file).absolute())}
+    connection = json.dumps({"conn_type": "google_cloud_platform", "extra": extra})
+    lines = [
+        "# $AIRFLOW_HOME/config/airflow_local_settings.py",
+        *_head(target),
+        f'os.environ.setdefault("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", {connection!r})',
+        "",
+        "from google.cloud import aiplatform",
+        "",
+        f'aiplatform.init(api_endpoint={target.url!r}, api_transport="rest")',
+    ]
+    return "\n".join(lines)

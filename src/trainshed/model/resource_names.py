@@ -22,6 +22,7 @@ TRIALS: Final = "trials"
 CUSTOM_JOBS: Final = "customJobs"
 TUNING_JOBS: Final = "hyperparameterTuningJobs"
 PIPELINES: Final = "trainingPipelines"
+MODELS: Final = "models"
 OPERATIONS: Final = "operations"
 
 _NAME: Final = re.compile(

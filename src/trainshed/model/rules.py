@@ -32,6 +32,7 @@ JOB: Final[Mapping[str, str]] = {
     "spot": "Strategy SPOT does not go with a slice of a TPU pod.",
     "job-dir": "The directory is no gs:// URI and no local path.",
     "no-bucket": "The project has no bucket of this name.",
+    "model": "The model's id, its parent or its folder is none that a model can have.",
     "not-in-that-version": "The catalog edition does not have it yet.",
 }
 

@@ -214,9 +214,16 @@ _ID_BITS: Final = 62
 
 def deleted(store: Store, project: ProjectId, location: str, now: datetime) -> Operation:
     """Remember that something was deleted just now."""
+    return new_operation(store, project, location, now)
+
+
+def new_operation(
+    store: Store, project: ProjectId, location: str, now: datetime, made: str = ""
+) -> Operation:
+    """Remember an operation that is over; ``made`` is what it made (``store.records``)."""
     number = OperationId(str(secrets.randbits(_ID_BITS)))
     name = resource_name(OPERATIONS, project, location, number)
-    operation = Operation(name=name, project=project, done=True, create_time=now)
+    operation = Operation(name=name, project=project, done=True, create_time=now, made=made)
     store.add_operation(operation)
     return operation
 

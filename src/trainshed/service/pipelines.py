@@ -4,28 +4,32 @@ The pipeline is what its child is; what it adds is the caller's document, echoed
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from trainshed.model.job import JobSpec
-from trainshed.model.resource_names import PIPELINES, JobId, ProjectId, resource_name
-from trainshed.model.status import Job
+from trainshed.model.resource_names import MODELS, PIPELINES, JobId, ProjectId, resource_name
+from trainshed.model.status import Job, JobState
 from trainshed.service.bucket_uris import buckets_of_project
 from trainshed.service.jobs import JobService, check_over, deleted
+from trainshed.service.models import new_model
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import not_found
 from trainshed.service.submission import SubmitRules, admit
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord, Kind, Operation, Pipeline
 from trainshed.wire.aiplatform_v1 import parse
-from trainshed.wire.aiplatform_v1.render import job_of_pipeline, task_definition, wants_model
+from trainshed.wire.aiplatform_v1.models import ModelDraft, model_of_pipeline
+from trainshed.wire.aiplatform_v1.render import job_of_pipeline, task_definition
 from trainshed.wire.aiplatform_v1.words import pipelines_filter
 
-NO_REGISTRY: Final = (
-    "modelToUpload is not honoured: there is no model registry. The model is what the program "
-    "writes to {place}."
+ITS_MODEL: Final = (
+    "modelToUpload: when the job has succeeded, its model is what the program wrote to {place}/ "
+    "(AIP_MODEL_DIR). Nothing serves models here."
+)
+NO_FOLDER: Final = (
+    "modelToUpload: the model will name no folder, because the job has no baseOutputDirectory."
 )
 
 
@@ -35,6 +39,8 @@ class PipelineView:
 
     job: Job
     backing_custom_job: str
+    model: Mapping[str, Any]
+    """What ``modelToUpload`` says besides, now that the model is there; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +67,16 @@ class PipelineService:
         has_bucket = buckets_of_project(self.store, project)
         admitted = admit(document, location, self.rules, parse.training_pipeline, has_bucket)
         self.jobs.check_place(project, admitted)
+        draft = model_of_pipeline(admitted.spec)
+        model = new_model(self.store, project, location, draft) if draft else None
         new = replace(
             admitted.as_new(Kind.CUSTOM_JOB, project, location, creator, retry_key),
             spec=job_of_pipeline(admitted.spec),
             expanded=job_of_pipeline(admitted.expanded),
-            notes=(*admitted.notes, *_model_notes(admitted.spec)),
+            notes=(*admitted.notes, *_model_notes(draft)),
         )
         definition = task_definition(admitted.spec)
-        pipeline = self.store.add_pipeline(new, admitted.spec.envelope, definition)
+        pipeline = self.store.add_pipeline(new, admitted.spec.envelope, definition, model)
         self.wake()
         return _view(*self._find(project, location, JobId(str(pipeline.uid))))
 
@@ -111,12 +119,11 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,18}")
 _UID_LIMIT = 1 << 63
 
 
-def _model_notes(spec: JobSpec) -> tuple[str, ...]:
-    if not wants_model(spec):
+def _model_notes(draft: ModelDraft | None) -> tuple[str, ...]:
+    if draft is None:
         return ()
-    base = spec.base_output_dir
-    place = f"{base.rstrip('/')}/model/ (AIP_MODEL_DIR)" if base else "a place of its own choice"
-    return (NO_REGISTRY.format(place=place),)
+    place = draft.artifact_uri
+    return (ITS_MODEL.format(place=place) if place else NO_FOLDER,)
 
 
 def _key_of(row: tuple[Pipeline, JobRecord]) -> tuple[datetime | None, int]:
@@ -135,7 +142,15 @@ def _view(pipeline: Pipeline, child: JobRecord) -> PipelineView:
             status=status,
             labels=pipeline.labels or None,
         ),
+        model=_model_of(pipeline, child),
         backing_custom_job=resource_name(
             child.kind.value, child.job.project, child.job.location, child.job.job_id
         ),
     )
+
+
+def _model_of(pipeline: Pipeline, child: JobRecord) -> Mapping[str, Any]:
+    if not pipeline.model_id or child.job.status.state is not JobState.SUCCEEDED:
+        return {}
+    name = resource_name(MODELS, pipeline.project, pipeline.location, pipeline.model_id)
+    return {"name": name, "versionId": str(pipeline.model_version)}

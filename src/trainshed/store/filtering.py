@@ -25,7 +25,7 @@ from trainshed.model.filters import AllOf, AnyOf, Compare, Filter, Not
 from trainshed.model.status import JobState
 from trainshed.store import codec
 from trainshed.store.records import JobQuery
-from trainshed.store.tables import JOBS, LABELS, PIPELINES
+from trainshed.store.tables import JOBS, LABELS, MODELS, PIPELINES
 
 Condition = ColumnElement[bool]
 Column = ColumnElement[Any]
@@ -62,6 +62,12 @@ PIPELINE_FIELDS: Final[Mapping[str, Column]] = {
     _STATE: _SHOWN_STATE,
     "create_time": PIPELINES.c.create_ns,
     "training_task_definition": PIPELINES.c.task_definition,
+}
+MODEL_FIELDS: Final[Mapping[str, Column]] = {
+    "uid": MODELS.c.uid,
+    "display_name": MODELS.c.display_name,
+    "model": MODELS.c.model_id,
+    "create_time": MODELS.c.create_ns,
 }
 
 

@@ -36,6 +36,7 @@ from trainshed.store.adding import (
 from trainshed.store.base import AlreadyThere, StaleEtag
 from trainshed.store.bulk import given
 from trainshed.store.database import Database
+from trainshed.store.models import DROP_LABELS_OF_UNMADE, DROP_UNMADE, KEEP
 from trainshed.store.names import etag as etag_of
 from trainshed.store.records import JobQuery, JobRecord, Kind, NewJob
 from trainshed.store.rows import JOB, job_record
@@ -251,6 +252,9 @@ OVER = select(JOBS.c.uid).where(_IS_OVER, JOBS.c.uid.in_(_UIDS)).with_for_update
 _THEIR_PIPELINES = select(PIPELINES.c.uid).where(PIPELINES.c.child_uid.in_(_UIDS))
 #: In the order in which rows refer to each other.
 DROPS: Final = (
+    KEEP,
+    DROP_LABELS_OF_UNMADE,
+    DROP_UNMADE,
     delete(LABELS).where(LABELS.c.uid.in_(_THEIR_PIPELINES)),
     delete(PIPELINES).where(PIPELINES.c.child_uid.in_(_UIDS)),
     *(

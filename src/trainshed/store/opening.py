@@ -21,6 +21,7 @@ from trainshed.store.fleet import StoredNodes
 from trainshed.store.grants import Grants, Places
 from trainshed.store.jobs import Forgetting, StoredJobs
 from trainshed.store.migrate import migrate
+from trainshed.store.models import Models
 from trainshed.store.pipelines import Pipelines
 from trainshed.store.steady_clock import SteadyClock, resume
 from trainshed.store.steps import Steps
@@ -84,6 +85,7 @@ class Store(
     StoredNodes,
     Forgetting,
     Pipelines,
+    Models,
     Places,
     Grants,
     StoredAuditLog,

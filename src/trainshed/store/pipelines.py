@@ -12,8 +12,9 @@ from trainshed.store.adding import UidTaken, add_all, add_labels, prepare
 from trainshed.store.base import AlreadyThere
 from trainshed.store.database import Database
 from trainshed.store.jobs import DROP_LABELS
-from trainshed.store.records import JobQuery, JobRecord, NewJob, Operation, Pipeline
-from trainshed.store.tables import JOBS, OPERATIONS, PIPELINES, SPECS
+from trainshed.store.models import add_model
+from trainshed.store.records import JobQuery, JobRecord, NewJob, NewModel, Operation, Pipeline
+from trainshed.store.tables import JOBS, MODELS, OPERATIONS, PIPELINES, SPECS
 from trainshed.store.writer import Transaction
 
 _OF_PIPELINE = {
@@ -23,6 +24,7 @@ _OF_PIPELINE = {
     "pipeline_display_name": PIPELINES.c.display_name,
     "pipeline_labels": PIPELINES.c.labels,
     "pipeline_create_ns": PIPELINES.c.create_ns,
+    "model_version": MODELS.c.version,
 }
 PIPELINE: Select[Any] = (
     select(
@@ -30,11 +32,13 @@ PIPELINE: Select[Any] = (
         SPECS.c.spec,
         PIPELINES.c.document,
         PIPELINES.c.task_definition,
+        MODELS.c.model_id,
         *(column.label(name) for name, column in _OF_PIPELINE.items()),
     )
     .select_from(PIPELINES)
     .join(JOBS, JOBS.c.uid == PIPELINES.c.child_uid)
     .join(SPECS, SPECS.c.uid == PIPELINES.c.child_uid)
+    .outerjoin(MODELS, MODELS.c.pipeline_uid == PIPELINES.c.uid)
 )
 _BY_UID = PIPELINE.where(PIPELINES.c.uid == bindparam("of_uid"))
 _BY_CHILD = PIPELINE.where(PIPELINES.c.child_uid == bindparam("of_uid"))
@@ -45,7 +49,7 @@ _PUT_OPERATION = _new.on_conflict_do_update(
     index_elements=["name"],
     set_={"done": _new.excluded.done},
 )
-#: Columns that older servers fill: what they held follows from the name and the time.
+#: In columns that older servers fill: what they held follows from the name and the time.
 _UNUSED = "{}"
 
 
@@ -54,12 +58,17 @@ class Pipelines:
 
     _db: Database
 
-    def add_pipeline(self, new: NewJob, document: str, task_definition: str) -> Pipeline:
-        """Store a pipeline and its child job in one write; honours the child's ``retry_key``."""
+    def add_pipeline(
+        self, new: NewJob, document: str, task_definition: str, model: NewModel | None = None
+    ) -> Pipeline:
+        """Store a pipeline, its child job and its model to be, in one write.
+
+        Honours the child's ``retry_key``.
+        """
         self._db.check_room()
         while True:
             try:
-                child_uid = self._db.write(self._adding(new, document, task_definition))
+                child_uid = self._db.write(self._adding(new, document, task_definition, model))
             except UidTaken:
                 continue
             return self._pipeline_of_child(child_uid)
@@ -94,7 +103,7 @@ class Pipelines:
             done=int(operation.done),
             create_ns=codec.to_ns(operation.create_time),
             metadata=_UNUSED,
-            response=_UNUSED,
+            response=codec.TEXT.encode(operation.made) if operation.made else _UNUSED,
         )
 
     def operation(self, name: str) -> Operation | None:
@@ -104,16 +113,17 @@ class Pipelines:
         if row is None:
             return None
         time = codec.to_time(row.create_ns)
-        return rows.of_columns(Operation, row, done=bool(row.done), create_time=time)
+        made = "" if row.response.startswith("{") else codec.TEXT.decode(row.response)
+        return rows.of_columns(Operation, row, done=bool(row.done), create_time=time, made=made)
 
     def _pipeline_of_child(self, uid: int) -> Pipeline:
         return _pipeline(self._db.read(lambda c: c.execute(_BY_CHILD, {"of_uid": uid}).one()))
 
     def _adding(
-        self, new: NewJob, document: str, task_definition: str
+        self, new: NewJob, document: str, task_definition: str, model: NewModel | None
     ) -> Callable[[Transaction], int]:
         addition = prepare(new, self._db.new_uid())
-        uid = self._db.new_uid()
+        uid, model_uid = self._db.new_uid(), self._db.new_uid()
         row = {"uid": uid, **_pipeline_row(new, document), "task_definition": task_definition}
 
         def add(tx: Transaction) -> int:
@@ -125,6 +135,8 @@ class Pipelines:
                 times = {"child_uid": outcome.uid, "create_ns": create_ns}
                 tx.connection.execute(_ADD, row | times)
                 add_labels(tx, {uid: codec.LABELS.decode(row["labels"])})
+                if model:
+                    add_model(tx, model_uid, model, pipeline_uid=uid, child_uid=outcome.uid)
             return outcome.uid
 
         return add
@@ -158,4 +170,6 @@ def _pipeline(row: Row[Any]) -> Pipeline:
         task_definition=row.task_definition,
         child_uid=row.uid,
         create_time=codec.to_time(row.pipeline_create_ns),
+        model_id=row.model_id or "",
+        model_version=row.model_version or 0,
     )

@@ -173,6 +173,24 @@ PIPELINES = Table(
     Index("pipelines_by_child", "child_uid"),
 )
 
+#: A row a version.  That of a pipeline is there from its beginning, and is seen when its job, whose
+#: uid it has until then or until the job is forgotten, has succeeded.
+MODELS = Table(
+    "models",
+    METADATA,
+    _uid(),
+    *_texts("project", "location", "model_id"),
+    *_integers("version"),
+    *_texts("display_name", "document"),
+    Column("child_uid", NUMBER, ForeignKey("jobs.uid")),
+    *_numbers("pipeline_uid", null=True),
+    *_numbers("create_ns"),
+    Index("models_by_id", "project", "location", "model_id", "version"),
+    Index("models_by_age", "project", "create_ns", "uid"),
+    Index("models_by_child", "child_uid"),
+    Index("models_by_pipeline", "pipeline_uid"),
+)
+
 OPERATIONS = Table(
     "operations",
     METADATA,

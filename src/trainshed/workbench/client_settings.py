@@ -26,6 +26,11 @@ _HTTPS_VARIABLES = (
     "SSL_CERT_FILE",
 )
 
+#: gsutil itself speaks to https only, and has no setting for a token.
+_GSUTIL_SETTINGS = Path(__file__).with_name("gsutil.boto")
+#: gsutil asks gcloud for an account, and comes without credentials where there is none.
+_ACCOUNT = "trainshed"
+
 #: Seconds between two looks of gcloud ai-platform at a log that it streams.
 _POLLING_S = "2"
 
@@ -86,6 +91,8 @@ def variables(target: ClientTarget) -> dict[str, str | None]:
     found["STORAGE_EMULATOR_HOST"] = target.url if target.anonymous else target.storage
     # without it gcsfs asks an emulator's HTTP port by gRPC, and waits for a minute
     found["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+    found["BOTO_CONFIG"] = str(_GSUTIL_SETTINGS)
+    found["CLOUDSDK_CORE_ACCOUNT"] = None if target.anonymous else _ACCOUNT
     return found | certificate_variables(target)
 
 

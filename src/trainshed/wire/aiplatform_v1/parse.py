@@ -24,6 +24,7 @@ from trainshed.model.job import (
     Scheduling,
 )
 from trainshed.model.roles import POOL_OF_ROLE, Dialect, Role
+from trainshed.wire.aiplatform_v1.models import misnamed
 from trainshed.wire.aiplatform_v1.study import missing_values, study_of
 from trainshed.wire.aiplatform_v1.words import caller_words
 from trainshed.wire.fields import Table, table
@@ -178,7 +179,8 @@ def training_pipeline(document: Json) -> Parsed:
         task = Reading(value={}, violations=found)
     else:
         task = read(_table(), "CustomJobSpec", inputs, at)
-    violations = (*reading.violations, *_other_task(document, reading.value), *task.violations)
+    around = (*_other_task(document, reading.value), *misnamed(document, reading.value))
+    violations = (*reading.violations, *around, *task.violations)
     whole = {**reading.value, "trainingTaskInputs": task.value}
     parsed = _parsed(document, Reading(value=whole, violations=violations), "trainingTaskInputs")
     return replace(parsed, spec=replace(_made(parsed), envelope=compact(reading.value)))

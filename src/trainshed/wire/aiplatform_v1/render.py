@@ -48,8 +48,10 @@ def tuning_job(job: Job, trials: Sequence[TrialView] = ()) -> dict[str, Any]:
     return {**found, "trials": [trial_json(view) for view in trials]} if trials else found
 
 
-def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dict[str, Any]:
-    """The TrainingPipeline as its clients read it.
+def training_pipeline(
+    job: Job, *, backing_custom_job: str | None = None, model: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The TrainingPipeline as its clients read it; ``model`` is what is known of its model.
 
     ``trainingTaskInputs`` come back in the caller's own key case.  ``backing_custom_job`` is the
     full name of the CustomJob that does the work (contracts/vertex-sdk.md 4.4).
@@ -57,6 +59,8 @@ def training_pipeline(job: Job, *, backing_custom_job: str | None = None) -> dic
     found = {**_envelope(job), **_outputs(job, PIPELINES, "PIPELINE_STATE")}
     if backing_custom_job:
         found["trainingTaskMetadata"] = {"backingCustomJob": backing_custom_job}
+    if model:
+        found["modelToUpload"] = {**found.get("modelToUpload", {}), **model}
     return found
 
 
@@ -125,11 +129,6 @@ _LABELS_MAX: Final = 64
 def task_definition(pipeline: JobSpec) -> str:
     """The ``trainingTaskDefinition`` of a pipeline."""
     return str(_around(pipeline).get("trainingTaskDefinition", ""))
-
-
-def wants_model(pipeline: JobSpec) -> bool:
-    """Whether a pipeline asks for its model to be registered."""
-    return bool(_around(pipeline).get("modelToUpload"))
 
 
 def job_of_pipeline(spec: JobSpec) -> JobSpec:

@@ -214,6 +214,16 @@ PIPELINES_FILTERS: Final = FilterWords(
     operators={**_FIELDS, "training_task_definition": MATCHING},
     states=_states("PIPELINE_STATE", NEVER_OF_PIPELINES),
 )
+#: ``model`` is the id.
+MODELS_FILTERS: Final = FilterWords(
+    operators={
+        "display_name": MATCHING,
+        "model": MATCHING,
+        "create_time": ORDERED,
+        "labels": MATCHING,
+    },
+    states={},
+)
 
 
 def jobs_filter(text: str) -> Filter:
@@ -224,3 +234,8 @@ def jobs_filter(text: str) -> Filter:
 def pipelines_filter(text: str) -> Filter:
     """The meaning of a filter of training pipelines.  Raises Refusal (INVALID_ARGUMENT)."""
     return read_filter(text, PIPELINES_FILTERS)
+
+
+def models_filter(text: str) -> Filter:
+    """The meaning of a filter of models.  Raises Refusal (INVALID_ARGUMENT)."""
+    return read_filter(text, MODELS_FILTERS)

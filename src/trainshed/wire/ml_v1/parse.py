@@ -157,9 +157,16 @@ def _without_image(path: str, given: list[str]) -> Violation:
 SCALE_TIER: Final = "trainingInput.scaleTier"
 
 
+#: Jobs that are no training jobs: nothing else of them is judged.
+OTHER_JOBS: Final = frozenset({"prediction_input", "explanation_input"})
+
+
 def job(document: Mapping[str, Any]) -> Parsed:
     """Read a whole Job, as ``config.yaml`` and ``jobs.create`` have it."""
     reading = read(table("ml_v1"), "Job", document)
+    other = tuple(v for v in reading.violations if snake(str(v.field)) in OTHER_JOBS)
+    if other and "trainingInput" not in reading.value:
+        return Parsed(spec=None, violations=other, words=str)
     training = reading.value.get("trainingInput", {})
     gaps = missing_types(training.get("hyperparameters"), document)
     violations = (*reading.violations, *without(gaps, reading.violations))

@@ -82,6 +82,16 @@ def object_list_json(
     return page | {key: value for key, value in found.items() if value}
 
 
+#: Where a bucket is said to be: clients check the form, and nothing here depends on it.
+PLACE = {"location": "US", "locationType": "multi-region"}
+
+
+def layout_json(name: str) -> dict[str, Any]:
+    """How a bucket's names are kept, as clients see it: without folders that are resources."""
+    flat = {"hierarchicalNamespace": {"enabled": False}}
+    return {"kind": "storage#storageLayout", "bucket": name, **PLACE, **flat}
+
+
 def bucket_json(name: str, number: str, created: datetime, base: str) -> dict[str, Any]:
     """A bucket.  ``number`` is its project's; empty where it belongs to nobody."""
     document = {
@@ -93,8 +103,7 @@ def bucket_json(name: str, number: str, created: datetime, base: str) -> dict[st
         "generation": "1",
         "metageneration": "1",
         "etag": "CAE=",
-        "location": "US",
-        "locationType": "multi-region",
+        **PLACE,
         "storageClass": "STANDARD",
         "timeCreated": timestamp(created),
         "updated": timestamp(created),

@@ -1,0 +1,147 @@
+"""Models: what pipelines were asked to register, and what was uploaded.
+
+The row of a pipeline's model is written with the pipeline, and is seen once its job has succeeded:
+so nothing has to be done at the job's end.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from trainshed.model.status import JobState
+from trainshed.store import codec, filtering
+from trainshed.store.adding import add_labels
+from trainshed.store.bulk import given
+from trainshed.store.database import Database
+from trainshed.store.records import JobQuery, NewModel, StoredModel
+from trainshed.store.rows import of_columns
+from trainshed.store.tables import JOBS, LABELS, MODELS, PROJECTS
+from trainshed.store.writer import Transaction
+
+_SUCCEEDED: Final = JobState.SUCCEEDED.value
+_ADD = insert(MODELS)
+_GONE = given("gone", uid=BigInteger)
+_OF_GONE = MODELS.c.child_uid.in_(select(_GONE.c.uid))
+_HAS_SUCCEEDED = exists().where(JOBS.c.uid == MODELS.c.child_uid, JOBS.c.state == _SUCCEEDED)
+#: What becomes of models whose jobs are forgotten: those of successful ones stay.
+KEEP = update(MODELS).where(_OF_GONE, _HAS_SUCCEEDED).values(child_uid=None)
+_UNMADE = select(MODELS.c.uid).where(_OF_GONE)
+DROP_LABELS_OF_UNMADE = delete(LABELS).where(LABELS.c.uid.in_(_UNMADE))
+DROP_UNMADE = delete(MODELS).where(_OF_GONE)
+#: Two servers that give a version to one model wait for each other.
+_ALONE = select(PROJECTS.c.id).where(PROJECTS.c.id == bindparam("of_id")).with_for_update()
+
+
+class Models:
+    """Models and their versions."""
+
+    _db: Database
+
+    def add_model(self, new: NewModel) -> StoredModel:
+        """Store a version that was uploaded."""
+        uid = self._db.new_uid()
+        self._db.write(lambda tx: add_model(tx, uid, new))
+        [row] = self._db.rows(_SEEN.where(MODELS.c.uid == uid))
+        return _model(row)
+
+    def list_models(self, query: JobQuery) -> Sequence[StoredModel]:
+        """The newest version of each model, newest first; ``query.kind`` is not looked at."""
+        return [_model(row) for row in self._db.rows(page_of(query))]
+
+    def list_versions(self, query: JobQuery, model_id: str) -> Sequence[StoredModel]:
+        """The versions of one model, newest first."""
+        its = _SEEN.where(MODELS.c.model_id == codec.plain(model_id))
+        return [_model(row) for row in self._db.rows(_page(query, its))]
+
+    def count_models(self, project: str) -> int:
+        """How many versions the project has, with those that are still being trained."""
+        count = select(func.count()).select_from(MODELS).where(MODELS.c.project == project)
+        return self._db.read(lambda c: c.execute(count).scalar_one())
+
+    def delete_model(self, project: str, location: str, model_id: str) -> None:
+        """Forget all versions of a model that are there."""
+        its = _SEEN.where(MODELS.c.project == project, MODELS.c.location == location)
+        uids = its.with_only_columns(MODELS.c.uid).where(MODELS.c.model_id == codec.plain(model_id))
+
+        def drop(tx: Transaction) -> None:
+            found = tx.connection.execute(uids).scalars().all()
+            tx.connection.execute(delete(LABELS).where(LABELS.c.uid.in_(found)))
+            tx.connection.execute(delete(MODELS).where(MODELS.c.uid.in_(found)))
+
+        self._db.write(drop)
+
+
+def add_model(
+    tx: Transaction,
+    uid: int,
+    new: NewModel,
+    *,
+    pipeline_uid: int | None = None,
+    child_uid: int | None = None,
+) -> None:
+    """Write the row of a new version, and its labels."""
+    content = json.loads(new.document)
+    model_id = codec.plain(new.model_id) or str(pipeline_uid or uid)
+    its = {"project": new.project, "location": codec.plain(new.location), "model_id": model_id}
+    tx.connection.execute(_ALONE, {"of_id": new.project})
+    same = and_(*(MODELS.c[name] == value for name, value in its.items()))
+    newest = tx.connection.execute(select(func.max(MODELS.c.version)).where(same)).scalar_one()
+    row = {
+        "uid": uid,
+        "version": (newest or 0) + 1,
+        "display_name": codec.plain(content.get("displayName", "")),
+        "document": codec.TEXTS.encode((new.document,)),
+        "pipeline_uid": pipeline_uid,
+        "child_uid": child_uid,
+        "create_ns": tx.now_ns // codec.NS_PER_US * codec.NS_PER_US,
+    }
+    tx.connection.execute(_ADD, its | row)
+    add_labels(tx, {uid: content.get("labels") or {}})
+
+
+def _is_seen(models: Any, jobs: Any) -> ColumnElement[bool]:
+    made = exists().where(jobs.c.uid == models.c.child_uid, jobs.c.state == _SUCCEEDED)
+    return or_(models.c.child_uid.is_(None), made)
+
+
+_SEEN: Final = select(MODELS).where(_is_seen(MODELS, JOBS))
+_newer = MODELS.alias("newer")
+_IS_NEWEST = ~exists().where(
+    _newer.c.project == MODELS.c.project,
+    _newer.c.location == MODELS.c.location,
+    _newer.c.model_id == MODELS.c.model_id,
+    _newer.c.version > MODELS.c.version,
+    _is_seen(_newer, JOBS.alias("job_of_newer")),
+)
+
+
+def page_of(query: JobQuery) -> Select[Any]:
+    """The statement of one page of a list of models."""
+    return _page(query, _SEEN.where(_IS_NEWEST))
+
+
+def _page(query: JobQuery, rows: Select[Any]) -> Select[Any]:
+    its = rows.where(MODELS.c.project == query.project)
+    return filtering.page_of(query, its, MODELS, filtering.MODEL_FIELDS)
+
+
+def _model(row: Row[Any]) -> StoredModel:
+    [document] = codec.TEXTS.decode(row.document)
+    time = codec.to_time(row.create_ns)
+    return of_columns(StoredModel, row, document=document, create_time=time)

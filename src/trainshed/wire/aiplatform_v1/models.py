@@ -1,0 +1,153 @@
+"""Models: as they are uploaded or asked for by a pipeline, and as their clients read them.
+
+A model is its document and a folder of artifacts; nothing is copied, and nothing serves it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from trainshed.launch.directories import under
+from trainshed.model.faults import Violation
+from trainshed.model.job import JobSpec
+from trainshed.model.resource_names import MODELS, PIPELINES, resource_name
+from trainshed.wire.fields import table
+from trainshed.wire.jsonmap import read
+from trainshed.wire.parsed import as_written, compact
+from trainshed.wire.times import rfc3339
+
+#: As Google documents it for ``modelId``.
+MODEL_ID: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+PARENT: Final = re.compile(r"projects/[^/]+/locations/[^/]+/models/([^/@]+)(?:@[^/@]+)?")
+DEFAULT: Final = "default"
+#: A registry is no store of files: the artifacts lie in a bucket.
+DOCUMENT_BYTES_MAX: Final = 65536
+
+_UPLOADED: Final = "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelResponse"
+_METADATA: Final = "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelOperationMetadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDraft:
+    """A version of a model that is wanted.  ``parent`` is the id of the model that has others."""
+
+    document: str
+    model_id: str = ""
+    parent: str = ""
+
+    @property
+    def artifact_uri(self) -> str:
+        """The folder of its artifacts; empty where it names none."""
+        return str(json.loads(self.document).get("artifactUri", ""))
+
+
+def upload_request(document: Mapping[str, Any]) -> tuple[ModelDraft, tuple[Violation, ...]]:
+    """Read an UploadModelRequest; the draft is of use where there are no violations."""
+    reading = read(table("aiplatform_v1"), "UploadModelRequest", document)
+    found = (
+        *reading.violations,
+        *misnamed(document, reading.value),
+        *_gaps(document, reading.value),
+    )
+    return _draft(reading.value, reading.value.get("model", {})), found
+
+
+def _gaps(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
+    if not value.get("model", {}).get("displayName"):
+        yield Violation(
+            field=as_written(document, "model.displayName"),
+            rule="display-name",
+            message="a model has a display name",
+            accepted="1 to 128 characters",
+        )
+
+
+def model_of_pipeline(spec: JobSpec) -> ModelDraft | None:
+    """The model that a pipeline asks for: the folder is the one that AIP_MODEL_DIR names."""
+    around = json.loads(spec.envelope)
+    wanted = around.get("modelToUpload")
+    if not wanted:
+        return None
+    base = spec.base_output_dir
+    folder = {"artifactUri": under(base, "model").rstrip("/")} if base else {}
+    return _draft(around, {"displayName": spec.display_name, **folder, **wanted})
+
+
+def _draft(value: Mapping[str, Any], model: Mapping[str, Any]) -> ModelDraft:
+    parent = PARENT.fullmatch(value.get("parentModel", ""))
+    return ModelDraft(
+        document=compact(model),
+        model_id=value.get("modelId", ""),
+        parent=parent[1] if parent else "",
+    )
+
+
+def misnamed(document: Mapping[str, Any], value: Mapping[str, Any]) -> Iterator[Violation]:
+    """A model's id, and the name of its parent, that no model can have."""
+    model_id, parent = value.get("modelId", ""), value.get("parentModel", "")
+    if model_id and not MODEL_ID.fullmatch(model_id):
+        yield Violation(
+            field=as_written(document, "modelId"),
+            rule="model",
+            message=f"{model_id[:80]!r} is no id of a model",
+            accepted="a letter, then up to 62 of a-z, 0-9, _ and -",
+        )
+    if parent and not PARENT.fullmatch(parent):
+        yield Violation(
+            field=as_written(document, "parentModel"),
+            rule="model",
+            message=f"{parent[:80]!r} is no name of a model",
+            accepted="projects/PROJECT/locations/LOCATION/models/MODEL",
+        )
+
+
+def model_json(  # noqa: PLR0913  # what a version of a model consists of
+    document: str,
+    *,
+    name: tuple[str, str, str],
+    version: int,
+    is_newest: bool,
+    pipeline_uid: int | None,
+    create_time: datetime,
+) -> dict[str, Any]:
+    """The Model as its clients read it; ``name`` is its project, location and id."""
+    content = json.loads(document)
+    project, location, model_id = name
+    time = rfc3339(create_time)
+    times = dict.fromkeys(
+        ("createTime", "updateTime", "versionCreateTime", "versionUpdateTime"), time
+    )
+    aliases = aliases_of(document, is_newest=is_newest)
+    source = pipeline_uid and resource_name(PIPELINES, project, location, str(pipeline_uid))
+    return {
+        **content,
+        "name": resource_name(MODELS, project, location, model_id),
+        "versionId": str(version),
+        **times,
+        **({"versionAliases": aliases} if aliases else {}),
+        **({"trainingPipeline": source} if source else {}),
+    }
+
+
+def aliases_of(document: str, *, is_newest: bool) -> list[str]:
+    """The names behind the ``@``; the newest version is the default one."""
+    named = [each for each in json.loads(document).get("versionAliases", ()) if each != DEFAULT]
+    return [DEFAULT, *named] if is_newest else named
+
+
+def upload(name: str, made: str, time: datetime) -> dict[str, Any]:
+    """The Operation of an upload that is over: ``made`` is ``NAME@VERSION``."""
+    stamp = rfc3339(time)
+    model, _, version = made.rpartition("@")
+    return {
+        "name": name,
+        "metadata": {
+            "@type": _METADATA,
+            "genericMetadata": {"createTime": stamp, "updateTime": stamp},
+        },
+        "done": True,
+        "response": {"@type": _UPLOADED, "model": model, "modelVersionId": version},
+    }
