@@ -33,8 +33,8 @@ _UPLOAD: Final = f"/upload{_OBJECTS}"
 #: What a query may name; everything else that this API has is refused.
 _KNOWN: Final = frozenset(
     {"prefix", "delimiter", "marker", "max-keys", "list-type", "continuation-token", "start-after",
-     "encoding-type", "fetch-owner", "generation", "location", "alt", "userProject", "response-content-type",
-     "response-content-disposition"}
+     "encoding-type", "fetch-owner", "generation", "location", "alt", "userProject",
+     "response-content-type", "response-content-disposition"}
 )  # fmt: skip
 #: Of signed addresses of the second version.
 _OLD_SIGNATURE: Final = "Signature"
@@ -148,9 +148,9 @@ def meant_by(request: Request) -> Meant:
 
 def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> Meant:
     conditions = _conditions(request, query)
-    written = _as_it_is
+    written = _described(query)
     if request.method in {"GET", "HEAD"}:
-        verb, template, written = "GET", _DOWNLOAD, _described(query)
+        verb, template = "GET", _DOWNLOAD
     elif request.method == "DELETE":
         verb, template = "DELETE", _OBJECT
     elif request.method == "PUT":
