@@ -148,9 +148,9 @@ def meant_by(request: Request) -> Meant:
 
 def _of_object(request: Request, bucket: str, name: bytes, query: Mapping[str, str]) -> Meant:
     conditions = _conditions(request, query)
-    written = _as_it_is
+    written = _described(query)
     if request.method in {"GET", "HEAD"}:
-        verb, template, written = "GET", _DOWNLOAD, _described(query)
+        verb, template = "GET", _DOWNLOAD
     elif request.method == "DELETE":
         verb, template = "DELETE", _OBJECT
     elif request.method == "PUT":
