@@ -55,6 +55,7 @@ class Models:
 
     def add_model(self, new: NewModel) -> StoredModel:
         """Store a version that was uploaded."""
+        self._db.check_room()
         uid = self._db.new_uid()
         self._db.write(lambda tx: add_model(tx, uid, new))
         [row] = self._db.rows(_SEEN.where(MODELS.c.uid == uid))

@@ -34,8 +34,9 @@ def app(admission: Admission) -> ASGIApp:
             peer = await THREADS.run(admission.peer, scope)
         except Refusal as refused:
             response: Response = _text(f"{refused.message}\n", refused.code.http)
-        except StoreFault:
-            response = _text(f"{database_away().message}\n", database_away().code.http)
+        except StoreFault as fault:
+            away = database_away(fault)
+            response = _text(f"{away.message}\n", away.code.http)
         else:
             response = _answer(scope, peer, admission)
         await response(scope, receive, send)
