@@ -132,6 +132,7 @@ def test_what_bears_no_mark_is_ended_by_a_second_subreaper_where_there_are_no_bo
         engine = started(root, marked(mark, STRANGER.format(name=MARK, mark=mark)))
     pid = supervisor(root)
     assert tree.parent_of(pid) == record(root, "Began")["places"]["reaper"][0]
+    wait_until(lambda: "command='sleep 600'" in str(engine.known()), "it is known")
     os.kill(pid, signal.SIGKILL)
     until(engine, Phase.LOST)
     assert_no_survivor(mark)

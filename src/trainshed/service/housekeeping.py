@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -122,7 +123,10 @@ class DiskWatch:
         self._is_reported = bool(missing)
 
 
-_AT_ONCE: Final = 100
+#: A write of more would keep others waiting.
+_AT_ONCE: Final = 25
+#: A thread that never rests takes the interpreter from those who answer calls.
+_REST: Final = 1.0
 #: So many folders that cannot be removed tell that none can.
 _KEPT_MAX: Final = 100
 
@@ -142,13 +146,16 @@ class Expiry:
     clock: Callable[[], datetime]
     """The time of the store, in which the ends of jobs are written: a wall clock that was set wrong
     would make all jobs old at once."""
+    rest: Callable[[float], object] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
 
     def tidy(self) -> int:
         """Forget all whose time has come; how many.
 
         Folders go before rows: a server that is killed in between finds the rows again.  A folder
         that cannot be removed, or of which something lives, keeps its job for the next time, and
-        none of the others.  Raises its OSError in the end.
+        none of the others.  After some jobs it rests as long as they took: calls are answered
+        meanwhile, however many jobs there are.  Raises its OSError in the end.
         """
         if self.days_max is None:
             return 0
@@ -156,6 +163,7 @@ class Expiry:
         forgotten: set[JobUid] = set()
         kept: dict[JobUid, OSError | None] = {}
         while len(kept) < _KEPT_MAX:
+            began_s = self.monotonic()
             oldest = self.store.expired(ended_before=ended_before, limit=_AT_ONCE + len(kept))
             uids = [uid for uid in oldest if uid not in kept]
             if forgotten.issuperset(uids):
@@ -163,6 +171,7 @@ class Expiry:
             gone = [uid for uid in uids if self._is_removed(uid, kept)]
             self.store.forget(gone)
             forgotten.update(gone)
+            self.rest(_REST * (self.monotonic() - began_s))
         for error in filter(None, kept.values()):
             raise error
         return len(forgotten)

@@ -12,6 +12,8 @@ from trainshed.engines.local.attempts.fence import lives, suspended
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.observe import AttemptRecords, recorded
 from trainshed.engines.local.processes import mark as marks
+from trainshed.engines.local.supervise.leftovers import below, reaper_of
+from trainshed.engines.local.supervise.records import Began
 from trainshed.model.attempt import AttemptKey, Phase
 
 _DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="
@@ -46,7 +48,23 @@ def _looked_at(key: AttemptKey, folder: AttemptFolder, living: Sequence[Living])
     still = suspended(folder, found.began) if is_attended else None
     found.read(folder.records)  # it may have ended between the two looks
     phase = recorded(key, found).phase if is_attended or found.ended else Phase.UNKNOWN
-    return Known(key, phase, tuple(living), still and still.pid)
+    seen = {each.pid for each in living}
+    more = [pid for pid in _inherited(found.began) if pid not in seen] if found.began else []
+    unmarked = (Living(key, pid, _command(pid)) for pid in more)
+    return Known(key, phase, (*living, *unmarked), still and still.pid)
+
+
+def _inherited(began: Began) -> set[int]:
+    """What fell to the second subreaper of an attempt: its parents were ours, whatever it bears."""
+    return below(reaper_of(began.places)) - {began.pid}
+
+
+def _command(pid: int) -> str:
+    """The words of a process for people; empty where it has ended."""
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        return words.decode(errors="replace").strip()[:_COMMAND_LENGTH]
+    return ""
 
 
 def _processes(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]:
@@ -56,15 +74,9 @@ def _processes(root: Path, limits: Mapping[int, AttemptKey]) -> Iterator[Living]
             continue
         environ = marks.environment(pid)
         key = _named(root, environ) or limits.get(marks.limit_on(pid) or 0)
-        with suppress(OSError):  # it has ended, or is somebody else's
-            if key is not None:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-                yield Living(
-                    key=key,
-                    pid=pid,
-                    command=words.decode(errors="replace").strip()[:_COMMAND_LENGTH],
-                    devices=frozenset(_devices(environ)) - _NO_DEVICE,
-                )
+        if key is not None:
+            devices = frozenset(_devices(environ)) - _NO_DEVICE
+            yield Living(key=key, pid=pid, command=_command(pid), devices=devices)
 
 
 def _named(root: Path, environ: list[bytes]) -> AttemptKey | None:

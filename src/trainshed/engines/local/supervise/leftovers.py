@@ -34,13 +34,13 @@ def end_leftovers(places: Mapping[str, Any], mark: str) -> list[int]:
             cgroup.end_abandoned(home)
     if not all(_ended(path) for path in boxes):
         return marked(mark)
-    reaper = Identity(*places["reaper"]) if places.get("reaper") else None
+    reaper = reaper_of(places)
     deadline = time.monotonic() + _GONE_S_MAX
     while True:
-        tree.kill_listed(lambda: {*marked(mark), *_below(reaper)})
-        if reaper is not None and identity.is_suspended(reaper) and not _below(reaper):
+        tree.kill_listed(lambda: {*marked(mark), *below(reaper)})
+        if reaper is not None and identity.is_suspended(reaper) and not below(reaper):
             identity.send(reaper, signal.SIGKILL)  # else it ends by itself, last of all
-        left = [*tree.living({*marked(mark), *_inside(boxes)}), *_below(reaper)]
+        left = [*tree.living({*marked(mark), *_inside(boxes)}), *below(reaper)]
         if reaper is not None and identity.lives(reaper):
             left.append(reaper.pid)
         if not left or time.monotonic() > deadline:
@@ -71,12 +71,17 @@ def _ended(path: str) -> bool:
     return True
 
 
-def _below(reaper: Identity | None) -> set[int]:
+def reaper_of(places: Mapping[str, Any]) -> Identity | None:
+    """The second subreaper of an attempt, if it had one."""
+    return Identity(*places["reaper"]) if places.get("reaper") else None
+
+
+def below(reaper: Identity | None) -> set[int]:
     """The living that the second subreaper of an attempt has inherited, while it lives itself."""
     if reaper is None or not identity.lives(reaper):
         return set()
-    below = {child for _, child in tree.descendants(reaper.pid)}
-    return {*tree.living(below - _ancestry())}
+    found = {child for _, child in tree.descendants(reaper.pid)}
+    return {*tree.living(found - _ancestry())}
 
 
 def _inside(boxes: list[str]) -> set[int]:

@@ -1,7 +1,8 @@
 """A second subreaper, above the supervisor, where the machine offers no cgroup to us.
 
 What a killed supervisor has forked falls to its nearest ancestor that adopts orphans.  That would
-be the machine's init, which ends nothing, and of an attempt only its marks would tell.
+be the machine's init, which ends nothing, and of an attempt only its marks would tell
+(decision 0045).
 """
 
 import os
