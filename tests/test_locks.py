@@ -54,7 +54,7 @@ def test_what_a_lock_is_installed_without_asking_for_is_in_it():
         assert all(each.specifier.contains(version) for version in versions), each
 
 
-@pytest.mark.parametrize("name", ["test", "demo", "server"])
+@pytest.mark.parametrize("name", ["test", "demo", "server", "gs"])
 def test_a_lock_has_the_versions_that_the_suite_was_run_with(name):
     constraints = pins_of(ROOT / "constraints.txt")
     for package, versions in pins_of(ROOT / f"locks/{name}.txt").items():
@@ -71,9 +71,11 @@ def test_google_s_clients_are_those_of_their_lists(name):
 def test_make_installs_nothing_else():
     """PyTorch and what only measures are held by constraints.txt."""
     lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if line[:1] == "\t"]
-    installs = [line.strip() for line in lines if "$(PIP)" in line or "pip install" in line]
+    named = ("$(PIP)", "$(INSTALL)", "pip install")
+    installs = [line.strip() for line in lines if any(word in line for word in named)]
     assert set(installs) == {
         "$(PIP) torch",
+        ".venv-gs/bin/python $(INSTALL) -c constraints.txt torch",
         "$(PIP) --no-deps --no-build-isolation -e trainer -e .",
         "$(PIP) cmaes",
     }

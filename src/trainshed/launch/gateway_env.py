@@ -44,10 +44,15 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         **dict.fromkeys(METADATA, sight.address),
         **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
         "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
+        # google-auth gives up on a machine that is busy: 3 s by default
+        "GCE_METADATA_TIMEOUT": "30",
         "GOOGLE_CLOUD_PROJECT": context.project,
         # TensorFlow then asks for a bucket before it opens a file, and says what is wrong: its
         # GFile.readline tells of no error, and takes what cannot be read for empty
         "GCS_ALLOWED_BUCKET_LOCATIONS": BUCKET_LOCATION,
+        # TensorFlow clears so much memory for each piece that it reads: 64 by default, which costs
+        # 50 ms for a file of a few bytes
+        "GCS_READ_CACHE_BLOCK_SIZE_MB": "16",
         # it would ask by gRPC for a kind of bucket that is not here
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         **({} if sight.hosts else _proxied(context, sight)),
