@@ -14,6 +14,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
+from trainshed.storage.buckets import GsPaths
 
 PAGE = Path(__file__).parent.parent / "docs/reference/config.md"
 
@@ -296,6 +297,13 @@ def test_a_wrong_value_of_isolation_is_named(load, line, accepted):
     said = refused(load, f"[isolation]\n{line}")
     assert f"isolation.{line.split()[0]} is " in said
     assert accepted in said
+
+
+def test_the_gateway_s_words_are_read_and_wrong_ones_named(load):
+    found = load('[gateway]\nenabled = false\nport = 4711\ngs_paths = "path"').gateway
+    assert found == GatewaySettings(enabled=False, port=4711, gs_paths=GsPaths.PATH)
+    said = refused(load, '[gateway]\ngs_paths = "both"')
+    assert 'gateway.gs_paths is \'both\'; accepted: "path" or "uri"' in said
 
 
 def test_names_of_variables_are_names(load):

@@ -27,7 +27,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
-from trainshed.storage.buckets import data_dir
+from trainshed.storage.buckets import GsPaths, data_dir
 
 #: In place of a port for gRPC.
 NO_GRPC = "none"
@@ -179,6 +179,14 @@ def policy(value: Any) -> FleetPolicy:
         raise WrongValue(" or ".join(f'"{each.value}"' for each in FleetPolicy)) from None
 
 
+def gs_paths(value: Any) -> GsPaths:
+    """What programs see of a gs:// directory."""
+    try:
+        return GsPaths(value)
+    except ValueError:
+        raise WrongValue(" or ".join(f'"{each.value}"' for each in GsPaths)) from None
+
+
 def isolation_mode(value: Any) -> str:
     """A mode, or the word for the strongest that works."""
     if value not in (AUTO_MODE, *MODES):
@@ -281,6 +289,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "enabled": ("enabled", switch),
         "port": ("port", port),
         "other_apis": ("other_apis", other_apis),
+        "gs_paths": ("gs_paths", gs_paths),
     },
     "engine": {
         "name": ("engine", text),

@@ -12,6 +12,7 @@ from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
+from trainshed.storage.buckets import GsPaths
 
 #: ``other_apis`` of ``[gateway]``.
 REFUSE, PASS = "refuse", "pass"
@@ -38,6 +39,8 @@ class GatewaySettings(NamedTuple):
     """0: one that is free, the same again after a restart."""
     other_apis: str = REFUSE
     """What becomes of Google's other hosts: ``refuse`` or ``pass``."""
+    gs_paths: GsPaths = GsPaths.URI
+    """What a program gets as ``--job-dir`` and ``AIP_*``, where it has the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,8 @@ class Traits:
     """How programs of jobs are kept apart there, for people; empty where that is not known."""
     attempt_at: AttemptAt | None = field(default=None, compare=False)
     """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
+    has_names: bool = False
+    """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
 
 
 class ReplicaShape(NamedTuple):

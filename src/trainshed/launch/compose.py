@@ -14,6 +14,7 @@ from trainshed.launch import (
     cluster_spec,
     containers,
     directories,
+    gateway_env,
     jax_env,
     job_document,
     reduction_env,
@@ -28,6 +29,7 @@ from trainshed.launch.names import replicas, task_name
 from trainshed.launch.user_env import is_kept_by_service
 from trainshed.launch.variables import UNSET
 from trainshed.model.faults import Fault, Violation
+from trainshed.model.gateway import GatewayPlace
 from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -42,6 +44,7 @@ BLOCKS: Final[tuple[Callable[[Context, Role, int], Variables], ...]] = (
     tf_config.variables,
     torch_env.variables,
     jax_env.variables,
+    gateway_env.variables,
 )
 
 NO_ENTRYPOINTS: Final[EntryPoints] = MappingProxyType({})
@@ -69,6 +72,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     metric_file: str | None = None,
     entrypoints: EntryPoints = NO_ENTRYPOINTS,
     in_containers: Collection[Role] = (),
+    gateway: GatewayPlace | None = None,
     cwd: str | None = None,
 ) -> LaunchPlan:
     """Say all that an engine needs to start one attempt of an admitted job.
@@ -78,7 +82,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     mapped.  ``metric_file`` is where the primary of a trial reports; other replicas get files of
     their own beside it.  ``entrypoints`` are the entry points of images, by role, for containers
     that give no command.  ``in_containers`` are the roles that run in their own images, whose entry
-    points nobody needs to know.
+    points nobody needs to know.  ``gateway`` is where its clients of Google's find theirs.
 
     Raises Fault with every violation when a group has nothing to run or a variable has a name that
     no environment can hold.
@@ -92,6 +96,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
         trial=trial,
         map_uri=map_uri,
         metric_file=metric_file,
+        gateway=gateway,
     )
     starts = _Starts(entrypoints, frozenset(in_containers), environment.packages)
     _check(context, starts)

@@ -117,6 +117,8 @@ class LaunchPlan:
     """Whose job it is; a local run is nobody's."""
     reads: tuple[str, ...] = ()
     """Interpreters and folders of the server's that its programs use."""
+    shown: tuple[str, ...] = ()
+    """Folders of the server's that containers see too, at the same place and closed for writing."""
 
     @property
     def primary(self) -> ReplicaPlan:

@@ -6,15 +6,17 @@ folders, where gs:// and /gcs are.  The table of images says which interpreter s
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from trainshed.engines.base import Engine, ReplicaShape, Sight
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
 from trainshed.files.beneath import Place
 from trainshed.launch import names
 from trainshed.launch.compose import compose
+from trainshed.launch.context import unchanged
 from trainshed.launch.directories import FOLDER, under
 from trainshed.launch.reduction_env import procs_of
 from trainshed.launch.variables import (
@@ -24,6 +26,7 @@ from trainshed.launch.variables import (
 )
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.gateway import LABEL, OFF, GatewayPlace
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
 from trainshed.model.resources import Seat
@@ -41,7 +44,7 @@ from trainshed.service.placing import NodeOfReplica, as_placed, limited, placing
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import started_here, with_token
 from trainshed.service.stand_ins import entry_points, in_containers, stand_ins
-from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets
+from trainshed.storage.buckets import FOLDER_MODE, SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
 from trainshed.store.opening import Store
 from trainshed.store.records import JobRecord
@@ -64,11 +67,15 @@ class Launching:
         buckets: Buckets,
         library: Path,
         environ: Mapping[str, str] = os.environ,
+        gateway: Callable[[], GatewayPlace | None] = lambda: None,
+        gs_paths: GsPaths = GsPaths.URI,
     ) -> None:
         """``buckets`` are those of the server; replicas may see them elsewhere.
 
         ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
-        environment.
+        environment.  ``gateway`` has it started and says where it is; None: there is none.
+        ``gs_paths`` is what programs get as their directories where they have a gateway; without
+        one they get paths.
         """
         self._store = store
         self._engine = engine
@@ -76,6 +83,8 @@ class Launching:
         self._buckets = buckets
         self._environ = environ
         self._library = TrainerLibrary(library)
+        self._gateway = gateway
+        self._gs_paths = gs_paths
 
     def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
@@ -100,6 +109,7 @@ class Launching:
         environment = _environment(spec, found[Role.PRIMARY], seen, Path(sight.work))
         make_all([Place(Path(sight.work)), *_folders(spec, self._buckets)], FOLDER_MODE)
         project, number = self._store.project(record.job.project)
+        gateway = self._gateway_of(asked, contained)
         plan = compose(
             spec,
             job_id=spec.trial.study_job_id if spec.trial else record.job.job_id,
@@ -110,9 +120,10 @@ class Launching:
             environment=environment,
             project=project,
             project_number=number,
-            map_uri=partial(_path_of, buckets=seen),
+            map_uri=unchanged if self._keeps_uris(gateway) else partial(_path_of, buckets=seen),
             entrypoints=entry_points(found),
             in_containers=contained,
+            gateway=gateway,
             cwd=sight.work,
         )
         nodes = self._nodes(seats)
@@ -128,7 +139,7 @@ class Launching:
             environment=installed_here(plan),
             replicas=tuple(self._started(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
-            hosts=tuple(_hosts(spec, plan, sight)),
+            hosts=(*_hosts(spec, plan, sight), *(gateway.hosts if gateway else ())),
             binds=mounted(record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen, sight.metrics),
@@ -139,6 +150,7 @@ class Launching:
                 str(self._library.folder),
                 *dict.fromkeys(each.python for each in found.values()),
             ),
+            shown=(str(Path(gateway.bundle).parent),) if gateway else (),
         )
         return with_token(plan, Path(sight.exchange))
 
@@ -151,6 +163,28 @@ class Launching:
             message += f"more, see the [[image]] tables; and {self._images.no_containers}"
             raise EngineFault(message)
         return {role: stand_in for role, stand_in in found.items() if stand_in}
+
+    def _gateway_of(self, spec: JobSpec, contained: Collection[Role]) -> GatewayPlace | None:
+        """Where the job's replicas find it; None for a job that is to have none."""
+        place = None if spec.labels.get(LABEL) == OFF else self._gateway()
+        if place is None:
+            return None
+        runtime = self._engine.traits.containers.runtime
+        has_own_network = (
+            runtime is not None
+            and runtime.has_walls
+            and runtime.name not in CHILDREN_OF_CLIENT
+            and spec.replica_count == 1
+        )
+        if contained and has_own_network:
+            return place.of_bridge
+        is_process = len(contained) < sum(1 for group in spec.groups if group.count)
+        if is_process and not self._engine.traits.has_names:
+            return replace(place, names=())
+        return place
+
+    def _keeps_uris(self, gateway: GatewayPlace | None) -> bool:
+        return gateway is not None and self._gs_paths is GsPaths.URI
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:
         nodes = {node.name: node for node in self._store.fleet()}

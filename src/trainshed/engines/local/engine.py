@@ -36,7 +36,7 @@ from trainshed.engines.local.processes import peers
 from trainshed.engines.local.processes.identity import lives
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.engines.local.processes.variables import without_secrets
-from trainshed.engines.local.supervise import cgroups
+from trainshed.engines.local.supervise import cgroups, mounts
 from trainshed.engines.local.supervise.leftovers import marked
 from trainshed.engines.local.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
@@ -114,6 +114,7 @@ class LocalEngine:
             containers=containers,
             isolation=isolation.description if isolation else "",
             attempt_at=self._attempt_at,
+            has_names=isolation.has_names if isolation else mounts.allowed(),
         )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s

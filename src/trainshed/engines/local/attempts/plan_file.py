@@ -227,6 +227,7 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
         replicas=len(plan.replicas),
         hosts=plan.hosts,
         binds=plan.binds,
+        reads=plan.shown,
         shown=own_folders(plan, site.folder)[1:],
     )
     inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, plan, replica)}

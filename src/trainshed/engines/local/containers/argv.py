@@ -32,6 +32,7 @@ class Bind(NamedTuple):
 
     here: str
     there: str
+    is_read_only: bool = False
 
 
 class ContainerSpec(NamedTuple):
@@ -70,6 +71,7 @@ def shm_bytes(memory_bytes: int | None, machine_bytes: int, replicas: int) -> in
 def mount(bind: Bind) -> str:
     """The value of ``--mount``, which all runtimes read as a line of CSV."""
     fields = ["type=bind", f"source={bind.here}", f"target={bind.there}"]
+    fields += ["readonly"] if bind.is_read_only else []
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(fields)
     return text.getvalue()

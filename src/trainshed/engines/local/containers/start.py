@@ -44,6 +44,8 @@ class AttemptSetup(NamedTuple):
     """(folder here, folder there), as in a launch plan."""
     shown: tuple[str, ...] = ()
     """Folders and files of the attempt that are found in containers at the same place."""
+    reads: tuple[str, ...] = ()
+    """The same of the server's, closed for writing."""
 
 
 class Start(NamedTuple):
@@ -135,6 +137,8 @@ def _binds(around: AttemptSetup) -> Iterator[Bind]:
     yield Bind(around.work, around.work)
     for place in around.shown:
         yield Bind(place, place)
+    for place in around.reads:
+        yield Bind(place, place, is_read_only=True)
     for here, there in around.binds:
         yield Bind(here, there)
         yield Bind(here, here)

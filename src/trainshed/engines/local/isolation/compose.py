@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, USERS
+from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USERS
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.isolation import interpreters
 from trainshed.engines.local.isolation.view import View
+from trainshed.engines.local.supervise import mounts
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -60,6 +61,11 @@ class Isolation(NamedTuple):
     def has_users(self) -> bool:
         """Whether each project has a user of its own."""
         return self.mode == USERS or (self.mode == CONTAINER and os.geteuid() == 0)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether a process sees a hosts file of its own."""
+        return self.mode in {USERS, SANDBOX} or (self.mode == NONE and mounts.allowed())
 
     @property
     def is_a_wall(self) -> bool:
@@ -113,7 +119,14 @@ def view_of(  # noqa: PLR0913 - what a view is made of
     return View(
         mode=isolation.mode,
         writes=tuple(dict.fromkeys(_writes(plan, folder))),
-        reads=tuple(dict.fromkeys(_reads((*entries, plan.environment.python, *ours), plan.reads))),
+        reads=tuple(
+            dict.fromkeys(
+                (
+                    *_reads((*entries, plan.environment.python, *ours), plan.reads),
+                    *plan.shown,
+                )
+            )
+        ),
         hides=isolation.hides,
         devices=tuple(devices),
         tmp=folder.tmp,

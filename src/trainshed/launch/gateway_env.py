@@ -1,0 +1,61 @@
+"""What tells a program of the gateway, so that gs:// is there without a word of its own.
+
+Every variable here is one that some client of Google's, or a library below it, reads by itself.
+Each reads another: requests, curl, aiohttp, httplib2 and gRPC look for certificates in five places.
+What each client needs was tried, one by one (docs/decisions/0041).
+"""
+
+import json
+from typing import Final
+
+from trainshed.launch.context import Context, Variables
+from trainshed.model.gateway import GatewayPlace
+from trainshed.model.roles import Role
+
+#: Whoever looks for a metadata server reads one of them: google-auth, TensorFlow, gcloud, gsutil.
+METADATA: Final = ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT")
+
+#: Whoever trusts certificates of its own choice reads one of them.
+CERTIFICATES: Final = (
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "HTTPLIB2_CA_CERTS",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+)
+
+#: Hosts that are reached without a proxy, besides those of the job.
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+
+#: gcsfs asks a proxy only where its session is told to: fsspec reads settings of this name.
+_FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}})}
+
+
+def variables(context: Context, role: Role, _index: int) -> Variables:
+    """Give a replica what its clients look for; a reducer is our own program, and has none."""
+    place = context.gateway
+    if place is None or role is Role.REDUCER:
+        return {}
+    return {
+        **dict.fromkeys(METADATA, place.address),
+        **dict.fromkeys(CERTIFICATES, place.bundle),
+        "GOOGLE_CLOUD_PROJECT": context.project,
+        # it would ask by gRPC for a kind of bucket that is not here
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        **({} if place.has_names else _proxied(context, place)),
+    }
+
+
+def _proxied(context: Context, place: GatewayPlace) -> Variables:
+    """Where Google's names lead elsewhere, https:// goes through the gateway.
+
+    gRPC obeys these too, and replicas of one job must meet without it.
+    """
+    peers = dict.fromkeys(address.host for address in context.addresses.values())
+    without = ",".join(dict.fromkeys((*_LOCAL, *peers)))
+    return {
+        "https_proxy": f"http://{place.address}",
+        "no_proxy": without,
+        **_FSSPEC,
+    }

@@ -1,0 +1,67 @@
+"""The authorities that a job's programs trust: the machine's, and ours.
+
+One file for all jobs, in a folder that they may read.  Variables that name it replace what a client
+trusts by itself, so it holds all of that: the machine's own list, and the one that Python's clients
+bring.  A renewed authority comes into the same file, and programs that start later read it.
+"""
+
+import contextlib
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from trainshed.service.server_files import PUBLIC, write_file
+
+#: The folder of the data directory that jobs see.
+FOLDER: Final = "gateway"
+FILE: Final = "ca-bundle.pem"
+
+#: Where distributions keep the machine's list; an interpreter of uv's looks in none of them.
+_MACHINE: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
+)
+_OPEN_FOLDER: Final = 0o755
+
+
+def ensure_bundle(data_dir: Path, authority: Path) -> Path:
+    """See that the file is there and holds our authority first.  Raises OSError."""
+    folder = data_dir / FOLDER
+    folder.mkdir(exist_ok=True)
+    folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
+    found = dict.fromkeys(each for text in _texts(authority) for each in _CERTIFICATE.findall(text))
+    content = b"\n".join(found) + b"\n"
+    bundle = folder / FILE
+    if not bundle.is_file() or bundle.read_bytes() != content:
+        write_file(bundle, content, PUBLIC)
+    return bundle
+
+
+def _texts(authority: Path) -> Iterator[bytes]:
+    yield authority.read_bytes()
+    for path in (_of_machine(), _of_clients()):
+        if path is not None:
+            with contextlib.suppress(OSError):
+                yield path.read_bytes()
+
+
+def _of_machine() -> Path | None:
+    """What SSL_CERT_FILE of the server names, or the machine's list."""
+    chosen = ssl.get_default_verify_paths().cafile
+    places = [chosen] if chosen else list(_MACHINE)
+    return next((path for path in map(Path, places) if path.is_file()), None)
+
+
+def _of_clients() -> Path | None:
+    with contextlib.suppress(ImportError):
+        import certifi  # noqa: PLC0415 - comes with the clients, not with us
+
+        return Path(certifi.where())
+    return None

@@ -1,0 +1,61 @@
+"""What a replica is told of the gateway (docs/decisions/0041)."""
+
+import json
+
+import pytest
+
+from launch.builders import container, ml_spec, plan_of, vertex_spec
+from trainshed.launch.gateway_env import CERTIFICATES, METADATA
+from trainshed.model.gateway import GatewayPlace
+from trainshed.model.launch_plan import Address
+from trainshed.model.roles import Role
+
+BY_PROXY = GatewayPlace(host="127.0.0.1", port=4711, bundle="/data/gateway/ca-bundle.pem")
+BY_NAME = GatewayPlace(
+    host="127.9.9.9", port=4711, bundle=BY_PROXY.bundle, names=("storage.googleapis.com",)
+)
+
+
+def env_of(place, spec=None, **changes):
+    return plan_of(spec or vertex_spec(), gateway=place, **changes).primary.env
+
+
+@pytest.mark.parametrize("spec", [ml_spec(), vertex_spec()])
+def test_credentials_and_certificates_are_found_by_every_client(spec):
+    env = env_of(BY_NAME, spec)
+    assert {env[name] for name in METADATA} == {"127.9.9.9:4711"}
+    assert {env[name] for name in CERTIFICATES} == {BY_NAME.bundle}
+    assert env["GOOGLE_CLOUD_PROJECT"] == "demo-proj"
+
+
+def test_where_names_lead_to_the_gateway_nothing_else_goes_through_it():
+    assert not [name for name in env_of(BY_NAME) if "proxy" in name.lower()]
+
+
+def test_elsewhere_it_is_the_proxy_of_https_but_not_between_replicas():
+    addresses = {
+        (Role.PRIMARY, 0): Address(host="10.0.0.7", port=1, rendezvous_port=2),
+    }
+    env = env_of(BY_PROXY, vertex_spec(), addresses=addresses)
+    assert env["https_proxy"] == "http://127.0.0.1:4711"
+    assert {"localhost", "127.0.0.1", "10.0.0.7"} <= set(env["no_proxy"].split(","))
+    assert json.loads(env["FSSPEC_GS"]) == {"session_kwargs": {"trust_env": True}}
+    assert "http_proxy" not in env
+
+
+def test_the_user_s_own_variables_win():
+    mine = container(env=[("https_proxy", "http://proxy:3128"), ("SSL_CERT_FILE", "/mine.pem")])
+    env = env_of(BY_PROXY, vertex_spec(program=mine))
+    assert (env["https_proxy"], env["SSL_CERT_FILE"]) == ("http://proxy:3128", "/mine.pem")
+
+
+def test_without_a_gateway_a_replica_is_told_of_none():
+    env = plan_of(vertex_spec()).primary.env
+    assert not {*METADATA, *CERTIFICATES, "GOOGLE_CLOUD_PROJECT", "https_proxy"} & set(env)
+
+
+def test_a_reducer_is_told_of_none():
+    spec = vertex_spec({Role.PRIMARY: 1, Role.WORKER: 1, Role.REDUCER: 1})
+    plan = plan_of(spec, gateway=BY_NAME)
+    told = {each.role for each in plan.replicas if METADATA[0] in each.env}
+    assert told == {Role.PRIMARY, Role.WORKER}
