@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 from unittest import mock
 
-from trainshed_trainer import latest_checkpoint, save_atomically
+from trainshed_trainer import latest_checkpoint, local_path, save_atomically
 
 
 class InAFolder(unittest.TestCase):
@@ -157,6 +157,14 @@ class WithoutADirectory(InAFolder):
             )
             self.assertEqual(saved, self.folder / "bucket/run/checkpoints/step-4")
             self.assertEqual(self.newest(uri), saved)
+
+    def test_a_job_is_told_where_its_buckets_are(self) -> None:
+        (self.folder / "bucket").mkdir()
+        with mock.patch.dict(os.environ, {"TRAINSHED_BUCKETS": str(self.folder)}):
+            self.assertEqual(local_path("gs://bucket/run"), self.folder / "bucket/run")
+            self.assertEqual(local_path("runs"), Path("runs"))
+            with self.assertRaises(ValueError):
+                local_path("gs://another/run")
 
 
 if __name__ == "__main__":

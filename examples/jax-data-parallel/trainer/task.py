@@ -25,7 +25,7 @@ LAYERS = (64, 128, 64, 10)
 MOMENTUM = 0.9
 
 #: AI Platform Training gives --job-dir, Vertex AI a variable; alone, results lie beside the code.
-JOB_DIR = Path(os.environ.get("AIP_CHECKPOINT_DIR", "runs"))
+JOB_DIR = os.environ.get("AIP_CHECKPOINT_DIR", "runs")
 
 Weights = list[tuple[jax.Array, jax.Array]]
 
@@ -47,11 +47,16 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="trainer.task")
-    parser.add_argument("--job-dir", type=Path, default=JOB_DIR, help="where results go")
+    parser.add_argument("--job-dir", type=folder, default=JOB_DIR, help="where results go")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=48, help="of all processes together")
     parser.add_argument("--learning-rate", type=float, default=0.05)
     return parser.parse_args()
+
+
+def folder(text: str) -> Path:
+    """Name the folder of a gs:// directory: buckets are mounted, on Vertex AI at /gcs."""
+    return Path(text.replace("gs:/", os.environ.get("TRAINSHED_BUCKETS", "/gcs"), 1))
 
 
 def join() -> None:

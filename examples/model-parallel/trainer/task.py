@@ -13,7 +13,7 @@ from trainer.grid import STAGES, Grid
 from trainer.pipeline import Stage
 
 #: AI Platform Training gives --job-dir, Vertex AI a variable; alone, results lie beside the code.
-JOB_DIR = Path(os.environ.get("AIP_CHECKPOINT_DIR", "runs"))
+JOB_DIR = os.environ.get("AIP_CHECKPOINT_DIR", "runs")
 
 
 def main() -> None:
@@ -31,12 +31,17 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="trainer.task")
-    parser.add_argument("--job-dir", type=Path, default=JOB_DIR, help="where results go")
+    parser.add_argument("--job-dir", type=folder, default=JOB_DIR, help="where results go")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=48, help="of all replicas together")
     parser.add_argument("--micro-batches", type=int, default=4, help="per replica and batch")
     parser.add_argument("--tolerance", type=float, default=1e-9)
     return parser.parse_args()
+
+
+def folder(text: str) -> Path:
+    """Name the folder of a gs:// directory: buckets are mounted, on Vertex AI at /gcs."""
+    return Path(text.replace("gs:/", os.environ.get("TRAINSHED_BUCKETS", "/gcs"), 1))
 
 
 def train(grid: Grid, args: argparse.Namespace) -> tuple[list[float], float]:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from trainer import digits
 
 #: AI Platform Training gives --job-dir, Vertex AI a variable; alone, results lie beside the code.
-JOB_DIR = Path(os.environ.get("AIP_MODEL_DIR", "runs"))
+JOB_DIR = os.environ.get("AIP_MODEL_DIR", "runs")
 
 
 def main() -> None:
@@ -50,10 +50,15 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="trainer.task")
-    parser.add_argument("--job-dir", type=Path, default=JOB_DIR, help="where results go")
+    parser.add_argument("--job-dir", type=folder, default=JOB_DIR, help="where results go")
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=48, help="of all workers together")
     return parser.parse_args()
+
+
+def folder(text: str) -> Path:
+    """Name the folder of a gs:// directory: buckets are mounted, on Vertex AI at /gcs."""
+    return Path(text.replace("gs:/", os.environ.get("TRAINSHED_BUCKETS", "/gcs"), 1))
 
 
 def dataset(part: digits.Part, batch_size: int) -> tf.data.Dataset:

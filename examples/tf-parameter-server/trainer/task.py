@@ -18,7 +18,7 @@ import tensorflow as tf
 from trainer import chief, evaluator
 
 #: AI Platform Training gives --job-dir, Vertex AI a variable; alone, results lie beside the code.
-JOB_DIR = Path(os.environ.get("AIP_MODEL_DIR", "runs"))
+JOB_DIR = os.environ.get("AIP_MODEL_DIR", "runs")
 
 
 def main() -> None:
@@ -41,9 +41,14 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="trainer.task")
-    parser.add_argument("--job-dir", type=Path, default=JOB_DIR, help="where results go")
+    parser.add_argument("--job-dir", type=folder, default=JOB_DIR, help="where results go")
     parser.add_argument("--epochs", type=int, default=12)
     return parser.parse_args()
+
+
+def folder(text: str) -> Path:
+    """Name the folder of a gs:// directory: buckets are mounted, on Vertex AI at /gcs."""
+    return Path(text.replace("gs:/", os.environ.get("TRAINSHED_BUCKETS", "/gcs"), 1))
 
 
 def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trainer import digits
 
 #: AI Platform Training gives --job-dir, Vertex AI a variable; alone, results lie beside the code.
-JOB_DIR = Path(os.environ.get("AIP_CHECKPOINT_DIR", "runs"))
+JOB_DIR = os.environ.get("AIP_CHECKPOINT_DIR", "runs")
 #: What a program that was started without a job meets: itself.
 ALONE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "RANK": "0", "WORLD_SIZE": "1"}
 #: Steps whose time does not count: DDP settles its buckets, and connections warm up.
@@ -48,13 +48,18 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="trainer.task")
-    parser.add_argument("--job-dir", type=Path, default=JOB_DIR, help="where results go")
+    parser.add_argument("--job-dir", type=folder, default=JOB_DIR, help="where results go")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=96, help="of all replicas together")
     parser.add_argument("--width", type=int, default=1024, help="of each layer")
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
+
+
+def folder(text: str) -> Path:
+    """Name the folder of a gs:// directory: buckets are mounted, on Vertex AI at /gcs."""
+    return Path(text.replace("gs:/", os.environ.get("TRAINSHED_BUCKETS", "/gcs"), 1))
 
 
 def device_for_all() -> torch.device:

@@ -17,7 +17,7 @@ from trainer import data, network
 from trainer.reporting import report_metric
 
 #: AI Platform Training gives --job-dir, Vertex AI a variable; alone, results lie beside the code.
-MODEL_DIR = Path(os.environ.get("AIP_MODEL_DIR", "runs"))
+MODEL_DIR = os.environ.get("AIP_MODEL_DIR", "runs")
 METRIC = "accuracy"
 
 
@@ -40,7 +40,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="trainer.task")
-    parser.add_argument("--job-dir", type=Path, default=MODEL_DIR, help="where results go")
+    parser.add_argument("--job-dir", type=folder, default=MODEL_DIR, help="where results go")
     parser.add_argument("--learning_rate", type=float, default=0.001)
     parser.add_argument("--hidden_units", type=whole, default=32)
     parser.add_argument("--batch_size", type=whole, default=64)
@@ -49,6 +49,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
+
+
+def folder(text: str) -> Path:
+    """Name the folder of a gs:// directory: buckets are mounted, on Vertex AI at /gcs."""
+    return Path(text.replace("gs:/", os.environ.get("TRAINSHED_BUCKETS", "/gcs"), 1))
 
 
 def whole(text: str) -> int:

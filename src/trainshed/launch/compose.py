@@ -73,6 +73,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     entrypoints: EntryPoints = NO_ENTRYPOINTS,
     in_containers: Collection[Role] = (),
     gateway: GatewayPlace | None = None,
+    buckets: str | None = None,
     cwd: str | None = None,
 ) -> LaunchPlan:
     """Say all that an engine needs to start one attempt of an admitted job.
@@ -82,7 +83,8 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     mapped.  ``metric_file`` is where the primary of a trial reports; other replicas get files of
     their own beside it.  ``entrypoints`` are the entry points of images, by role, for containers
     that give no command.  ``in_containers`` are the roles that run in their own images, whose entry
-    points nobody needs to know.  ``gateway`` is where its clients of Google's find theirs.
+    points nobody needs to know.  ``gateway`` is where its clients of Google's find theirs;
+    ``buckets`` is the folder of all buckets, as replicas see it.
 
     Raises Fault with every violation when a group has nothing to run or a variable has a name that
     no environment can hold.
@@ -97,6 +99,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
         map_uri=map_uri,
         metric_file=metric_file,
         gateway=gateway,
+        buckets=buckets,
     )
     starts = _Starts(entrypoints, frozenset(in_containers), environment.packages)
     _check(context, starts)

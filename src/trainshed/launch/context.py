@@ -40,6 +40,8 @@ class Context:
     metric_file: str | None = None
     gateway: GatewayPlace | None = None
     """Where replicas find the gateway; None: they are told of none."""
+    buckets: str | None = None
+    """The folder of all buckets, as replicas see it."""
 
     @property
     def is_distributed(self) -> bool:

@@ -10,6 +10,7 @@ from trainshed.launch import variables as names_of
 from trainshed.launch.context import Context, Variables
 from trainshed.launch.names import task_name
 from trainshed.model.roles import Dialect, Role
+from trainshed.model.trainer_contract import BUCKETS
 
 #: The folder under the base directory that each variable names.
 FOLDER: Final[Mapping[str, str]] = {
@@ -77,8 +78,9 @@ def _metric_file(context: Context, role: Role, index: int) -> str:
 
 
 def _directories(context: Context) -> Variables:
+    mounted = {BUCKETS: context.buckets} if context.buckets else {}
     if not context.spec.base_output_dir:
-        return {}
+        return mounted
     base = context.map_uri(context.spec.base_output_dir)
     folder = trial_folder(context)
-    return {name: under(base, *folder, last, "") for name, last in FOLDER.items()}
+    return mounted | {name: under(base, *folder, last, "") for name, last in FOLDER.items()}

@@ -18,6 +18,8 @@ TASK: Final = "TRAINSHED_TASK"
 NOTICE_FILE: Final = "TRAINSHED_NOTICE_FILE"
 #: A file whose time of change is the replica's heartbeat; its text may be JSON with a ``step``.
 PROGRESS_FILE: Final = "TRAINSHED_PROGRESS_FILE"
+#: The folder that holds a folder for every bucket of the job's project, as the replica sees it.
+BUCKETS: Final = "TRAINSHED_BUCKETS"
 
 #: ``HOST:PORT,...``: every process of the job's reducers, in their order.
 REDUCERS: Final = "TRAINSHED_REDUCERS"

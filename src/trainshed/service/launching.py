@@ -124,6 +124,7 @@ class Launching:
             entrypoints=entry_points(found),
             in_containers=contained,
             gateway=gateway,
+            buckets=str(seen.root),
             cwd=sight.work,
         )
         nodes = self._nodes(seats)

@@ -5,7 +5,7 @@ people's environments.  Outside of Trainshed everything here works and means the
 primary, no notice but SIGTERM, nobody who wants to hear of progress.
 """
 
-from trainshed_trainer.checkpoint import latest_checkpoint, save_atomically
+from trainshed_trainer.checkpoint import latest_checkpoint, local_path, save_atomically
 from trainshed_trainer.metrics import report_metric
 from trainshed_trainer.notices import Notice, notice, on_notice
 from trainshed_trainer.replica import ReplicaEnv
@@ -19,6 +19,7 @@ __all__ = [
     "checkpoint_saver",
     "heartbeat",
     "latest_checkpoint",
+    "local_path",
     "notice",
     "on_notice",
     "progress",

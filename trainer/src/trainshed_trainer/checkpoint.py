@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import BinaryIO, Callable
 
+from trainshed_trainer.contract import TRAINSHED_BUCKETS
 from trainshed_trainer.directories import directories_of
 from trainshed_trainer.files import write_whole
 
@@ -35,7 +36,7 @@ def save_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], o
     Missing parent directories are made.  If ``writer`` raises, nothing is left and nothing is
     replaced.  Returns the path.
     """
-    return write_whole(_local(path), writer)
+    return write_whole(local_path(path), writer)
 
 
 def latest_checkpoint(
@@ -67,17 +68,23 @@ def checkpoint_directory(named: str | os.PathLike[str] | None = None) -> Path:
     Raises ValueError for a ``gs://`` URI whose bucket is not mounted.
     """
     own = directories_of(os.environ, sys.argv).checkpoint_dir
-    return _local(named or own or FALLBACK)
+    return local_path(named or own or FALLBACK)
 
 
-def _local(path: str | os.PathLike[str]) -> Path:
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """Give the file or folder that a ``gs://`` URI means on this machine; other paths as they are.
+
+    A job's buckets are folders that its programs see.  For what opens files by ``open`` and has no
+    client of Cloud Storage.  Raises ValueError for a bucket that is not mounted.
+    """
     text = os.fspath(path)
     if not text.startswith(URI):
         return Path(text)
     bucket, _, name = text[len(URI) :].partition("/")
-    mount = Path(MOUNT, bucket)
-    if not mount.is_dir():
-        raise ValueError(f"{text} is no directory here: {mount} is not mounted")
+    places = [Path(place, bucket) for place in (os.environ.get(TRAINSHED_BUCKETS), MOUNT) if place]
+    mount = next((place for place in places if place.is_dir()), None)
+    if mount is None:
+        raise ValueError(f"{text} is no directory here: {places[-1]} is not mounted")
     return mount / name
 
 

@@ -23,12 +23,13 @@ CLOUD_ML_TRIAL_ID = "CLOUD_ML_TRIAL_ID"
 CLOUD_ML_HP_METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 
 # What only Trainshed says to a replica: which attempt of the job and which replica this is, where a
-# notice of its end appears, and where it may say how far it has come.
+# notice of its end appears, where it may say how far it has come, and where buckets are folders.
 TRAINSHED_ATTEMPT = "TRAINSHED_ATTEMPT"
 TRAINSHED_JOB = "TRAINSHED_JOB"
 TRAINSHED_TASK = "TRAINSHED_TASK"
 TRAINSHED_NOTICE_FILE = "TRAINSHED_NOTICE_FILE"
 TRAINSHED_PROGRESS_FILE = "TRAINSHED_PROGRESS_FILE"
+TRAINSHED_BUCKETS = "TRAINSHED_BUCKETS"
 
 # The Reduction Server: where the reducers of a job are, what proves that a worker is one of the
 # job's, and where the achieved rates are written; the last five are the job's own to choose.
