@@ -11,7 +11,7 @@ limits, kills, host names and the rest of what surrounds a process surround them
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import PODMAN, Runtime
@@ -134,6 +134,17 @@ def list_argv(runtime: Runtime, mark: str) -> tuple[str, ...]:
     """Write the ids of the containers of an attempt, whether they run or not."""
     label = f"label={LABEL}={mark}"
     return (runtime.program, "ps", "--all", "--quiet", "--no-trunc", "--filter", label)
+
+
+def running_argv(runtime: Runtime) -> tuple[str, ...]:
+    """Write the ids of the containers of all attempts that run."""
+    return (runtime.program, "ps", "--quiet", "--no-trunc", "--filter", f"label={LABEL}")
+
+
+def inspect_argv(runtime: Runtime, containers: Iterable[str]) -> tuple[str, ...]:
+    """Write a line for each: the pid of its first process, and UID/ATTEMPT."""
+    line = f'{{{{.State.Pid}}}} {{{{index .Config.Labels "{LABEL}"}}}}'
+    return (runtime.program, "inspect", "--format", line, *containers)
 
 
 def _surroundings(runtime: Runtime, spec: ContainerSpec) -> Iterator[str]:

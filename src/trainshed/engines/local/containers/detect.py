@@ -26,7 +26,12 @@ from trainshed.engines.container_runtime import (
     Found,
     Runtime,
 )
-from trainshed.engines.local.containers.argv import list_argv, remove_argv
+from trainshed.engines.local.containers.argv import (
+    inspect_argv,
+    list_argv,
+    remove_argv,
+    running_argv,
+)
 from trainshed.engines.local.containers.variables import client_env
 
 #: A daemon that takes longer is of no use to a server that starts.
@@ -165,6 +170,21 @@ def end_containers(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> l
     for container in _left(runtime, mark, environ):
         _run(remove_argv(runtime, container), environ, ANSWER_S_MAX)
     return _left(runtime, mark, environ)
+
+
+def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, str]:
+    """The first process of every container of an attempt that runs, and its UID/ATTEMPT.
+
+    Raises OSError or subprocess.SubprocessError where the runtime does not answer.
+    """
+    running = _run(running_argv(runtime), environ, _DETECT_S_MAX)
+    running.check_returncode()
+    if not running.stdout.split():
+        return {}
+    # one that ends meanwhile makes it fail, and the lines of the others are there all the same
+    told = _run(inspect_argv(runtime, running.stdout.split()), environ, _DETECT_S_MAX)
+    lines = (line.split() for line in told.stdout.splitlines())
+    return {int(words[0]): words[1] for words in lines if len(words) == 2 and words[0] != "0"}  # noqa: PLR2004 - a pid, a mark
 
 
 def _left(runtime: Runtime, mark: str, environ: Mapping[str, str]) -> list[str]:

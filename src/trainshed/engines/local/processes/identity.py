@@ -29,6 +29,13 @@ def myself() -> Identity:
     return Identity(pid=pid, start_ticks=_start_ticks(pid), boot_id=boot_id())
 
 
+def noted(pid: int) -> Identity | None:
+    """The identity of a process; None where there is none any more."""
+    with suppress(OSError, ValueError, IndexError):
+        return Identity(pid=pid, start_ticks=_start_ticks(pid), boot_id=boot_id())
+    return None
+
+
 def send(to: Identity, signum: signal.Signals) -> None:
     """Send a signal to the process, if it is still there.  A pidfd pins it while it is checked."""
     if to.boot_id != boot_id():
