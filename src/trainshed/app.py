@@ -35,6 +35,7 @@ from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.listening import GatewayListener, Serving
+from trainshed.service.gateway.places import NO_GATEWAY
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, Expiry, Housekeeping, Retention
@@ -145,7 +146,13 @@ def build(
     audit_log = AuditLog(store)
     gateway = _gateway(settings, store, engine, storage, access, audit_log)
     launching = Launching(
-        store, engine, images=images, buckets=buckets_of(folder), library=folder / LIBRARY
+        store,
+        engine,
+        images=images,
+        buckets=buckets_of(folder),
+        library=folder / LIBRARY,
+        open_gateway=gateway.open if gateway else NO_GATEWAY,
+        gs_paths=settings.gateway.gs_paths,
     )
     controller = Controller(
         store,

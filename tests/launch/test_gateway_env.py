@@ -1,29 +1,28 @@
 """What a replica is told of the gateway (docs/decisions/0041)."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from launch.builders import container, ml_spec, plan_of, vertex_spec
 from trainshed.launch.gateway_env import CERTIFICATES, METADATA
-from trainshed.model.gateway import GatewayPlace
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Role
 
-BY_PROXY = GatewayPlace(host="127.0.0.1", port=4711, bundle="/data/gateway/ca-bundle.pem")
-BY_NAME = GatewayPlace(
-    host="127.9.9.9", port=4711, bundle=BY_PROXY.bundle, names=("storage.googleapis.com",)
-)
+BY_PROXY = GatewaySight(address="127.0.0.1:4711", bundle="/data/gateway/ca-bundle.pem")
+BY_NAME = replace(BY_PROXY, hosts=(("127.0.0.2", "storage.googleapis.com"),))
 
 
-def env_of(place, spec=None, **changes):
-    return plan_of(spec or vertex_spec(), gateway=place, **changes).primary.env
+def env_of(gateway, spec=None, **changes):
+    return plan_of(spec or vertex_spec(), gateway=gateway, **changes).primary.env
 
 
 @pytest.mark.parametrize("spec", [ml_spec(), vertex_spec()])
 def test_credentials_and_certificates_are_found_by_every_client(spec):
     env = env_of(BY_NAME, spec)
-    assert {env[name] for name in METADATA} == {"127.9.9.9:4711"}
+    assert {env[name] for name in METADATA} == {"127.0.0.1:4711"}
     assert {env[name] for name in CERTIFICATES} == {BY_NAME.bundle}
     assert env["GOOGLE_CLOUD_PROJECT"] == "demo-proj"
 

@@ -14,10 +14,10 @@ from trainshed.config import ImageMapping, LocalEnvironment
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.model.faults import EngineFault
-from trainshed.model.gateway import GatewayPlace
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.roles import Role
+from trainshed.service.gateway.places import GatewayPlace
 from trainshed.service.interpreters import LIBRARY
 from trainshed.service.launching import Launching
 from trainshed.storage.buckets import Buckets, GsPaths
@@ -316,25 +316,23 @@ def test_the_region_of_a_vertex_job_is_its_location(desk, launch):
 
 @pytest.fixture
 def place(tmp_path):
-    return GatewayPlace(
-        host="127.9.9.9",
-        port=4711,
-        bundle=str(tmp_path / "gateway/ca-bundle.pem"),
-        names=("storage.googleapis.com",),
-    )
+    return GatewayPlace("127.0.0.1", 4711, "127.0.0.2", tmp_path / "gateway/ca-bundle.pem")
 
 
-def with_gateway(store, folder, place, **changes):
-    engine = LocalEngine(folder / "jobs", **changes.pop("engine", {}))
+def with_gateway(store, folder, place, mode="users", **changes):
     return Launching(
         store,
-        engine,
+        LocalEngine(folder / "jobs", isolation=Isolation(mode)),
         images=images(*MAPPED),
         buckets=Buckets(root=folder / "buckets"),
         library=folder / LIBRARY,
-        gateway=lambda: place,
+        open_gateway=lambda: place,
         **changes,
     )
+
+
+def googles(plan):
+    return [name for _, name in plan.hosts if name.endswith("googleapis.com")]
 
 
 WRITES = {"baseOutputDirectory": {"outputUriPrefix": "gs://out/a"}}
@@ -347,7 +345,7 @@ def test_with_a_gateway_directories_are_uris_as_on_google(desk, store, tmp_path,
     assert (tmp_path / "buckets/out/a/model").is_dir()
     plan = launch(desk.ml(ml_job(jobDir="gs://out/j")), 1, [])
     assert plan.primary.argv[-2:] == ("--job-dir", "gs://out/j")
-    assert ("127.9.9.9", "storage.googleapis.com") in plan.hosts
+    assert ("127.0.0.2", "storage.googleapis.com") in plan.hosts
     assert plan.shown == (str(tmp_path / "gateway"),)
 
 
@@ -355,7 +353,7 @@ def test_a_setting_gives_paths_to_programs_that_have_a_gateway_too(desk, store, 
     launch = with_gateway(store, tmp_path, place, gs_paths=GsPaths.PATH)
     env = launch(desk.custom(custom_job(**WRITES)), 1, []).primary.env
     assert env["AIP_MODEL_DIR"] == f"{tmp_path}/buckets/out/a/model/"
-    assert env["GCE_METADATA_HOST"] == place.address
+    assert env["GCE_METADATA_HOST"] == place.authority
 
 
 def test_a_label_turns_the_gateway_off(desk, store, tmp_path, place):
@@ -364,13 +362,13 @@ def test_a_label_turns_the_gateway_off(desk, store, tmp_path, place):
     plan = launch(desk.custom(job), 1, [])
     assert plan.primary.env["AIP_MODEL_DIR"] == f"{tmp_path}/buckets/out/a/model/"
     assert "GCE_METADATA_HOST" not in plan.primary.env
-    assert (plan.shown, [name for _, name in plan.hosts if "google" in name]) == ((), [])
+    assert (plan.shown, googles(plan)) == ((), [])
 
 
 def test_where_processes_have_no_names_of_their_own_a_proxy_leads_there(
     desk, store, tmp_path, place
 ):
-    launch = with_gateway(store, tmp_path, place, engine={"isolation": Isolation("landlock")})
+    launch = with_gateway(store, tmp_path, place, mode="landlock")
     plan = launch(desk.custom(custom_job()), 1, [])
-    assert plan.primary.env["https_proxy"] == f"http://{place.address}"
-    assert not [name for _, name in plan.hosts if "google" in name]
+    assert plan.primary.env["https_proxy"] == f"http://{place.authority}"
+    assert not googles(plan)

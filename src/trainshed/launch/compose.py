@@ -29,7 +29,7 @@ from trainshed.launch.names import replicas, task_name
 from trainshed.launch.user_env import is_kept_by_service
 from trainshed.launch.variables import UNSET
 from trainshed.model.faults import Fault, Violation
-from trainshed.model.gateway import GatewayPlace
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -72,7 +72,7 @@ def compose(  # noqa: PLR0913  # a plan has many ingredients, and each is passed
     metric_file: str | None = None,
     entrypoints: EntryPoints = NO_ENTRYPOINTS,
     in_containers: Collection[Role] = (),
-    gateway: GatewayPlace | None = None,
+    gateway: GatewaySight | None = None,
     buckets: str | None = None,
     cwd: str | None = None,
 ) -> LaunchPlan:

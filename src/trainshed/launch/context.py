@@ -7,7 +7,7 @@ One value, so that each module that gives variables has the same shape: a functi
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from trainshed.model.gateway import GatewayPlace
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, Program, ReplicaGroup
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Dialect, Role
@@ -38,7 +38,7 @@ class Context:
     trial: TrialSpec | None = None
     map_uri: Callable[[str], str] = unchanged
     metric_file: str | None = None
-    gateway: GatewayPlace | None = None
+    gateway: GatewaySight | None = None
     """Where replicas find the gateway; None: they are told of none."""
     buckets: str | None = None
     """The folder of all buckets, as replicas see it."""

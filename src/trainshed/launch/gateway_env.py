@@ -9,7 +9,7 @@ import json
 from typing import Final
 
 from trainshed.launch.context import Context, Variables
-from trainshed.model.gateway import GatewayPlace
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.roles import Role
 
 #: Whoever looks for a metadata server reads one of them: google-auth, TensorFlow, gcloud, gsutil.
@@ -34,20 +34,20 @@ _FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}
 
 def variables(context: Context, role: Role, _index: int) -> Variables:
     """Give a replica what its clients look for; a reducer is our own program, and has none."""
-    place = context.gateway
-    if place is None or role is Role.REDUCER:
+    sight = context.gateway
+    if sight is None or role is Role.REDUCER:
         return {}
     return {
-        **dict.fromkeys(METADATA, place.address),
-        **dict.fromkeys(CERTIFICATES, place.bundle),
+        **dict.fromkeys(METADATA, sight.address),
+        **dict.fromkeys(CERTIFICATES, sight.bundle),
         "GOOGLE_CLOUD_PROJECT": context.project,
         # it would ask by gRPC for a kind of bucket that is not here
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        **({} if place.has_names else _proxied(context, place)),
+        **({} if sight.hosts else _proxied(context, sight)),
     }
 
 
-def _proxied(context: Context, place: GatewayPlace) -> Variables:
+def _proxied(context: Context, sight: GatewaySight) -> Variables:
     """Where Google's names lead elsewhere, https:// goes through the gateway.
 
     gRPC obeys these too, and replicas of one job must meet without it.
@@ -55,7 +55,7 @@ def _proxied(context: Context, place: GatewayPlace) -> Variables:
     peers = dict.fromkeys(address.host for address in context.addresses.values())
     without = ",".join(dict.fromkeys((*_LOCAL, *peers)))
     return {
-        "https_proxy": f"http://{place.address}",
+        "https_proxy": f"http://{sight.address}",
         "no_proxy": without,
         **_FSSPEC,
     }

@@ -6,7 +6,7 @@ folders, where gs:// and /gcs are.  The table of images says which interpreter s
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from trainshed.launch.variables import (
 )
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.faults import EngineFault, UsageFault
-from trainshed.model.gateway import LABEL, OFF, GatewayPlace
+from trainshed.model.gateway import LABEL, OFF, GatewaySight
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
 from trainshed.model.resources import Seat
@@ -37,6 +37,7 @@ from trainshed.service.bucket_uris import (
     mounted,
     with_real_paths,
 )
+from trainshed.service.gateway.places import NO_GATEWAY, OpenGateway, sight_of
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
@@ -67,15 +68,14 @@ class Launching:
         buckets: Buckets,
         library: Path,
         environ: Mapping[str, str] = os.environ,
-        gateway: Callable[[], GatewayPlace | None] = lambda: None,
+        open_gateway: OpenGateway = NO_GATEWAY,
         gs_paths: GsPaths = GsPaths.URI,
     ) -> None:
         """``buckets`` are those of the server; replicas may see them elsewhere.
 
         ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
-        environment.  ``gateway`` has it started and says where it is; None: there is none.
-        ``gs_paths`` is what programs get as their directories where they have a gateway; without
-        one they get paths.
+        environment.  ``gs_paths`` is what programs get as their directories where they have a
+        gateway; without one they get paths.
         """
         self._store = store
         self._engine = engine
@@ -83,7 +83,7 @@ class Launching:
         self._buckets = buckets
         self._environ = environ
         self._library = TrainerLibrary(library)
-        self._gateway = gateway
+        self._open_gateway = open_gateway
         self._gs_paths = gs_paths
 
     def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
@@ -165,26 +165,29 @@ class Launching:
             raise EngineFault(message)
         return {role: stand_in for role, stand_in in found.items() if stand_in}
 
-    def _gateway_of(self, spec: JobSpec, contained: Collection[Role]) -> GatewayPlace | None:
-        """Where the job's replicas find it; None for a job that is to have none."""
-        place = None if spec.labels.get(LABEL) == OFF else self._gateway()
+    def _gateway_of(self, spec: JobSpec, contained: Collection[Role]) -> GatewaySight | None:
+        """What the job's replicas see of it; None for a job that is to have none."""
+        if spec.labels.get(LABEL) == OFF or self._is_cut_off(spec, contained):
+            return None
+        place = self._open_gateway()
         if place is None:
             return None
+        has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
+        has_names = not has_processes or self._engine.traits.has_names
+        return sight_of(place, has_names=has_names)
+
+    def _is_cut_off(self, spec: JobSpec, contained: Collection[Role]) -> bool:
+        """Whether it runs in a container whose network has no loopback of the machine's."""
         runtime = self._engine.traits.containers.runtime
-        has_own_network = (
-            runtime is not None
+        return bool(
+            contained
+            and runtime is not None
             and runtime.has_walls
             and runtime.name not in CHILDREN_OF_CLIENT
             and spec.replica_count == 1
         )
-        if contained and has_own_network:
-            return place.of_bridge
-        is_process = len(contained) < sum(1 for group in spec.groups if group.count)
-        if is_process and not self._engine.traits.has_names:
-            return replace(place, names=())
-        return place
 
-    def _keeps_uris(self, gateway: GatewayPlace | None) -> bool:
+    def _keeps_uris(self, gateway: GatewaySight | None) -> bool:
         return gateway is not None and self._gs_paths is GsPaths.URI
 
     def _nodes(self, seats: Sequence[Seat]) -> NodeOfReplica:

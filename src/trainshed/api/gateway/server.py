@@ -17,6 +17,7 @@ from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import HttpServer
 from trainshed.api.threads import THREADS, Threads
 from trainshed.service.auth.certificates import ServerTls
+from trainshed.service.gateway.bundle import ensure_bundle
 from trainshed.service.gateway.places import LEAF, NAMES
 
 #: Connections at once.  A quarter may be of callers that no attempt is known of, for a moment.
@@ -43,6 +44,7 @@ class GatewayServing:
 
         ``proxies``: the variables by which jobs would reach what is not ours.
         """
+        self._data_dir = data_dir
         self._tls = ServerTls(data_dir, NAMES, LEAF)
         entrance = Entrance(
             peer_at=peer_at,
@@ -64,7 +66,10 @@ class GatewayServing:
 
     def renew(self) -> bool:
         """Whether another certificate is in use from here on.  Raises OSError."""
-        return self._tls.renew()
+        is_new = self._tls.renew()
+        if is_new:
+            ensure_bundle(self._data_dir, self._tls.files.ca)
+        return is_new
 
 
 class _Server(HttpServer):

@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trainshed.service.gateway.places import LEAF, NAMES, GatewayPlace
+from trainshed.model.gateway import BUNDLE
+from trainshed.service.gateway.places import FOLDER, LEAF, NAMES, GatewayPlace
 from trainshed.service.server_files import PUBLIC, write_file
 
 FILE: Final = "gateway.json"
@@ -187,13 +188,15 @@ def _certified(data_dir: Path) -> Path:
     To look at certificates takes longer than to start a job, and is left to what answers.
     """
     folder = data_dir / "tls"
-    bundle = folder / "ca-bundle.pem"
+    bundle = data_dir / FOLDER / BUNDLE
     certificate = folder / f"{LEAF}.pem"
     made = all(path.is_file() for path in (bundle, certificate, folder / f"{LEAF}.key"))
     if not made or time.time() - certificate.stat().st_mtime > _LOOKED_AT_S:
         from trainshed.service.auth.certificates import ensure_tls  # noqa: PLC0415  # see above
 
-        ensure_tls(data_dir, NAMES, leaf=LEAF)
+        from trainshed.service.gateway.bundle import ensure_bundle  # noqa: PLC0415  # see above
+
+        ensure_bundle(data_dir, ensure_tls(data_dir, NAMES, leaf=LEAF).ca)
     return bundle
 
 

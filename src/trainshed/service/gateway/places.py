@@ -4,6 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.model.gateway import GatewaySight
+
+#: The folder of the data directory that jobs see.
+FOLDER: Final = "gateway"
 #: What the names of its certificate's files begin with; other ``NAMES`` need another one.
 LEAF: Final = "gateway"
 #: The names in its certificate: whatever of Google's it answers for, or refuses.
@@ -45,3 +49,20 @@ class GatewayPlace(NamedTuple):
 
 #: Opens the gateway unless it is open.  None: it is turned off, or it cannot be had.
 OpenGateway = Callable[[], GatewayPlace | None]
+
+
+def no_gateway() -> None:
+    """There is none."""
+
+
+NO_GATEWAY: Final[OpenGateway] = no_gateway
+
+
+def sight_of(place: GatewayPlace, *, has_names: bool) -> GatewaySight:
+    """What replicas see of it; ``has_names``: whether they have a hosts file of their own."""
+    direct = place.direct if has_names else None
+    return GatewaySight(
+        address=place.authority,
+        bundle=str(place.bundle),
+        hosts=tuple((direct, name) for name in HOSTS) if direct else (),
+    )
