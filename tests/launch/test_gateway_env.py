@@ -11,7 +11,7 @@ from trainshed.model.gateway import GatewaySight
 from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Role
 
-BY_PROXY = GatewaySight(address="127.0.0.1:4711", bundle="/data/gateway/ca-bundle.pem")
+BY_PROXY = GatewaySight(address="127.0.0.1:4711", folder="/data/gateway")
 BY_NAME = replace(BY_PROXY, hosts=(("127.0.0.2", "storage.googleapis.com"),))
 
 
@@ -23,7 +23,7 @@ def env_of(gateway, spec=None, **changes):
 def test_credentials_and_certificates_are_found_by_every_client(spec):
     env = env_of(BY_NAME, spec)
     assert {env[name] for name in METADATA} == {"127.0.0.1:4711"}
-    assert {env[name] for name in CERTIFICATES} == {BY_NAME.bundle}
+    assert {env[name] for name in CERTIFICATES} == {"/data/gateway/ca-bundle.pem"}
     assert env["GOOGLE_CLOUD_PROJECT"] == "demo-proj"
 
 

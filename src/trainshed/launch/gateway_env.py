@@ -9,7 +9,7 @@ import json
 from typing import Final
 
 from trainshed.launch.context import Context, Variables
-from trainshed.model.gateway import GatewaySight
+from trainshed.model.gateway import BOTO, BUNDLE, GatewaySight
 from trainshed.model.roles import Role
 
 #: Whoever looks for a metadata server reads one of them: google-auth, TensorFlow, gcloud, gsutil.
@@ -39,7 +39,8 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         return {}
     return {
         **dict.fromkeys(METADATA, sight.address),
-        **dict.fromkeys(CERTIFICATES, sight.bundle),
+        **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
+        "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
         "GOOGLE_CLOUD_PROJECT": context.project,
         # it would ask by gRPC for a kind of bucket that is not here
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",

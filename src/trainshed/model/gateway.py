@@ -7,6 +7,11 @@ from typing import Final
 LABEL: Final = "trainshed-gateway"
 OFF: Final = "off"
 
+#: The authorities that a program is to trust: the machine's, and ours.
+BUNDLE: Final = "ca-bundle.pem"
+#: Settings of gsutil, which has no variables for them.
+BOTO: Final = "boto.cfg"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySight:
@@ -14,8 +19,8 @@ class GatewaySight:
 
     address: str
     """HOST:PORT: the metadata server, and the proxy of https."""
-    bundle: str
-    """A file of the authorities that a program is to trust: the machine's, and ours."""
+    folder: str
+    """What programs read of it: ``BUNDLE`` and ``BOTO``."""
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): Google's names that lead there by a hosts file; where there are none,
     programs need the proxy."""

@@ -151,7 +151,7 @@ class Launching:
                 str(self._library.folder),
                 *dict.fromkeys(each.python for each in found.values()),
             ),
-            shown=(str(Path(gateway.bundle).parent),) if gateway else (),
+            shown=(gateway.folder,) if gateway else (),
         )
         return with_token(plan, Path(sight.exchange))
 

@@ -1,8 +1,8 @@
-"""The authorities that a job's programs trust: the machine's, and ours.
+"""The files that jobs read of the gateway, in a folder of their own: the authorities to trust.
 
-One file for all jobs, in a folder that they may read.  Variables that name it replace what a client
-trusts by itself, so it holds all of that: the machine's own list, and the one that Python's clients
-bring.  A renewed authority comes into the same file, and programs that start later read it.
+The authorities are the machine's and ours, one file for all jobs.  Variables that name it replace
+what a client trusts by itself, so it holds all of that: the machine's own list, and the one that
+Python's clients bring.  A renewed authority comes into the same file, for programs that start later.
 """
 
 import contextlib
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from trainshed.model.gateway import BOTO, BUNDLE
 from trainshed.service.server_files import PUBLIC, write_file
 
 #: The folder of the data directory that jobs see.
 FOLDER: Final = "gateway"
-FILE: Final = "ca-bundle.pem"
 
 #: Where distributions keep the machine's list; an interpreter of uv's looks in none of them.
 _MACHINE: Final = (
@@ -28,20 +28,33 @@ _MACHINE: Final = (
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
 )
+#: gsutil trusts a list of its own, and uses the machine's account only where it is told to.
+_BOTO: Final = """\
+[Boto]
+ca_certificates_file = {bundle}
+[GoogleCompute]
+service_account = default
+[GSUtil]
+software_update_check_period = 0
+"""
 _OPEN_FOLDER: Final = 0o755
 
 
 def ensure_bundle(data_dir: Path, authority: Path) -> Path:
-    """See that the file is there and holds our authority first.  Raises OSError."""
+    """See that the files are there; the bundle, our authority first.  Raises OSError."""
     folder = data_dir / FOLDER
     folder.mkdir(exist_ok=True)
     folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
     found = dict.fromkeys(each for text in _texts(authority) for each in _CERTIFICATE.findall(text))
     content = b"\n".join(found) + b"\n"
-    bundle = folder / FILE
-    if not bundle.is_file() or bundle.read_bytes() != content:
-        write_file(bundle, content, PUBLIC)
-    return bundle
+    _write_if_new(folder / BUNDLE, content)
+    _write_if_new(folder / BOTO, _BOTO.format(bundle=folder / BUNDLE).encode())
+    return folder / BUNDLE
+
+
+def _write_if_new(path: Path, content: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != content:
+        write_file(path, content, PUBLIC)
 
 
 def _texts(authority: Path) -> Iterator[bytes]:

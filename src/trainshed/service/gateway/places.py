@@ -63,6 +63,6 @@ def sight_of(place: GatewayPlace, *, has_names: bool) -> GatewaySight:
     direct = place.direct if has_names else None
     return GatewaySight(
         address=place.authority,
-        bundle=str(place.bundle),
+        folder=str(place.bundle.parent),
         hosts=tuple((direct, name) for name in HOSTS) if direct else (),
     )
