@@ -28,6 +28,7 @@ from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
+from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
@@ -129,7 +130,9 @@ class LocalEngine:
         self._swept_at = 0.0
         self._isolation = isolation
         self._variables = None if pass_env is None else tuple(pass_env)
-        self._sweeper = Sweeper(containers.runtime, without_secrets(os.environ))
+        helpers = without_secrets(os.environ)
+        self._sweeper = Sweeper(containers.runtime, helpers)
+        self._roots = ContainerRoots(containers.runtime, helpers)
         self._fence = Fence(self._sweeper)
         self._news = News()
 
@@ -241,9 +244,20 @@ class LocalEngine:
             for each in attempts:
                 each.known.read(each.folder.records)
         began = ((each.known.began, each.key) for each in attempts)
-        return peers.holder_of(
-            theirs, ours, {who.pid: key for who, key in began if who and lives(identity_of(who))}
+        supervisors = {who.pid: key for who, key in began if who and lives(identity_of(who))}
+        return peers.holder_of(theirs, ours, supervisors) or self._container_at(
+            theirs, ours, set(supervisors.values())
         )
+
+    def _container_at(
+        self, theirs: End, ours: End, running: Collection[AttemptKey]
+    ) -> AttemptKey | None:
+        """The same in containers, which are children of their runtime."""
+        for roots in (self._roots.known, self._roots.asked):
+            own = {pid: key for pid, key in roots().items() if key in running}
+            if found := peers.holder_in(theirs, ours, own):
+                return found
+        return None
 
     def _node(self) -> Node:
         with self._lock:

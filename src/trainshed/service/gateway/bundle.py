@@ -2,7 +2,7 @@
 
 The authorities are the machine's and ours, one file for all jobs.  Variables that name it replace
 what a client trusts by itself, so it holds all of that: the machine's own list, and the one that
-Python's clients bring.  A renewed authority comes into the same file, for programs that start later.
+Python's clients bring.  A renewed authority comes into the same file.
 """
 
 import contextlib

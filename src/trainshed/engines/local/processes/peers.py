@@ -61,6 +61,22 @@ def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
     return None
 
 
+def holder_in(theirs: End, ours: End, roots: Mapping[int, T]) -> T | None:
+    """The same for containers, by their first processes, which may have a network of their own."""
+    wanted = {root: f"socket:[{_socket_in(root, theirs, ours)}]" for root in roots}
+    for root, found in roots.items():
+        if any(_holds(pid, wanted[root]) for pid in (root, *_below(root))):
+            return found
+    return None
+
+
+def _socket_in(root: int, theirs: End, ours: End) -> int:
+    """The inode of a socket, by the table of a process's own network; 0 where there is none."""
+    with suppress(OSError):
+        return _looked_up(theirs, ours, f"/proc/{root}/net")
+    return 0
+
+
 def socket_of(theirs: End, ours: End) -> int:
     """The inode of the socket that is connected to ours; 0 where there is none any more."""
     with suppress(OSError):
@@ -127,12 +143,12 @@ def _packed(host: str) -> bytes:
     return socket.inet_aton(host).ljust(16, b"\0")
 
 
-def _looked_up(theirs: End, ours: End) -> int:
+def _looked_up(theirs: End, ours: End, tables: str = "/proc/net") -> int:
     """The same from the table of all connections; IPv6 sockets speak IPv4 as well."""
     wanted = (_column(theirs), _column(ours))
     mapped = tuple(f"{_MAPPED}{each}" for each in wanted)
-    for path, ends in (("/proc/net/tcp", wanted), ("/proc/net/tcp6", mapped)):
-        for line in tree.read(path).splitlines()[1:]:
+    for name, ends in (("tcp", wanted), ("tcp6", mapped)):
+        for line in tree.read(f"{tables}/{name}").splitlines()[1:]:
             columns = line.split()
             if (columns[_LOCAL], columns[_REMOTE]) == ends:
                 return int(columns[_INODE])
