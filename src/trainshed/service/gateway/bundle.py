@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.model.gateway import BOTO, BUNDLE
+from trainshed.service.gateway.places import FOLDER
 from trainshed.service.server_files import PUBLIC, write_file
-
-#: The folder of the data directory that jobs see.
-FOLDER: Final = "gateway"
 
 #: Where distributions keep the machine's list; an interpreter of uv's looks in none of them.
 _MACHINE: Final = (
@@ -43,7 +41,7 @@ _OPEN_FOLDER: Final = 0o755
 def ensure_bundle(data_dir: Path, authority: Path) -> Path:
     """See that the files are there; the bundle, our authority first.  Raises OSError."""
     folder = data_dir / FOLDER
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
     found = dict.fromkeys(each for text in _texts(authority) for each in _CERTIFICATE.findall(text))
     content = b"\n".join(found) + b"\n"

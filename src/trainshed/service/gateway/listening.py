@@ -193,7 +193,6 @@ def _certified(data_dir: Path) -> Path:
     made = all(path.is_file() for path in (bundle, certificate, folder / f"{LEAF}.key"))
     if not made or time.time() - certificate.stat().st_mtime > _LOOKED_AT_S:
         from trainshed.service.auth.certificates import ensure_tls  # noqa: PLC0415  # see above
-
         from trainshed.service.gateway.bundle import ensure_bundle  # noqa: PLC0415  # see above
 
         ensure_bundle(data_dir, ensure_tls(data_dir, NAMES, leaf=LEAF).ca)

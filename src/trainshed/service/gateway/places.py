@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from trainshed.model.gateway import GatewaySight
 
-#: The folder of the data directory that jobs see.
-FOLDER: Final = "gateway"
+#: The folder of the data directory that jobs see; the one above it is the server's alone.
+FOLDER: Final = "gateway/shown"
 #: What the names of its certificate's files begin with; other ``NAMES`` need another one.
 LEAF: Final = "gateway"
 #: The names in its certificate: whatever of Google's it answers for, or refuses.
