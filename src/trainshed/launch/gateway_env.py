@@ -25,6 +25,9 @@ CERTIFICATES: Final = (
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
 )
 
+#: Where every bucket here says that it is.
+BUCKET_LOCATION: Final = "us"
+
 #: Hosts that are reached without a proxy, besides those of the job.
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -42,6 +45,9 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
         "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
         "GOOGLE_CLOUD_PROJECT": context.project,
+        # TensorFlow then asks for a bucket before it opens a file, and says what is wrong: its
+        # GFile.readline tells of no error, and takes what cannot be read for empty
+        "GCS_ALLOWED_BUCKET_LOCATIONS": BUCKET_LOCATION,
         # it would ask by gRPC for a kind of bucket that is not here
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         **({} if sight.hosts else _proxied(context, sight)),
