@@ -252,6 +252,13 @@ def add_run_flags(parser: argparse.ArgumentParser, *, dry_run: bool = True) -> N
     )
     if dry_run:
         group.add_argument(
+            "--gateway",
+            choices=("auto", "on", "off"),
+            default="auto",
+            help="gs:// and credentials for programs that ask Google for them; default: unless the "
+            "environment has credentials of Google's",
+        )
+        group.add_argument(
             "--dry-run", action="store_true", help="Print the launch plan and start nothing"
         )
     group.add_argument(

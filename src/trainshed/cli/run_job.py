@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.cli.endings import ending_json, print_ending
 from trainshed.cli.flags import idle_flags
+from trainshed.cli.local_gateway import with_gateway
 from trainshed.cli.sink import TerminalSink
 from trainshed.cli.terminal import out, out_json, table
 from trainshed.model import trainer_contract
@@ -63,6 +64,13 @@ def run_job(
 
     Idle flags and ``remarks`` are said first; the engine says the notes of the plan.
     """
+    with with_gateway(args, job, host) as served:
+        return _run_job(args, job, served, cluster, remarks)
+
+
+def _run_job(
+    args: argparse.Namespace, job: LocalJob, host: Host, cluster: str, remarks: Iterable[str]
+) -> int:
     as_json = args.format == "json"
     prepared = prepare(job, host)
     if cluster and not as_json:

@@ -21,6 +21,7 @@ from trainshed.launch.names import google_addresses
 from trainshed.launch.reduction_env import procs_of
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import Fault, UsageFault
+from trainshed.model.gateway import GatewaySight
 from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy
@@ -95,6 +96,8 @@ class Host:
     """The user's own machine types."""
     project: str = "local"
     project_number: str = "0"
+    gateway: GatewaySight | None = None
+    """Where the run's programs find gs:// and credentials; None: they have none of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,8 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
             map_uri=lambda uri: _seen(uri, job, host),
             entrypoints=_entrypoints(spec, job.entry_point),
             in_containers=contained,
+            gateway=host.gateway,
+            buckets=str(host.buckets.root) if host.gateway else None,
             cwd=str(job.folder),
         )
     except Fault as fault:
@@ -162,6 +167,7 @@ def prepare(job: LocalJob, host: Host, *, for_print: bool = False) -> Prepared:
             replicas=replicas,
             environment=installed_here(plan),
             binds=_binds(plan, spec, output, host) if contained else (),
+            shown=(host.gateway.folder,) if host.gateway else (),
         ),
         output=output,
         folders=_folders(spec, output),

@@ -1,0 +1,74 @@
+"""Whether a local run has a gateway for its programs, and how long.
+
+A run of one's own has the whole of one's environment.  Where that has credentials for Google,
+``gs://`` is Google's, and stays so unless the flag says otherwise.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
+from trainshed.model.faults import UsageFault
+from trainshed.model.gateway import LABEL, OFF
+from trainshed.service.gateway.places import sight_of
+from trainshed.service.local_run import Host, LocalJob, gateway_of
+
+ON: Final = "on"
+
+#: Who sets one of these has a gs:// of his own.
+_CREDENTIALS: Final = ("GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST")
+_LOGIN: Final = "application_default_credentials.json"
+#: Of the extra ``server``, what answers.
+_NEEDED: Final = ("uvicorn", "starlette", "cryptography")
+
+
+@contextmanager
+def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterator[Host]:
+    """The host with a gateway that is open meanwhile, where the run is to have one.
+
+    Raises UsageFault where one is asked for and cannot be had.
+    """
+    if args.dry_run or why_not(args.gateway, job, host, os.environ):
+        yield host
+        return
+    listener = gateway_of(job, host, _serve)
+    try:
+        yield replace(host, gateway=sight_of(listener.open(), has_names=False))
+    finally:
+        listener.close()
+
+
+def why_not(asked: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
+    """Why a run has none; empty where it has one.  Raises UsageFault."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if asked == ON and missing:
+        raise UsageFault(f"--gateway on: {missing[0]} is not installed; trainshed[server] has it")
+    if OFF in {asked, job.spec.labels.get(LABEL)}:
+        return "it is turned off"
+    if missing:
+        return f"{missing[0]} is not installed"
+    if host.runtime and host.runtime.name not in CHILDREN_OF_CLIENT:
+        return "whose a process in a container is cannot be told in a local run"
+    return "" if asked == ON else _own_credentials(environ)
+
+
+def _own_credentials(environ: Mapping[str, str]) -> str:
+    for name in _CREDENTIALS:
+        if environ.get(name):
+            return f"the environment has {name}"
+    home = environ.get("HOME", "")
+    folder = environ.get("CLOUDSDK_CONFIG") or f"{home}/.config/gcloud"
+    return "gcloud has logged in" if Path(folder, _LOGIN).is_file() else ""
+
+
+def _serve(*given: Any) -> Any:
+    # slow to import, and needed only when a program connects
+    from trainshed.api.gateway.local import serve_local  # noqa: PLC0415 - see above
+
+    return serve_local(*given)
