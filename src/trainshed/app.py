@@ -250,7 +250,8 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             proxies=_passed(os.environ, settings.pass_env),
         )
 
-    return GatewayListener(settings.data_dir, make, port=settings.gateway.port)
+    hosts = filter(None, (engine.traits.bridge,))
+    return GatewayListener(settings.data_dir, make, port=settings.gateway.port, hosts=hosts)
 
 
 def _passed(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
         return
     listener = gateway_of(job, host, _serve)
     try:
-        yield replace(host, gateway=sight_of(listener.open(), has_names=False))
+        yield replace(host, gateway=sight_of(listener.open()))
     finally:
         listener.close()
 

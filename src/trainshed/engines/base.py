@@ -69,6 +69,8 @@ class Traits:
     """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
     has_names: bool = False
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
+    bridge: str | None = None
+    """An address of the server's machine that containers with a network of their own reach."""
 
 
 class ReplicaShape(NamedTuple):

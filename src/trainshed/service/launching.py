@@ -167,11 +167,11 @@ class Launching:
 
     def _gateway_of(self, spec: JobSpec, contained: Collection[Role]) -> GatewaySight | None:
         """What the job's replicas see of it; None for a job that is to have none."""
-        if spec.labels.get(LABEL) == OFF or self._is_cut_off(spec, contained):
+        if spec.labels.get(LABEL) == OFF or (place := self._open_gateway()) is None:
             return None
-        place = self._open_gateway()
-        if place is None:
-            return None
+        if self._is_cut_off(spec, contained):
+            bridge = self._engine.traits.bridge
+            return sight_of(place._replace(host=bridge)) if bridge in place.also else None
         has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
         has_names = not has_processes or self._engine.traits.has_names
         return sight_of(place, has_names=has_names)

@@ -28,6 +28,7 @@ from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
+from trainshed.engines.local.containers.bridge import bridge_address
 from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
@@ -116,6 +117,7 @@ class LocalEngine:
             isolation=isolation.description if isolation else "",
             attempt_at=self._attempt_at,
             has_names=isolation.has_names if isolation else mounts.allowed(),
+            bridge=bridge_address(containers.runtime),
         )
         self._hang = HangRule(after_s=hang_s, stacks=hang_stacks)
         self._grace_s = grace_s

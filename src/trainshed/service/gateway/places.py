@@ -58,7 +58,7 @@ def no_gateway() -> None:
 NO_GATEWAY: Final[OpenGateway] = no_gateway
 
 
-def sight_of(place: GatewayPlace, *, has_names: bool) -> GatewaySight:
+def sight_of(place: GatewayPlace, *, has_names: bool = False) -> GatewaySight:
     """What replicas see of it; ``has_names``: whether they have a hosts file of their own."""
     direct = place.direct if has_names else None
     return GatewaySight(
