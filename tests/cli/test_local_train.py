@@ -77,7 +77,7 @@ def test_a_trainer_with_a_cloud_client_may_keep_the_uri(trainshed, trainer, home
     trainer(TELL)
     found = trainshed(*TRAIN, "--job-dir", "gs://my-bucket/out", "--gs-paths", "uri")
     assert told(found)["master-replica-0"]["argv"] == ["--job-dir", "gs://my-bucket/out"]
-    assert not (home / "data").exists()
+    assert not (home / "data/buckets").exists()
 
 
 def test_the_exit_code_of_the_trainer_is_passed_on_and_told(trainshed, trainer):

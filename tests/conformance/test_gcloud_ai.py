@@ -140,7 +140,7 @@ def test_a_job_from_a_config_file_runs(gcloud, server, tmp_path):
     assert shown["baseOutputDirectory"] == CONFIG["baseOutputDirectory"]
     assert shown["scheduling"] == CONFIG["scheduling"]
     streamed = server.log_of(name)
-    assert f"dir {server.data_dir}/buckets/out-bkt/cj/model/" in streamed
+    assert "dir gs://out-bkt/cj/model/" in streamed
 
 
 def test_names_with_the_project_number_and_bare_ids_both_resolve(gcloud, server):

@@ -48,7 +48,7 @@ def submit(gcloud, job, *flags, user_args=()):
 BASIC = ("--runtime-version", "2.11", "--python-version", "3.7", "--module-name", "trainer.task")
 
 
-def test_a_package_job_from_flags_runs_streams_and_succeeds(real_gcloud, server, trainer):
+def test_a_package_job_from_flags_runs_streams_and_succeeds(real_gcloud, trainer):
     done = submit(
         real_gcloud, "from_flags", "--package-path", trainer, "--staging-bucket", "gs://stage-bkt",
         "--job-dir", "gs://out-bkt/from_flags", "--stream-logs", *BASIC,
@@ -56,8 +56,7 @@ def test_a_package_job_from_flags_runs_streams_and_succeeds(real_gcloud, server,
     )  # fmt: skip
     assert done.code == 0, done.stderr
     assert "state: SUCCEEDED" in done.stdout
-    job_dir = server.data_dir / "buckets" / "out-bkt" / "from_flags"
-    told = json.dumps(["--epochs", "3", "pos", "--job-dir", str(job_dir)])
+    told = json.dumps(["--epochs", "3", "pos", "--job-dir", "gs://out-bkt/from_flags"])
     lines = [line for line in done.stderr.splitlines() if "master-replica-0" in line]
     assert [line for line in lines if told in line]
     assert [line for line in lines if line.startswith("WARNING") and "from a json line" in line]

@@ -30,7 +30,8 @@ TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (1, 1)
 #: Keeps one checkpoint; the next attempt looks at it or does not.
 KEEPS = """\
 import os, sys, time
-folder = os.environ["AIP_CHECKPOINT_DIR"]
+from trainshed_trainer import local_path
+folder = str(local_path(os.environ["AIP_CHECKPOINT_DIR"]))
 path = os.path.join(folder, "checkpoint-7")
 if os.environ["TRAINSHED_ATTEMPT"] == "2":
     {look}

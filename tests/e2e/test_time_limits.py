@@ -40,8 +40,8 @@ sys.exit(143)
 """
 WRITES = """\
 import os
-with open(os.path.join(os.environ["AIP_MODEL_DIR"], "model"), "w") as file:
-    file.write("weights")
+from trainshed_trainer import local_path
+(local_path(os.environ["AIP_MODEL_DIR"]) / "model").write_text("weights")
 """
 
 

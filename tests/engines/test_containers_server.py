@@ -76,7 +76,7 @@ def has_in_log(server, name, text):
 
 def test_a_job_of_images_runs_to_its_end(server, tmp_path):
     primary = pool(
-        "cat /gcs/stage/data; echo; echo $CLUSTER_SPEC_IS; touch ${AIP_MODEL_DIR}weights; "
+        "cat /gcs/stage/data; echo; echo $CLUSTER_SPEC_IS; touch /gcs${AIP_MODEL_DIR#gs:/}weights; "
         "echo user $(id -u); cat /etc/hosts",
         env=[{"name": "CLUSTER_SPEC_IS", "value": "for $(CLOUD_ML_JOB_ID)"}],
     )

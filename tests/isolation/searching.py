@@ -80,9 +80,13 @@ def entries_of(folder):
         return []
 
 
+def folder(uri):
+    return Path(uri.replace("gs:/", os.environ["TRAINSHED_BUCKETS"], 1))
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--job-dir", type=Path)
+    parser.add_argument("--job-dir", type=folder)
     parser.add_argument("--since", type=float)
     parser.add_argument("--word", action="append", nargs=2)
     parser.add_argument("--place", action="append")

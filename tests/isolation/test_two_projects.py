@@ -25,7 +25,8 @@ REGION = "us-central1"
 #: An ordinary job of beta's, whose word is in all that it has and does.
 TRAINS = """\
 import os, pathlib, sys, tempfile, time
-word, job_dir = "WORD", pathlib.Path(sys.argv[sys.argv.index("--job-dir") + 1])
+word, job_dir = "WORD", sys.argv[sys.argv.index("--job-dir") + 1]
+job_dir = pathlib.Path(job_dir.replace("gs:/", os.environ["TRAINSHED_BUCKETS"], 1))
 job_dir.mkdir(parents=True, exist_ok=True)
 memory = pathlib.Path("/dev/shm") / word
 for folder in (job_dir, pathlib.Path(), pathlib.Path(tempfile.gettempdir())):
