@@ -54,7 +54,7 @@ def why_not(asked: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -
     if missing:
         return f"{missing[0]} is not installed"
     if host.runtime and host.runtime.name not in CHILDREN_OF_CLIENT:
-        return "whose a process in a container is cannot be told in a local run"
+        return "whose a process in a container is is not known in a local run"
     return "" if asked == ON else _own_credentials(environ)
 
 

@@ -39,7 +39,7 @@ class Context:
     map_uri: Callable[[str], str] = unchanged
     metric_file: str | None = None
     gateway: GatewaySight | None = None
-    """Where replicas find the gateway; None: they are told of none."""
+    """Where replicas find the gateway; None: they have none."""
     buckets: str | None = None
     """The folder of all buckets, as replicas see it."""
 

@@ -31,7 +31,7 @@ BUCKET_LOCATION: Final = "us"
 #: Hosts that are reached without a proxy, besides those of the job.
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
-#: gcsfs asks a proxy only where its session is told to: fsspec reads settings of this name.
+#: gcsfs asks a proxy only where settings of its session say so: fsspec reads this name.
 _FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}})}
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-#: A job with this label is told nothing of the gateway.
+#: A job with this label has no gateway.
 LABEL: Final = "trainshed-gateway"
 OFF: Final = "off"
 

@@ -26,7 +26,7 @@ _MACHINE: Final = (
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
 )
-#: gsutil trusts a list of its own, and uses the machine's account only where it is told to.
+#: gsutil trusts a list of its own, and uses the machine's account only where these say so.
 _BOTO: Final = """\
 [Boto]
 ca_certificates_file = {bundle}

@@ -182,8 +182,8 @@ def first_processes(runtime: Runtime, environ: Mapping[str, str]) -> dict[int, s
     if not running.stdout.split():
         return {}
     # one that ends meanwhile makes it fail, and the lines of the others are there all the same
-    told = _run(inspect_argv(runtime, running.stdout.split()), environ, _DETECT_S_MAX)
-    lines = (line.split() for line in told.stdout.splitlines())
+    inspected = _run(inspect_argv(runtime, running.stdout.split()), environ, _DETECT_S_MAX)
+    lines = (line.split() for line in inspected.stdout.splitlines())
     return {int(words[0]): words[1] for words in lines if len(words) == 2 and words[0] != "0"}  # noqa: PLR2004 - a pid, a mark
 
 
