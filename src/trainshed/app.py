@@ -153,6 +153,7 @@ def build(
         library=folder / LIBRARY,
         open_gateway=gateway.open if gateway else NO_GATEWAY,
         gs_paths=settings.gateway.gs_paths,
+        proxies=_passed(os.environ, settings.pass_env),
     )
     controller = Controller(
         store,

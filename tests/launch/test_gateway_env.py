@@ -39,7 +39,8 @@ def test_elsewhere_it_is_the_proxy_of_https_but_not_between_replicas():
     assert env["https_proxy"] == "http://127.0.0.1:4711"
     assert {"localhost", "127.0.0.1", "10.0.0.7"} <= set(env["no_proxy"].split(","))
     assert json.loads(env["FSSPEC_GS"]) == {"session_kwargs": {"trust_env": True}}
-    assert "http_proxy" not in env
+    assert (env["HTTPS_PROXY"], env["NO_PROXY"]) == (env["https_proxy"], env["no_proxy"])
+    assert not {"http_proxy", "HTTP_PROXY"} & set(env)
 
 
 def test_the_user_s_own_variables_win():

@@ -372,3 +372,14 @@ def test_where_processes_have_no_names_of_their_own_a_proxy_leads_there(
     plan = launch(desk.custom(custom_job()), 1, [])
     assert plan.primary.env["https_proxy"] == f"http://{place.authority}"
     assert not googles(plan)
+
+
+def test_where_jobs_have_a_proxy_of_the_machine_s_ours_stands_before_it(
+    desk, store, tmp_path, place
+):
+    proxies = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "inner, .lan"}
+    launch = with_gateway(store, tmp_path, place, proxies=proxies)
+    plan = launch(desk.custom(custom_job()), 1, [])
+    assert plan.primary.env["https_proxy"] == f"http://{place.authority}"
+    assert {"inner", ".lan", "127.0.0.1"} <= set(plan.primary.env["no_proxy"].split(","))
+    assert not googles(plan)

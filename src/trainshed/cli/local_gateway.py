@@ -39,7 +39,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
         return
     listener = gateway_of(job, host, _serve)
     try:
-        yield replace(host, gateway=sight_of(listener.open()))
+        yield replace(host, gateway=sight_of(listener.open(), proxies=os.environ))
     finally:
         listener.close()
 

@@ -60,9 +60,9 @@ def _proxied(context: Context, sight: GatewaySight) -> Variables:
     gRPC obeys these too, and replicas of one job must meet without it.
     """
     peers = dict.fromkeys(address.host for address in context.addresses.values())
-    without = ",".join(dict.fromkeys((*_LOCAL, *peers)))
+    without = ",".join(dict.fromkeys((*_LOCAL, *peers, *sight.without_proxy)))
     return {
-        "https_proxy": f"http://{sight.address}",
-        "no_proxy": without,
+        **dict.fromkeys(("https_proxy", "HTTPS_PROXY"), f"http://{sight.address}"),
+        **dict.fromkeys(("no_proxy", "NO_PROXY"), without),
         **_FSSPEC,
     }

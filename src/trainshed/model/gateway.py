@@ -24,3 +24,5 @@ class GatewaySight:
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): Google's names that lead there by a hosts file; where there are none,
     programs need the proxy."""
+    without_proxy: tuple[str, ...] = ()
+    """Hosts that the machine reaches without its own proxy."""

@@ -37,7 +37,7 @@ from trainshed.service.bucket_uris import (
     mounted,
     with_real_paths,
 )
-from trainshed.service.gateway.places import NO_GATEWAY, OpenGateway, sight_of
+from trainshed.service.gateway.places import NO_GATEWAY, NO_PROXIES, OpenGateway, sight_of
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
@@ -70,12 +70,13 @@ class Launching:
         environ: Mapping[str, str] = os.environ,
         open_gateway: OpenGateway = NO_GATEWAY,
         gs_paths: GsPaths = GsPaths.URI,
+        proxies: Mapping[str, str] = NO_PROXIES,
     ) -> None:
         """``buckets`` are those of the server; replicas may see them elsewhere.
 
         ``library`` is the folder in which the trainer library is shown; ``environ`` is the server's
         environment.  ``gs_paths`` is what programs get as their directories where they have a
-        gateway; without one they get paths.
+        gateway; without one they get paths.  ``proxies`` are the server's variables that jobs get.
         """
         self._store = store
         self._engine = engine
@@ -85,6 +86,7 @@ class Launching:
         self._library = TrainerLibrary(library)
         self._open_gateway = open_gateway
         self._gs_paths = gs_paths
+        self._proxies = proxies
 
     def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
@@ -171,10 +173,11 @@ class Launching:
             return None
         if self._is_cut_off(spec, contained):
             bridge = self._engine.traits.bridge
-            return sight_of(place._replace(host=bridge)) if bridge in place.also else None
+            own = place._replace(host=bridge or "")
+            return sight_of(own, proxies=self._proxies) if bridge in place.also else None
         has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
         has_names = not has_processes or self._engine.traits.has_names
-        return sight_of(place, has_names=has_names)
+        return sight_of(place, has_names=has_names, proxies=self._proxies)
 
     def _is_cut_off(self, spec: JobSpec, contained: Collection[Role]) -> bool:
         """Whether it runs in a container whose network has no loopback of the machine's."""

@@ -1,14 +1,14 @@
 """The files that jobs read of the gateway, in a folder of their own: the authorities to trust.
 
 The authorities are the machine's and ours, one file for all jobs.  Variables that name it replace
-what a client trusts by itself, so it holds all of that: the machine's own list, and the one that
-Python's clients bring.  A renewed authority comes into the same file.
+what a client trusts by itself, so it holds all of that: what our own variables name, the machine's
+list, and the one that Python's clients bring.  It is made again when one of these has changed.
 """
 
 import contextlib
+import os
 import re
-import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,9 @@ from trainshed.model.gateway import BOTO, BUNDLE
 from trainshed.service.gateway.places import FOLDER
 from trainshed.service.server_files import PUBLIC, write_file
 
-#: Where distributions keep the machine's list; an interpreter of uv's looks in none of them.
+#: The variables by which a client of the machine's trusts other authorities.
+_NAMED: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+#: Where distributions keep the machine's list.
 _MACHINE: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -26,10 +28,13 @@ _MACHINE: Final = (
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL
 )
-#: gsutil trusts a list of its own, and uses the machine's account only where these say so.
+#: gsutil trusts a list of its own, and uses the machine's account only where these say so; it
+#: would try for a quarter of an hour.
 _BOTO: Final = """\
 [Boto]
 ca_certificates_file = {bundle}
+num_retries = 6
+max_retry_delay = 8
 [GoogleCompute]
 service_account = default
 [GSUtil]
@@ -43,36 +48,46 @@ def ensure_bundle(data_dir: Path, authority: Path) -> Path:
     folder = data_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(_OPEN_FOLDER)  # whatever the umask is: jobs are other users
-    found = dict.fromkeys(each for text in _texts(authority) for each in _CERTIFICATE.findall(text))
-    content = b"\n".join(found) + b"\n"
-    _write_if_new(folder / BUNDLE, content)
-    _write_if_new(folder / BOTO, _BOTO.format(bundle=folder / BUNDLE).encode())
+    sources = _sources()
+    texts = (authority.read_bytes(), *_texts((*sources, *_of_clients())))
+    found = dict.fromkeys(each for text in texts for each in _CERTIFICATE.findall(text))
+    write_file(folder / BUNDLE, b"\n".join((_mark(sources), *found, b"")), PUBLIC)
+    write_file(folder / BOTO, _BOTO.format(bundle=folder / BUNDLE).encode(), PUBLIC)
     return folder / BUNDLE
 
 
-def _write_if_new(path: Path, content: bytes) -> None:
-    if not path.is_file() or path.read_bytes() != content:
-        write_file(path, content, PUBLIC)
+def is_current(bundle: Path) -> bool:
+    """Whether the bundle is there, and was made of what it would be made of now."""
+    sources = _sources()
+    try:
+        with bundle.open("rb") as file:
+            made_of = file.readline().rstrip(b"\n")
+        made_at = bundle.stat().st_mtime
+        is_newest = all(os.stat(path).st_mtime <= made_at for path in sources)  # noqa: PTH116 - cheaper
+    except OSError:
+        return False
+    return is_newest and made_of == _mark(sources)
 
 
-def _texts(authority: Path) -> Iterator[bytes]:
-    yield authority.read_bytes()
-    for path in (_of_machine(), _of_clients()):
-        if path is not None:
-            with contextlib.suppress(OSError):
-                yield path.read_bytes()
+def _mark(sources: Sequence[str]) -> bytes:
+    return b"# " + os.pathsep.join(sources).encode(errors="replace")
 
 
-def _of_machine() -> Path | None:
-    """What SSL_CERT_FILE of the server names, or the machine's list."""
-    chosen = ssl.get_default_verify_paths().cafile
-    places = [chosen] if chosen else list(_MACHINE)
-    return next((path for path in map(Path, places) if path.is_file()), None)
+def _sources() -> list[str]:
+    """The files that the machine trusts, without those that Python's clients bring."""
+    named = (os.environ.get(name, "") for name in _NAMED)
+    machine = next(filter(os.path.isfile, _MACHINE), "")
+    return [path for path in dict.fromkeys((*named, machine)) if os.path.isfile(path)]  # noqa: PTH113 - as above
 
 
-def _of_clients() -> Path | None:
+def _texts(paths: Sequence[str]) -> Iterator[bytes]:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            yield Path(path).read_bytes()
+
+
+def _of_clients() -> Iterator[str]:
     with contextlib.suppress(ImportError):
         import certifi  # noqa: PLC0415 - comes with the clients, not with us
 
-        return Path(certifi.where())
-    return None
+        yield certifi.where()

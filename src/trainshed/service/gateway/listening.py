@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from trainshed.model.gateway import BUNDLE
+from trainshed.service.gateway.bundle import ensure_bundle, is_current
 from trainshed.service.gateway.places import FOLDER, LEAF, NAMES, GatewayPlace
 from trainshed.service.server_files import PUBLIC, write_file
 
@@ -190,10 +191,13 @@ def _certified(data_dir: Path) -> Path:
     folder = data_dir / "tls"
     bundle = data_dir / FOLDER / BUNDLE
     certificate = folder / f"{LEAF}.pem"
-    made = all(path.is_file() for path in (bundle, certificate, folder / f"{LEAF}.key"))
-    if not made or time.time() - certificate.stat().st_mtime > _LOOKED_AT_S:
+    made = all(path.is_file() for path in (certificate, folder / f"{LEAF}.key"))
+    if (
+        not made
+        or not is_current(bundle)
+        or time.time() - certificate.stat().st_mtime > _LOOKED_AT_S
+    ):
         from trainshed.service.auth.certificates import ensure_tls  # noqa: PLC0415  # see above
-        from trainshed.service.gateway.bundle import ensure_bundle  # noqa: PLC0415  # see above
 
         ensure_bundle(data_dir, ensure_tls(data_dir, NAMES, leaf=LEAF).ca)
     return bundle

@@ -1,7 +1,8 @@
 """Where the gateway is: what replicas have to know of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from trainshed.model.gateway import GatewaySight
@@ -55,14 +56,24 @@ def no_gateway() -> None:
     """There is none."""
 
 
+NO_PROXIES: Final[Mapping[str, str]] = MappingProxyType({})
+_PROXIES: Final = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 NO_GATEWAY: Final[OpenGateway] = no_gateway
 
 
-def sight_of(place: GatewayPlace, *, has_names: bool = False) -> GatewaySight:
-    """What replicas see of it; ``has_names``: whether they have a hosts file of their own."""
-    direct = place.direct if has_names else None
+def sight_of(
+    place: GatewayPlace, *, has_names: bool = False, proxies: Mapping[str, str] = NO_PROXIES
+) -> GatewaySight:
+    """What replicas see of it; ``has_names``: whether they have a hosts file of their own.
+
+    ``proxies`` are the variables by which they would reach other hosts.  Where these name a proxy,
+    clients ask that one for Google's names too, and so ours stands before it.
+    """
+    direct = place.direct if has_names and not any(map(proxies.get, _PROXIES)) else None
+    without = proxies.get("no_proxy") or proxies.get("NO_PROXY") or ""
     return GatewaySight(
         address=place.authority,
         folder=str(place.bundle.parent),
         hosts=tuple((direct, name) for name in HOSTS) if direct else (),
+        without_proxy=tuple(name.strip() for name in without.split(",") if name.strip()),
     )
