@@ -12,6 +12,7 @@ import pytest
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from trainshed.engines.container_runtime import UNPRIVILEGED
 from trainshed.engines.local.containers.detect import end_containers, find
+from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -226,3 +227,17 @@ def marked():
         if f"TRAINSHED_JOB={MARK}".encode() in entries:
             found.append(path)
     return found
+
+
+def test_whose_a_container_is_says_its_first_process(start, daemon):
+    process, _ = start(args=(DEAF,))
+    assert process.stdout.readline() == "up\n"
+    runtime = find("docker", environ=daemon).runtime
+    roots = ContainerRoots(runtime, daemon)
+    assert roots.known() == {}
+    ((pid, key),) = roots.asked().items()
+    assert str(key) == MARK
+    assert f"TRAINSHED_JOB={MARK}" in Path(f"/proc/{pid}/environ").read_text().split("\0")
+    assert roots.known() == {pid: key}
+    end_containers(runtime, MARK, daemon)
+    awaited(lambda: roots.known() == {})

@@ -1,5 +1,6 @@
 """Whose process a connection is, and that nobody can claim to be another."""
 
+import json
 import os
 import socket
 import subprocess
@@ -99,3 +100,27 @@ def test_an_attempt_is_known_by_its_processes_also_by_orphans_that_hide(root, ma
         ended(engine)
         assert engine.traits.attempt_at(theirs, ours) is None
         accepted.close()
+
+
+#: In a network of its own, whose loopback it turns on, it connects to itself.
+ALONE = """\
+import ctypes, fcntl, json, socket, struct, sys
+assert ctypes.CDLL(None, use_errno=True).unshare(0x40000000) == 0
+with socket.socket() as any_one:
+    fcntl.ioctl(any_one.fileno(), 0x8914, struct.pack("16sH14x", b"lo", 1))
+listener = socket.create_server(("127.0.0.1", 0))
+found = socket.create_connection(listener.getsockname())
+print(json.dumps([found.getsockname(), found.getpeername()]), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes networks")
+def test_a_process_in_a_network_of_its_own_is_found_by_the_table_of_that():
+    argv = [sys.executable, "-c", ALONE]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        theirs, ours = (End(*each) for each in json.loads(child.stdout.readline()))
+        assert peers.holder_in(theirs, ours, {os.getpid(): "us", child.pid: "it"}) == "it"
+        assert peers.holder_in(theirs._replace(port=1), ours, {child.pid: "it"}) is None
+        assert peers.socket_of(theirs, ours) == 0
+        child.stdin.close()
