@@ -29,7 +29,7 @@ CERTIFICATES: Final = (
 BUCKET_LOCATION: Final = "us"
 
 #: Hosts that are reached without a proxy, besides those of the job.
-_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1", "metadata.google.internal")
 
 #: gcsfs asks a proxy only where settings of its session say so: fsspec reads this name.
 _FSSPEC: Final = {"FSSPEC_GS": json.dumps({"session_kwargs": {"trust_env": True}})}

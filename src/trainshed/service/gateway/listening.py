@@ -24,7 +24,7 @@ from trainshed.service.server_files import PUBLIC, write_file
 
 FILE: Final = "gateway.json"
 _LOOPBACK: Final = "127.0.0.1"
-_HTTPS: Final = 443
+_HTTP, _HTTPS = 80, 443
 #: Loopback addresses on which port 443 is tried; 127.0.0.1 is left to whoever has it.
 _DIRECT: Final = tuple(f"127.0.0.{last}" for last in range(2, 255))
 _BACKLOG: Final = 1024
@@ -120,7 +120,7 @@ class GatewayListener:
             if self._outlives:
                 self._note(place)
         else:
-            place = GatewayPlace(_LOOPBACK, port, known.get("direct"), bundle)
+            place = GatewayPlace(_LOOPBACK, port, known.get("direct"), bundle, self._hosts)
         self._thread = threading.Thread(
             target=self._work, args=(place, listeners), name="gateway", daemon=True
         )
@@ -140,8 +140,16 @@ class GatewayListener:
             first = _listen(_LOOPBACK, 0)
         ours = first.getsockname()[1]
         more = [_try(host, ours) for host in self._hosts]
-        if self._outlives:
-            more.append(_direct(known.get("direct")))
+        if self._outlives and (direct := _direct(known.get("direct"))):
+            more += [direct, _try(direct.getsockname()[0], _HTTP)]
+        return [first, *filter(None, more)]
+
+    def _bound_again(self, place: GatewayPlace) -> list[socket.socket]:
+        """The sockets of a server that has ended.  Raises OSError while it has them."""
+        first = _listen(_LOOPBACK, place.port)
+        more = [_try(host, place.port) for host in self._hosts]
+        if place.direct:
+            more += [_try(place.direct, each) for each in (_HTTPS, _HTTP)]
         return [first, *filter(None, more)]
 
     def _note(self, place: GatewayPlace) -> None:
@@ -153,8 +161,7 @@ class GatewayListener:
             if self._ends_within(_AGAIN_S):
                 return
             with suppress(OSError):
-                listeners = [_listen(_LOOPBACK, place.port)]
-                listeners += filter(None, [_try(place.direct, _HTTPS) if place.direct else None])
+                listeners = self._bound_again(place)
                 self._note(place)
         try:
             self._wait_and_serve(listeners)

@@ -19,13 +19,14 @@ NAMES: Final = (
     "accounts.google.com",
     "metadata.google.internal",
 )
+METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.254")
 #: Google's hosts that a replica's hosts file may name: each is answered, if only with a refusal.
 HOSTS: Final = (
+    *METADATA_HOSTS[:2],
     "www.googleapis.com",
     "storage.googleapis.com",
     "oauth2.googleapis.com",
 )
-METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.254")
 
 
 class GatewayPlace(NamedTuple):
@@ -57,7 +58,9 @@ def no_gateway() -> None:
 
 
 NO_PROXIES: Final[Mapping[str, str]] = MappingProxyType({})
-_PROXIES: Final = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+_PROXIES: Final = tuple(
+    name for each in ("http", "https", "all") for name in (f"{each}_proxy", f"{each}_PROXY".upper())
+)
 NO_GATEWAY: Final[OpenGateway] = no_gateway
 
 
