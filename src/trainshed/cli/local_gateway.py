@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT
+from trainshed.engines.local.foreground import new_uid
 from trainshed.model.faults import UsageFault
 from trainshed.model.gateway import LABEL, OFF
 from trainshed.service.gateway.places import sight_of
@@ -34,9 +34,10 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
 
     Raises UsageFault where one is asked for and cannot be had.
     """
-    if args.dry_run or why_not(args.gateway, job, host, os.environ):
+    if args.dry_run or why_not(args.gateway, job, os.environ):
         yield host
         return
+    host = replace(host, uid=new_uid())
     listener = gateway_of(job, host, _serve)
     try:
         yield replace(host, gateway=sight_of(listener.open(), proxies=os.environ))
@@ -44,7 +45,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
         listener.close()
 
 
-def why_not(asked: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -> str:
+def why_not(asked: str, job: LocalJob, environ: Mapping[str, str]) -> str:
     """Why a run has none; empty where it has one.  Raises UsageFault."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if asked == ON and missing:
@@ -53,8 +54,6 @@ def why_not(asked: str, job: LocalJob, host: Host, environ: Mapping[str, str]) -
         return "it is turned off"
     if missing:
         return f"{missing[0]} is not installed"
-    if host.runtime and host.runtime.name not in CHILDREN_OF_CLIENT:
-        return "whose a process in a container is is not known in a local run"
     return "" if asked == ON else _own_credentials(environ)
 
 

@@ -7,13 +7,14 @@ and hands the plan to the local engine.
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainshed.engines.base import AttemptAt, End, OutputSink
 from trainshed.engines.container_runtime import NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
-from trainshed.engines.local.processes.peers import holder_of
+from trainshed.engines.local.processes.peers import holder_in, holder_of
 from trainshed.engines.local.processes.ports import free_runs
 from trainshed.files.beneath import Place
 from trainshed.launch.compose import compose
@@ -33,6 +34,9 @@ from trainshed.service.reduction import reducing, started_here
 from trainshed.service.refusing import Say, in_words, one_a_field
 from trainshed.storage.buckets import SCHEME, Buckets, GsPaths
 from trainshed.storage.folders import make_all
+
+if TYPE_CHECKING:
+    from trainshed.engines.local.containers.roots import ContainerRoots
 
 HOST = "127.0.0.1"
 
@@ -96,6 +100,8 @@ class Host:
     """The user's own machine types."""
     project: str = "local"
     project_number: str = "0"
+    uid: int | None = None
+    """The number of the job that is run; a random one if None."""
     gateway: GatewaySight | None = None
     """Where the run's programs find gs:// and credentials; None: they have none of ours."""
 
@@ -195,11 +201,11 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
 def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
     """What the replicas of a run have of Google's; it is not open yet.
 
-    They are below this process; so is whatever else it has started.  ``serve`` is called when
-    somebody connects, for it imports much.
+    They are below this process, or in containers of the job; so is whatever else it has started.
+    ``serve`` is called when somebody connects, for it imports much.
     """
     attempt = LivingAttempt(
-        key=AttemptKey(0, 1),
+        key=AttemptKey(host.uid or 0, 1),
         job_id=job.job_id,
         project=host.project,
         project_number=host.project_number,
@@ -207,7 +213,21 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
     ancestors = {os.getpid(): attempt.key}
 
     def attempt_at(theirs: End, ours: End) -> AttemptKey | None:
-        return holder_of(theirs, ours, ancestors)
+        return holder_of(theirs, ours, ancestors) or in_container(theirs, ours)
+
+    @cache
+    def containers() -> "ContainerRoots":
+        # few local runs have containers, and asking for them imports subprocess
+        from trainshed.engines.local.containers.roots import ContainerRoots  # noqa: PLC0415 - above
+
+        return ContainerRoots(host.runtime, os.environ)
+
+    def in_container(theirs: End, ours: End) -> AttemptKey | None:
+        for roots in (containers().known, containers().asked) if host.runtime else ():
+            own = {pid: key for pid, key in roots().items() if key == attempt.key}
+            if found := holder_in(theirs, ours, own):
+                return found
+        return None
 
     data_dir = host.buckets.root.parent
     make = partial(serve, data_dir, attempt, attempt_at)
@@ -219,7 +239,7 @@ def start(prepared: Prepared, host: Host, sink: OutputSink) -> foreground.Ran:
     make_all(map(Place, prepared.folders))
     cache_dir = str(host.cache_dir) if host.cache_dir else None
     with reducing(prepared.plan, host.python, host.buckets.root.parent) as plan:
-        return foreground.run(plan, sink, cache_dir=cache_dir, runtime=host.runtime)
+        return foreground.run(plan, sink, cache_dir=cache_dir, runtime=host.runtime, uid=host.uid)
 
 
 def notes_of(job: LocalJob, host: Host, contained: Collection[Role]) -> tuple[str, ...]:

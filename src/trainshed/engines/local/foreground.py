@@ -50,8 +50,11 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     runtime: Runtime | None = None,
     fake_gpus: int = 0,
     grace_s: float = GRACE_S,
+    uid: int | None = None,
 ) -> "Ran":
     """Run a job to its end and say how it ended (R11); its exit code is the deciding replica's.
+
+    ``uid`` is the number of the job, a random one if None.
 
     ``grace_s`` is the time from SIGTERM to SIGKILL.  SIGINT, SIGTERM and SIGHUP stop the job (exit
     code 128 + N), a second one kills it.  To be called in the main thread, or signals are left
@@ -67,7 +70,14 @@ def run(  # noqa: PLR0913 - what differs between machines and tests, each with i
     )
     start = AttemptStarter(devices=devices, hang=HangRule(), grace_s=grace_s)
     with _hearing() as signals:
-        return _Run(plan, sink, signals, grace_s).follow(start, preparation)
+        return _Run(plan, sink, signals, grace_s, new_uid() if uid is None else uid).follow(
+            start, preparation
+        )
+
+
+def new_uid() -> int:
+    """A number that no other job has."""
+    return int.from_bytes(os.urandom(_UID_BYTES))
 
 
 class Ran(NamedTuple):
@@ -80,8 +90,9 @@ class Ran(NamedTuple):
 class _Run:
     """One attempt, from the command's side."""
 
-    def __init__(self, plan: LaunchPlan, sink: OutputSink, signals: int, grace_s: float) -> None:
-        uid = int.from_bytes(os.urandom(_UID_BYTES))
+    def __init__(
+        self, plan: LaunchPlan, sink: OutputSink, signals: int, grace_s: float, uid: int
+    ) -> None:
         self._key = AttemptKey(uid, 1)
         self._folder = AttemptFolder(f"{_temporary_folder()}/trainshed-{uid}/{self._key}")
         self._replicas = {replica.task_name: replica for replica in plan.replicas}
