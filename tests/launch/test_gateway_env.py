@@ -1,7 +1,6 @@
 """What a replica is told of the gateway (docs/decisions/0041)."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from trainshed.model.launch_plan import Address
 from trainshed.model.roles import Role
 
 BY_PROXY = GatewaySight(address="127.0.0.1:4711", folder="/data/gateway")
-BY_NAME = replace(BY_PROXY, hosts=(("127.0.0.2", "storage.googleapis.com"),))
+BY_NAME = BY_PROXY._replace(hosts=(("127.0.0.2", "storage.googleapis.com"),))
 
 
 def env_of(gateway, spec=None, **changes):

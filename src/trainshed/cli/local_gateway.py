@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
 
 def why_not(asked: str, job: LocalJob, environ: Mapping[str, str]) -> str:
     """Why a run has none; empty where it has one.  Raises UsageFault."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    missing = [name for name in _NEEDED if PathFinder.find_spec(name) is None]
     if asked == ON and missing:
         raise UsageFault(f"--gateway on: {missing[0]} is not installed; trainshed[server] has it")
     if OFF in {asked, job.spec.labels.get(LABEL)}:

@@ -1,7 +1,6 @@
 """Where the gateway is for a replica: that of a server, or of a local run."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 #: A job with this label has no gateway.
 LABEL: Final = "trainshed-gateway"
@@ -13,8 +12,7 @@ BUNDLE: Final = "ca-bundle.pem"
 BOTO: Final = "boto.cfg"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySight:
+class GatewaySight(NamedTuple):
     """What the replicas of a job have to know of it."""
 
     address: str

@@ -7,7 +7,7 @@ and hands the plan to the local engine.
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,6 @@ from trainshed.model.job import JobSpec, ProgramKind
 from trainshed.model.launch_plan import Address, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
-from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.programs import Source, environment_of
 from trainshed.service.reduction import reducing, started_here
@@ -37,6 +36,7 @@ from trainshed.storage.folders import make_all
 
 if TYPE_CHECKING:
     from trainshed.engines.local.containers.roots import ContainerRoots
+    from trainshed.service.gateway.attempts import LivingAttempt
 
 HOST = "127.0.0.1"
 
@@ -54,7 +54,7 @@ AIP_FOLDERS = ("model", "checkpoints", "logs")
 
 
 #: Makes what answers: the data directory, the attempt, and whose a connection is.
-ServeGateway = Callable[[Path, LivingAttempt, AttemptAt], Serving]
+ServeGateway = Callable[[Path, "LivingAttempt", AttemptAt], Serving]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,13 +204,8 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
     They are below this process, or in containers of the job; so is whatever else it has started.
     ``serve`` is called when somebody connects, for it imports much.
     """
-    attempt = LivingAttempt(
-        key=AttemptKey(host.uid or 0, 1),
-        job_id=job.job_id,
-        project=host.project,
-        project_number=host.project_number,
-    )
-    ancestors = {os.getpid(): attempt.key}
+    data_dir, own = host.buckets.root.parent, AttemptKey(host.uid or 0, 1)
+    ancestors = {os.getpid(): own}
 
     def attempt_at(theirs: End, ours: End) -> AttemptKey | None:
         return holder_of(theirs, ours, ancestors) or in_container(theirs, ours)
@@ -224,13 +219,22 @@ def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListene
 
     def in_container(theirs: End, ours: End) -> AttemptKey | None:
         for roots in (containers().known, containers().asked) if host.runtime else ():
-            own = {pid: key for pid, key in roots().items() if key == attempt.key}
-            if found := holder_in(theirs, ours, own):
-                return found
+            found = {pid: key for pid, key in roots().items() if key == own}
+            if holder_in(theirs, ours, found):
+                return own
         return None
 
-    data_dir = host.buckets.root.parent
-    make = partial(serve, data_dir, attempt, attempt_at)
+    def make() -> Serving:
+        from trainshed.service.gateway.attempts import LivingAttempt  # noqa: PLC0415 - as above
+
+        attempt = LivingAttempt(
+            key=own,
+            job_id=job.job_id,
+            project=host.project,
+            project_number=host.project_number,
+        )
+        return serve(data_dir, attempt, attempt_at)
+
     return GatewayListener(data_dir, make, outlives=False)
 
 

@@ -11,7 +11,6 @@ from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.isolation import interpreters
 from trainshed.engines.local.isolation.view import View
-from trainshed.engines.local.supervise import mounts
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
@@ -65,6 +64,9 @@ class Isolation(NamedTuple):
     @property
     def has_names(self) -> bool:
         """Whether a process sees a hosts file of its own."""
+        # a local run does not ask, and does without
+        from trainshed.engines.local.supervise import mounts  # noqa: PLC0415 - see above
+
         return self.mode in {USERS, SANDBOX} or (self.mode == NONE and mounts.allowed())
 
     @property
