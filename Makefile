@@ -95,7 +95,7 @@ dist: $(VENV)/.demo
 	@ls dist
 
 clean:
-	rm -rf $(VENV) .venv-google .venv-google-old build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-google .venv-google-old .venv-gs build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -117,6 +117,14 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__
 	.venv-google/bin/python $(LOCKED) -r locks/google-clients.txt
 	@touch $@
 
+# what jobs import that read and write gs://, as the images of Google have it
+.venv-gs/.done: locks/build.txt locks/gs.txt constraints.txt
+	$(PYTHON) -m venv .venv-gs
+	.venv-gs/bin/python $(LOCKED) -r locks/build.txt
+	.venv-gs/bin/python $(LOCKED) -r locks/gs.txt
+	.venv-gs/bin/python $(INSTALL) -c constraints.txt torch
+	@touch $@
+
 # an older SDK that many scripts are pinned to
 .venv-google-old/.done: locks/build.txt locks/google-clients-old.txt
 	$(PYTHON) -m venv .venv-google-old
@@ -124,6 +132,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml setup.py src/trainshed/__init__
 	.venv-google-old/bin/python $(LOCKED) -r locks/google-clients-old.txt
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done locks/test.txt
+$(VENV)/.test: $(VENV)/.demo .venv-google/.done .venv-google-old/.done .venv-gs/.done locks/test.txt
 	$(BIN)/python $(LOCKED) -r locks/test.txt
 	@touch $@

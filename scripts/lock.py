@@ -28,17 +28,24 @@ BUILD: Final = ("setuptools", "wheel")
 DEMO: Final = ("cloudml-hypertune", *BUILD)
 #: tf_keras asks for the large tensorflow wheel; tensorflow-cpu is all that it needs here.
 TEST: Final = ("tensorflow-cpu", "tensorboard", "tf_keras", "lightning", *DEMO)
+#: What trainers import that use gs://; xgboost-cpu is xgboost without a GPU's libraries.
+GS: Final = (
+    *("tensorflow-cpu", "tensorboard", "xgboost-cpu", "scikit-learn", "pandas"),
+    *("pyarrow", "fsspec", "gcsfs", "google-cloud-storage", "google-cloud-logging"),
+    *("google-cloud-monitoring", "google-cloud-bigquery", *DEMO),
+)
 
 SETS: Final[dict[str, Sequence[str]]] = {
     "build": BUILD,
     "server": (OWN[0], OWN[1].format(extras="server,postgres,report")),
     "demo": (OWN[0], OWN[1].format(extras="server,torch,report"), *DEMO),
     "test": (OWN[0], OWN[1].format(extras="server,postgres,torch,jax,dev,report"), *TEST),
+    "gs": GS,
     "google-clients": ("-r scripts/google-clients.txt",),
     "google-clients-old": ("-r scripts/google-clients-old.txt",),
 }
 #: Whose versions constraints.txt has; Google's clients pin what they need themselves.
-CONSTRAINED: Final = frozenset({"build", "server", "demo", "test"})
+CONSTRAINED: Final = frozenset({"build", "server", "demo", "test", "gs"})
 
 #: Ours; PyTorch and its CUDA; the tensorflow wheel that tensorflow-cpu stands in for.
 LEFT_OUT: Final = re.compile(

@@ -54,7 +54,7 @@ def test_what_a_lock_is_installed_without_asking_for_is_in_it():
         assert all(each.specifier.contains(version) for version in versions), each
 
 
-@pytest.mark.parametrize("name", ["test", "demo", "server"])
+@pytest.mark.parametrize("name", ["test", "demo", "server", "gs"])
 def test_a_lock_has_the_versions_that_the_suite_was_run_with(name):
     constraints = pins_of(ROOT / "constraints.txt")
     for package, versions in pins_of(ROOT / f"locks/{name}.txt").items():
