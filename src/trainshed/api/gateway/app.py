@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trainshed.api.call import RawMethod
 from trainshed.api.chain import incident
 from trainshed.api.documents import refusal_response
-from trainshed.api.gateway import metadata, oauth2
+from trainshed.api.gateway import batch, metadata, oauth2
 from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.gateway.admission import Admission, is_emulator
 from trainshed.api.gateway.denials import Denials
@@ -105,7 +105,9 @@ def storage_router(rows: Sequence[RawMethod], admission: Admission, denials: Den
 
     routes = [Route(row.path, admitted(row), methods=[row.verb]) for row in rows]
     xml = XmlStorage(rows, admission.admit, denials.note)
-    return Router(routes, redirect_slashes=False, default=xml)
+    single = Router(routes, redirect_slashes=False)
+    many = [Route(path, batch.batched(single), methods=["POST"]) for path in batch.PATHS]
+    return Router([*many, *routes], redirect_slashes=False, default=xml)
 
 
 def _without_jobs(row: RawMethod) -> RawMethod:

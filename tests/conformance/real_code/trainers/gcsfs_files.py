@@ -30,7 +30,8 @@ def main():
     fs.mv(f"{args.output}/put.txt", f"{args.output}/moved.txt")
     fs.invalidate_cache()
     folder = args.output[5:]
-    assert sorted(fs.ls(args.output)) == [f"{folder}/{n}" for n in ("log.txt", "model", "moved.txt")]
+    names = [f"{folder}/{name}" for name in ("log.txt", "model", "moved.txt")]
+    assert sorted(fs.ls(args.output)) == names
     assert [files for _, _, files in fs.walk(f"{args.output}/model")] == [["weights.bin"]]
     fs.rm(f"{args.output}/moved.txt")
     assert not fs.exists(f"{args.output}/moved.txt")

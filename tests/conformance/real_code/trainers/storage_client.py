@@ -38,7 +38,8 @@ def main():
     assert bucket.blob(f"{folder}/large").download_as_bytes() == large
 
     names = [blob.name for blob in client.list_blobs(bucket_name, prefix=f"{folder}/")]
-    assert names == sorted(f"{folder}/{n}" for n in ("large", "lines.txt", "model/model.bst", "note.json"))
+    made = ("large", "lines.txt", "model/model.bst", "note.json")
+    assert names == [f"{folder}/{name}" for name in made]
     pages = client.list_blobs(bucket_name, prefix=f"{folder}/", delimiter="/")
     list(pages)
     assert pages.prefixes == {f"{folder}/model/"}
@@ -47,6 +48,10 @@ def main():
     assert bucket.rename_blob(copy, f"{folder}/renamed.json").exists()
     assert not copy.exists()
     bucket.delete_blob(f"{folder}/renamed.json")
+    with client.batch():
+        for name in ("large", "lines.txt"):
+            bucket.delete_blob(f"{folder}/{name}")
+    assert not bucket.blob(f"{folder}/large").exists()
     try:
         note.upload_from_string("{}", if_generation_match=0)
         raise AssertionError("an object was overwritten")

@@ -26,7 +26,10 @@ def write(folder):
 
 
 def parse(record):
-    spec = {"label": tf.io.FixedLenFeature([], tf.int64), "data": tf.io.FixedLenFeature([], tf.string)}
+    spec = {
+        "label": tf.io.FixedLenFeature([], tf.int64),
+        "data": tf.io.FixedLenFeature([], tf.string),
+    }
     found = tf.io.parse_single_example(record, spec)
     return found["label"], tf.strings.length(found["data"])
 

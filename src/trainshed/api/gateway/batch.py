@@ -1,0 +1,154 @@
+"""Batches: many calls of the JSON API in one request; gcsfs removes files so.
+
+Each part is a request of its own, and is answered as if it had come by itself, in order.
+https://cloud.google.com/storage/docs/batch
+"""
+
+import json
+import secrets
+from dataclasses import dataclass
+from email.message import Message as Mail
+from email.parser import BytesParser
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Scope
+
+from trainshed.api.incoming import Incoming, read_whole, received_again
+from trainshed.api.storage_call import refusal
+from trainshed.model.refusals import Refusal
+
+PATHS: Final = ("/batch/storage/v1", "/batch")
+#: Google takes a hundred; its own Python client sends as many as this.
+CALLS_MAX: Final = 1000
+BYTES_MAX: Final = 8 << 20
+_JSON: Final = "/storage/v1/"
+_KEPT: Final = ("type", "asgi", "http_version", "server", "client", "scheme")
+#: What a part brings of its own; the rest is the whole request's.
+_OWN: Final = frozenset({b"content-type", b"content-length", b"transfer-encoding", b"if-match"})
+
+
+class BadBatch(Exception):
+    """The body is no batch; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One call."""
+
+    content_id: str
+    verb: str
+    target: str
+    headers: Mail
+    body: bytes
+
+
+def batched(storage: ASGIApp) -> Any:
+    """An endpoint that has ``storage`` answer each part."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = await read_whole(request.scope, Incoming(request.receive), BYTES_MAX)
+            parts = parts_of(request.headers.get("content-type", ""), body)
+        except Refusal as refused:
+            return refusal(refused.code.http, refused.message)
+        except BadBatch as error:
+            return refusal(HTTPStatus.BAD_REQUEST, str(error))
+        boundary = f"batch_{secrets.token_hex(12)}"
+        answers = [await _answer(storage, request, part) for part in parts]
+        pieces = [f"--{boundary}\r\n".encode() + answer + b"\r\n" for answer in answers]
+        content = b"".join((*pieces, f"--{boundary}--\r\n".encode()))
+        # unquoted: gcsfs takes what stands behind the sign
+        return Response(content, headers={"content-type": f"multipart/mixed; boundary={boundary}"})
+
+    return endpoint
+
+
+def parts_of(content_type: str, body: bytes) -> list[Part]:
+    """The calls of a batch.  Raises BadBatch."""
+    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
+    mail = BytesParser().parsebytes(head + body)
+    if not mail.is_multipart():
+        raise BadBatch("A batch is multipart/mixed, and each part is application/http")
+    found = [_part(each) for each in mail.get_payload() if isinstance(each, Mail)]
+    if not 0 < len(found) <= CALLS_MAX:
+        raise BadBatch(f"A batch has 1 to {CALLS_MAX} calls, and this one has {len(found)}")
+    return found
+
+
+def _part(mail: Mail) -> Part:
+    content = mail.get_payload(decode=True)
+    if not isinstance(content, bytes):
+        raise BadBatch("A part of a batch is application/http")
+    line, _, rest = content.lstrip().partition(b"\n")
+    words = line.decode("latin-1").split()
+    if len(words) < 2:  # noqa: PLR2004 - a verb and a path
+        raise BadBatch("A part of a batch begins with a verb and a path")
+    inner = BytesParser().parsebytes(rest)
+    body = inner.get_payload(decode=True)
+    return Part(
+        content_id=mail.get("Content-ID", ""),
+        verb=words[0],
+        target=words[1],
+        headers=inner,
+        body=body if isinstance(body, bytes) else b"",
+    )
+
+
+async def _answer(storage: ASGIApp, request: Request, part: Part) -> bytes:
+    """The part of the answer: headers, an empty line, and an answer of HTTP."""
+    status, headers, content = await _called(storage, request, part)
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    outer = ["Content-Type: application/http"]
+    if part.content_id:
+        outer.append(f"Content-ID: <response-{part.content_id.strip('<>')}>")
+    head = "\r\n".join((*outer, "", *lines, "", ""))
+    return head.encode("latin-1", "replace") + content
+
+
+async def _called(
+    storage: ASGIApp, request: Request, part: Part
+) -> tuple[int, dict[str, str], bytes]:
+    url = urlsplit(part.target)
+    if not url.path.startswith(_JSON) or "alt=media" in url.query:
+        message = "A batch has calls of the JSON API that bring or take no object's bytes"
+        return _json_answer(HTTPStatus.BAD_REQUEST, message)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = _scope(request.scope, part, url.path, url.query)
+    await storage(scope, received_again(part.body, request.receive), send)
+    headers = {
+        name.decode().title(): value.decode("latin-1")
+        for message in sent
+        for name, value in message.get("headers", ())
+    }
+    content = b"".join(message.get("body", b"") for message in sent)
+    return sent[0]["status"], headers, content
+
+
+def _scope(outer: Scope, part: Part, path: str, query: str) -> Scope:
+    own = [(name.lower().encode(), value.encode("latin-1")) for name, value in part.headers.items()]
+    kept = [each for each in outer["headers"] if each[0] not in _OWN]
+    return {
+        **{key: outer[key] for key in _KEPT},
+        "method": part.verb,
+        "path": unquote(path),
+        "raw_path": path.encode("latin-1", "replace"),
+        "root_path": "",
+        "query_string": query.encode("latin-1", "replace"),
+        "headers": [*kept, *(each for each in own if each[0] in _OWN)],
+        "state": dict(outer.get("state", {})),
+    }
+
+
+def _json_answer(status: int, message: str) -> tuple[int, dict[str, str], bytes]:
+    content = json.dumps({"error": {"code": status, "message": message}}).encode()
+    length = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    return status, length, content

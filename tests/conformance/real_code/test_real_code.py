@@ -1,0 +1,104 @@
+"""Trainers that know nothing of Trainshed use gs:// as on Google, in every way to run a job.
+
+`make test` runs a third of them, those that cost little; the rest, the other modes of isolation and
+local runs run in `make test-full`.
+"""
+
+import shutil
+
+import pytest
+
+from conformance.real_code.conftest import BUCKET, PACKAGE, PYTHON
+from e2e.support import submit
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PYTHON.exists(), reason="make test installs what trainers import"),
+]
+
+#: By trainer, an object that is below its output in the end, and what it must start.
+TRAINERS = {
+    "cloud_logging": (None, None),
+    "cloud_monitoring": (None, None),
+    "credentials": (None, None),
+    "fsspec_urls": ("chunks/0.0", None),
+    "gcloud_storage": ("moved.pb", "gcloud"),
+    "gcsfs_files": ("model/weights.bin", None),
+    "gsutil_commands": ("moved.pb", "gsutil"),
+    "keras_training": ("export/1/saved_model.pb", None),
+    "pandas_frames": ("frame.parquet", None),
+    "sklearn_joblib": ("model.joblib", None),
+    "storage_client": ("model/model.bst", None),
+    "tf_checkpoints": ("checkpoints/ckpt-4.index", None),
+    "tf_gfile": ("old/x.npy", None),
+    "tf_records": ("records/train-00003-of-00004.tfrecord", None),
+    "torch_fsspec": ("checkpoints/epoch-1.pt", None),
+    "xgboost_model": ("model.bst", "gsutil"),
+}
+#: In `make test`, each in one dialect.
+CHEAP = {
+    "ml": ("credentials", "gcsfs_files", "tf_gfile"),
+    "vertex": ("fsspec_urls", "pandas_frames", "storage_client"),
+}
+DIALECTS = ("ml", "vertex")
+
+
+def matrix():
+    """Every trainer in both dialects."""
+    for name in TRAINERS:
+        for dialect in DIALECTS:
+            marks = () if name in CHEAP[dialect] else pytest.mark.full
+            yield pytest.param(name, dialect, marks=marks, id=f"{name}-{dialect}")
+
+
+def flags(name, run):
+    return [f"--data=gs://{BUCKET}/data", f"--output=gs://{BUCKET}/{run}/{name}"]
+
+
+def document(name, dialect):
+    """A job as the samples submit it: a package from a bucket, on an image of Google's."""
+    program = {"packageUris": [PACKAGE], "pythonModule": f"trainers.{name}"}
+    words = flags(name, dialect)
+    if dialect == "ml":
+        training = {
+            "region": "us-central1", "scaleTier": "BASIC", "runtimeVersion": "2.11",
+            "pythonVersion": "3.7", "jobDir": f"gs://{BUCKET}/jobs/{name}", "args": words,
+            **program,
+        }  # fmt: skip
+        return {"jobId": name, "trainingInput": training}
+    image = "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-11.py310:latest"
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": 1,
+        "pythonPackageSpec": {"executorImageUri": image, "args": words, **program},
+    }
+    return {"displayName": name, "jobSpec": {"workerPoolSpecs": [pool]}}
+
+
+def ran(server, name, dialect):
+    """Run it to its end; its log."""
+    full_name = submit(server, document(name, dialect))
+    found = server.wait_for(
+        f"/v1/{full_name}", {f"{p}{s}" for p in ("", "JOB_STATE_") for s in ENDS}
+    )
+    log = server.log_of(full_name)
+    assert found["state"].endswith("SUCCEEDED"), log
+    return log
+
+
+ENDS = ("SUCCEEDED", "FAILED")
+
+
+def check(name, bucket, run):
+    """What the trainer has written lies in the bucket."""
+    made, _ = TRAINERS[name]
+    assert made is None or (bucket / run / name / made).stat().st_size > 0
+
+
+@pytest.mark.parametrize(("name", "dialect"), matrix())
+def test_a_trainer_for_google_runs_in_a_job_of_the_service(server, name, dialect):
+    _, command = TRAINERS[name]
+    if command and not shutil.which(command):
+        pytest.skip(f"{command} is not installed")
+    ran(server, name, dialect)
+    check(name, server.data_dir / "buckets" / BUCKET, dialect)
