@@ -1,11 +1,12 @@
 """What it takes to store an object and to get it, beside ``open`` of the same bytes.
 
     python benchmarks/storage.py [--rounds 400] [--format json] [--against SRC]
+    python benchmarks/storage.py --gs [--megabytes 1000] [--objects 10000]
 
 Names below buckets are resolved against descriptors; this shows what that costs.  Each row is the
 median of so many calls over one connection, in turns with the same by ``open``, ``fsync`` and
 ``rename``.  ``--against`` names the ``src`` of another version: a server of it takes turns too, and
-the ratio is of both.
+the ratio is of both.  ``--gs`` measures what a job reads through its gateway instead.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import storage_gs
 from service_servers import Server, local
 
 BUCKET = "bench"
@@ -42,7 +44,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--format", choices=["text", "json"], default="text")
     parser.add_argument("--against", type=Path, metavar="SRC")
+    parser.add_argument("--gs", action="store_true")
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--objects", type=int, default=10_000)
     args = parser.parse_args()
+    if args.gs:
+        return storage_gs.compare(args.megabytes, args.objects, rounds=3)
     rows = measured(args.rounds, args.against)
     shares = [row["today"] / row["before"] for row in rows.values() if "before" in row]
     if args.format == "json":

@@ -76,6 +76,6 @@ def place(bucket):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def real_server(tmp_path_factory):
     with prepared(tmp_path_factory.mktemp("real")) as found:
         yield found

@@ -95,10 +95,10 @@ def check(name, bucket, run):
     assert made is None or (bucket / run / name / made).stat().st_size > 0
 
 
-@pytest.mark.parametrize(("name", "dialect"), matrix())
-def test_a_trainer_for_google_runs_in_a_job_of_the_service(server, name, dialect):
+@pytest.mark.parametrize(("name", "dialect"), list(matrix()))
+def test_a_trainer_for_google_runs_in_a_job_of_the_service(real_server, name, dialect):
     _, command = TRAINERS[name]
     if command and not shutil.which(command):
         pytest.skip(f"{command} is not installed")
-    ran(server, name, dialect)
-    check(name, server.data_dir / "buckets" / BUCKET, dialect)
+    ran(real_server, name, dialect)
+    check(name, real_server.data_dir / "buckets" / BUCKET, dialect)
