@@ -84,9 +84,13 @@ def test_a_token_opens_nothing_but_the_gateway(world):
         access.caller(f"Bearer {world.token()}", loopback=True)
 
 
-def test_googles_hosts_want_a_token_and_the_emulators_address_does_not(replica, world):
+def test_googles_hosts_want_a_token_to_change_something_and_the_emulators_address_does_not(
+    replica, world
+):
     world.put("emulator", b"x")
-    assert replica.tls().ask("GET", "/mine/emulator", token="").status == 401
+    assert replica.tls().ask("PUT", "/mine/emulator", token="", body=b"y").status == 401
+    assert replica.tls().ask("DELETE", "/mine/emulator", token="").status == 401
+    assert replica.tls().ask("GET", "/mine/emulator", token="").body == b"x"
     media = "/download/storage/v1/b/mine/o/emulator?alt=media"
     assert replica.plain().ask("GET", media).body == b"x"
 

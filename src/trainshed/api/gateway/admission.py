@@ -1,9 +1,10 @@
 """Who calls the gateway: an attempt that lives, by its connection and by its token.
 
 Whoever calls is a process of an attempt, or is refused: the listener has found that out from the
-connection.  Google's hosts want the attempt's token besides.  At the address that
-STORAGE_EMULATOR_HOST names clients send none (contracts/vertex-sdk.md 2.4), and the connection is
-enough: whoever has it may have a token for the asking.
+connection.  Google's hosts want the attempt's token besides, for what changes something: data that
+is public at Google is read without one, by ``urllib`` and ``keras.utils.get_file``.  At the address
+that STORAGE_EMULATOR_HOST names clients send none (contracts/vertex-sdk.md 2.4), and the connection
+is enough: whoever has it may have a token for the asking.
 """
 
 import time
@@ -29,6 +30,9 @@ from trainshed.service.gateway.tokens import PREFIX, AttemptTokens
 OVER: Final = "The token's attempt has ended, or it was given to another one"
 EXPIRED: Final = "The token has expired: the metadata server gives another one"
 NO_TOKEN: Final = "Anonymous caller: the request carries no token"  # noqa: S105  # none
+
+#: A public address of Google's is read without a token; whoever has the connection may have one.
+_READING: Final = frozenset({"GET", "HEAD"})
 
 OfAddress = Callable[[SignedAddress], Caller]
 #: Finds the caller of an Authorization header, given that and who has shown it.
@@ -74,7 +78,7 @@ class Admission:
         given = _shown(scope)
         if not given and _is_signed(scope) and self.of_address is not None:
             return self.of_address(_address_of(scope))
-        if not given and is_emulator(scope):
+        if not given and (is_emulator(scope) or scope["method"] in _READING):
             return peer.caller()
         if len(given) != 1:
             raise Refusal(Code.UNAUTHENTICATED, NO_TOKEN)
