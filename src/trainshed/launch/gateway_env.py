@@ -44,6 +44,8 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         **dict.fromkeys(METADATA, sight.address),
         **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
         "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
+        # google-auth gives up on a machine that is busy: 3 s by default
+        "GCE_METADATA_TIMEOUT": "30",
         "GOOGLE_CLOUD_PROJECT": context.project,
         # TensorFlow then asks for a bucket before it opens a file, and says what is wrong: its
         # GFile.readline tells of no error, and takes what cannot be read for empty

@@ -4,12 +4,18 @@
 local runs run in `make test-full`.
 """
 
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from conformance.real_code.conftest import BUCKET, PACKAGE, PYTHON
-from e2e.support import submit
+from conformance.real_code.conftest import BUCKET, HERE, PACKAGE, PYTHON, place, prepared
+from e2e.support import PROJECT, submit
+
+TRAINSHED = Path(sys.executable).parent / "trainshed"
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,6 +41,10 @@ TRAINERS = {
     "torch_fsspec": ("checkpoints/epoch-1.pt", None),
     "xgboost_model": ("model.bst", "gsutil"),
 }
+#: What asks for more than storage, which a local run has not.
+SERVER_ONLY = ("cloud_logging", "cloud_monitoring")
+#: In `make test`, on this machine without a server.
+LOCALLY = ("storage_client",)
 #: In `make test`, each in one dialect.
 CHEAP = {
     "ml": ("credentials", "gcsfs_files", "tf_gfile"),
@@ -95,10 +105,70 @@ def check(name, bucket, run):
     assert made is None or (bucket / run / name / made).stat().st_size > 0
 
 
-@pytest.mark.parametrize(("name", "dialect"), list(matrix()))
-def test_a_trainer_for_google_runs_in_a_job_of_the_service(real_server, name, dialect):
+def runnable(name):
+    """Skip what the machine lacks a command for."""
     _, command = TRAINERS[name]
     if command and not shutil.which(command):
         pytest.skip(f"{command} is not installed")
+
+
+@pytest.mark.parametrize(("name", "dialect"), list(matrix()))
+def test_a_trainer_for_google_runs_in_a_job_of_the_service(real_server, name, dialect):
+    runnable(name)
     ran(real_server, name, dialect)
     check(name, real_server.data_dir / "buckets" / BUCKET, dialect)
+
+
+@pytest.fixture(scope="module")
+def proxied_server(tmp_path_factory):
+    """Where replicas have no hosts file, Google's names are reached through the proxy."""
+    with prepared(tmp_path_factory.mktemp("proxied"), "landlock") as found:
+        yield found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", TRAINERS)
+def test_it_runs_where_googles_names_are_reached_by_proxy(proxied_server, name):
+    runnable(name)
+    ran(proxied_server, name, "vertex")
+    check(name, proxied_server.data_dir / "buckets" / BUCKET, "vertex")
+
+
+#: What runs a module here, in the words of each dialect.
+LOCAL = {
+    "ml": ("ai-platform", "local", "train", "--package-path", HERE / "trainers", "--module-name"),
+    "vertex": ("ai", "custom-jobs", "local-run", "--local-package-path", HERE, "--python-module"),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in LOCALLY else pytest.mark.full)
+        for name in TRAINERS
+        if name not in SERVER_ONLY
+    ],
+)
+def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
+    runnable(name)
+    bucket = tmp_path / "data" / "buckets" / BUCKET
+    place(bucket)
+    done = subprocess.run(
+        [TRAINSHED, *LOCAL[dialect], f"trainers.{name}", "--python", PYTHON, "--project", PROJECT,
+         "--data-dir", tmp_path / "data", "--", *flags(name, "local")],
+        cwd=tmp_path,
+        env=without_credentials(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    check(name, bucket, "local")
+
+
+def without_credentials():
+    """The environment of somebody who has set nothing of Google's."""
+    ours = ("CLOUDSDK_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
