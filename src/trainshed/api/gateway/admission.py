@@ -78,7 +78,7 @@ class Admission:
         given = _shown(scope)
         if not given and _is_signed(scope) and self.of_address is not None:
             return self.of_address(_address_of(scope))
-        if not given and (is_emulator(scope) or scope["method"] in _READING):
+        if not given and (is_emulator(scope) or _reads(scope)):
             return peer.caller()
         if len(given) != 1:
             raise Refusal(Code.UNAUTHENTICATED, NO_TOKEN)
@@ -125,6 +125,11 @@ def _address_of(scope: Scope) -> SignedAddress:
         headers={name.decode("latin-1"): value.decode("latin-1")
                  for name, value in scope["headers"]},
     )  # fmt: skip
+
+
+def _reads(scope: Scope) -> bool:
+    """Whether it is as data is read that is public at Google."""
+    return scope["method"] in _READING and not _is_signed(scope)
 
 
 def is_emulator(scope: Scope) -> bool:
