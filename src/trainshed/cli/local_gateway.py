@@ -13,11 +13,10 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
-from trainshed.engines.local.foreground import new_uid
 from trainshed.model.faults import UsageFault
 from trainshed.model.gateway import LABEL, OFF
 from trainshed.service.gateway.places import sight_of
-from trainshed.service.local_run import Host, LocalJob, gateway_of
+from trainshed.service.local_run import Host, LocalJob, gateway_of, numbered
 
 ON: Final = "on"
 
@@ -37,7 +36,7 @@ def with_gateway(args: argparse.Namespace, job: LocalJob, host: Host) -> Iterato
     if args.dry_run or why_not(args.gateway, job, os.environ):
         yield host
         return
-    host = replace(host, uid=new_uid())
+    host = numbered(host)
     listener = gateway_of(job, host, _serve)
     try:
         yield replace(host, gateway=sight_of(listener.open(), proxies=os.environ))

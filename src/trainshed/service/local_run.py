@@ -198,6 +198,11 @@ def _environment(spec: JobSpec, job: LocalJob, host: Host, output: Path | None) 
     return replace(found, ignored=tuple(str(folder) for folder in written if folder))
 
 
+def numbered(host: Host) -> Host:
+    """The host with a number for the job, by which its containers are known."""
+    return replace(host, uid=foreground.new_uid())
+
+
 def gateway_of(job: LocalJob, host: Host, serve: ServeGateway) -> GatewayListener:
     """What the replicas of a run have of Google's; it is not open yet.
 
