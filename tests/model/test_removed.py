@@ -13,6 +13,13 @@ AGED = {
     "AttributeError: module 'tensorflow' has no attribute 'Session'": "tf.compat.v1",
     "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'": "tf.Adam",
     "AttributeError: module 'tensorflow' has no attribute 'estimator'": "TensorFlow 2.16",
+    "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'SessionRunHook'": "2.0",
+    "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'exponential_decay'": "2.0",
+    "AttributeError: module 'keras.layers' has no attribute 'DenseFeatures'": "Keras 2",
+    "NotImplementedError: Exception encountered when calling Lambda.call().": "Keras 2",
+    "InvalidParameterError: The 'loss' parameter of SGDClassifier must be a str among {'log_loss', "
+    "'hinge'}. Got 'log' instead.": "log_loss",
+    "ModuleNotFoundError: No module named 'model'": "from trainer import model",
     "ModuleNotFoundError: No module named 'tensorflow.examples'": "tf.keras.datasets",
     "ModuleNotFoundError: No module named 'sklearn.externals.joblib'": "import joblib",
     "ImportError: cannot import name 'joblib' from 'sklearn.externals' (a/b.py)": "import joblib",

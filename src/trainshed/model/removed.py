@@ -40,6 +40,11 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         "TensorFlow 2.15 or older",
     ),
     Removed(
+        rf"{_TF_OF}'(SessionRunHook|SessionRunArgs|exponential_decay|get_or_create_global_step|"
+        r"NanTensorHook|LoggingTensorHook|Scaffold|replica_device_setter)'",
+        f"tf.train.{{0}} is gone since TensorFlow 2.0: {_TF1}",
+    ),
+    Removed(
         rf"{_TF_OF}'(logging|app|flags|Session|placeholder|GraphKeys|gfile|get_variable|"
         r"global_variables_initializer|ConfigProto|reset_default_graph|set_random_seed|"
         r"log|to_float|FixedLenFeature|parse_example|read_file|python_io|"
@@ -55,7 +60,9 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         r"optimizers\.legacy|preprocessing\.image)|Only instances of `keras\.Layer` can be|"
         r"The filepath provided must end in `\.keras`|Invalid filepath extension for saving|"
         r"^ValueError: Argument\(s\) not recognized: \{'(?:lr|decay)'|"
-        r"is not supported with the Keras 3",
+        r"is not supported with the Keras 3|"
+        r"has no attribute '(?:DenseFeatures|export_saved_model)'|"
+        r"^NotImplementedError: Exception encountered when calling Lambda\.call\(\)",
         "the program is written for Keras 2: set TF_USE_LEGACY_KERAS=1 where tf-keras is "
         "installed, or use an environment of TensorFlow 2.15 or older",
     ),
@@ -71,6 +78,10 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         r"cannot import name 'Imputer' from 'sklearn\.preprocessing'|"
         rf"{_NO}'sklearn\.preprocessing\.(?:imputation|label|data)",
         "this is gone since scikit-learn 0.22: SimpleImputer is in sklearn.impute",
+    ),
+    Removed(
+        r"The 'loss' parameter of \w+ must be a str among \{.*'log_loss'.* Got 'log' instead",
+        "the loss 'log' is gone since scikit-learn 1.3: it is log_loss",
     ),
     Removed(
         r"OneHotEncoder\.__init__\(\) got an unexpected keyword argument 'sparse'",
@@ -126,6 +137,12 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         r"'dict' object has no attribute '(?:iteritems|has_key|itervalues|iterkeys)'|"
         r"^TabError: |multiple exception types must be parenthesized",
         _PYTHON_2,
+    ),
+    Removed(
+        rf"^ModuleNotFoundError: {_NO}'(models?|inputs?|input_\w+|utils?|metadata|featurizer|"
+        r"constants|config|data|dataset|preprocess|hyperparameters?)'$",
+        "Python 2 found {0}.py beside the module that imports it: write from trainer import {0}, "
+        "with the name of your package",
     ),
     Removed(
         r"^TypeError: Descriptors cannot (?:not )?be created directly",
