@@ -265,6 +265,6 @@ REFUSED = {"gcloud-6.1-tuning": ["study-algorithm"]}
 @pytest.mark.parametrize("path", sorted(REQUESTS.glob("*.json")), ids=lambda path: path.stem)
 def test_recorded_requests_break_no_rule_about_studies_directories_or_variables(path):
     parsed = parse(json.loads(path.read_text()))
-    found = [*parsed.violations, *check(ask(parsed.spec))]
+    found = [*parsed.violations, *(check(ask(parsed.spec)) if parsed.spec else ())]
     expected = REFUSED.get(path.stem, [])
     assert [v.rule for v in found if v.rule.startswith(GROUPS)] == expected

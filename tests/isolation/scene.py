@@ -312,8 +312,9 @@ def outcomes_in(log, word):
 
 def facts_of_job(scene, foreign):
     """What it knows of itself only when it runs."""
-    pids = psutil.process_iter()
-    (own,) = [each.pid for each in pids if is_supervisor(each, scene, foreign)]
+    found = [each for each in psutil.process_iter() if is_supervisor(each, scene, foreign)]
+    behind = {each.ppid() for each in found}  # a subreaper stands behind it where no cgroup is had
+    (own,) = [each.pid for each in found if each.pid not in behind]
     return {"supervisor": process_facts(own)}
 
 

@@ -42,9 +42,9 @@ FAULTY = {
 
 
 def as_json(parsed):
-    spec = dataclasses.asdict(parsed.spec)
-    spec["request"] = json.loads(spec["request"])
-    spec["envelope"] = json.loads(spec["envelope"])
+    spec = None if parsed.spec is None else dataclasses.asdict(parsed.spec)
+    for name in ("request", "envelope") if spec else ():
+        spec[name] = json.loads(spec[name])
     found = {"violations": [dataclasses.asdict(v) for v in parsed.violations], "spec": spec}
     return json.dumps(found, indent=1, default=word) + "\n"
 
