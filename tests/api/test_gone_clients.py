@@ -106,6 +106,7 @@ class QuietLog:
     """A log that goes on and has no line."""
 
     is_over = False
+    has_all = True
     reads = 0
 
     def read(self):
@@ -118,7 +119,7 @@ def test_whoever_follows_a_log_and_goes_is_followed_by_nobody():
 
     async def native(scope, receive, send):
         assert scope["state"]["caller"] == CALLERS["demo"]
-        body = _stream(log, None, follow=True, tail=None)
+        body = _stream(log, follow=True, tail=None)
         await StreamingResponse(body)(scope, receive, send)
 
     called(application([], native=native), [BODY, GONE], verb="GET", path="/trainshed/v1/logs")

@@ -46,8 +46,15 @@ NATIVE = [
 ACTIONS = ("rewriteTo/b/{other}/o/copy", "copyTo/b/{other}/o/copy", "moveTo/o/copy", "compose")
 
 
+#: Of resources that are refused at their creation.
+NEVER_MADE = dict.fromkeys(
+    ("batch_prediction_job", "endpoint", "persistent_resource", "pipeline_job", "tensorboard"), "1"
+)
+
+
 def filled(path, names):
     """A path with its braces filled in; ``{name:path}`` is ``{name}``."""
+    names = NEVER_MADE | names
     return re.sub(r"\{(\w+)(?::path)?\}", lambda found: names[found[1]], path)
 
 

@@ -112,6 +112,9 @@ VALUES = {
 @pytest.mark.parametrize("path", REQUESTS, ids=lambda p: p.stem)
 def test_specs_of_recorded_requests_come_back(path):
     spec = detect.parse(json.loads(path.read_text())).spec
+    if spec is None:
+        assert path.stem == "shape-ml-prediction", "all others are of jobs"
+        return
     assert codec.SPEC.decode(codec.SPEC.encode(spec)) == spec
 
 
