@@ -42,9 +42,12 @@ class DatabaseFile:
         self._log = _beside(path, "-wal")
         self._keeper = keeper
         self._known = self._ids()
+        self._is_closed = False
 
     def check(self) -> None:
         """Raise StoreFault where the file, or its log, is gone or another one."""
+        if self._is_closed:
+            raise StoreFault("the store is closed")
         with suppress(FileNotFoundError):
             if self._ids() == self._known:
                 return
@@ -75,6 +78,7 @@ class DatabaseFile:
 
     def close(self) -> None:
         """Let SQLite remove the log; its room stays, under another name."""
+        self._is_closed = True
         spare = _beside(self._path, "-spare")
         with suppress(OSError):
             spare.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from trainshed import __version__
 from trainshed.files.beneath import NOT_A_FILE, Beneath, Kind
 from trainshed.files.copies import Copied, copy_file, copy_tree
 from trainshed.model.faults import UsageFault
-from trainshed.service.server_files import BACKUP_FILE
+from trainshed.service.server_files import BACKUP_FILE, write_first
 from trainshed.service.server_files import FILE as RUNNING_FILE
 from trainshed.store import audit, backup
 from trainshed.store.base import StoreFault
@@ -62,7 +62,7 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
     uids = {str(job.uid) for job in rows.jobs}
     own = _own_names(data_dir, url, buckets=buckets)
     found = [Copied(DATABASE, size, digest), *_copied(data_dir, target, uids, own)]
-    _write(target / _FILES, "".join(f"{json.dumps(each)}\n" for each in found))
+    write_first(target / _FILES, "".join(f"{json.dumps(each)}\n" for each in found).encode())
     made = Backup(
         release=__version__,
         time=began,
@@ -72,7 +72,7 @@ def make(data_dir: Path, url: str, target: Path, *, buckets: bool) -> Backup:
         bytes=sum(each.size for each in found),
         buckets=buckets,
     )
-    _write(target / BACKUP_FILE, json.dumps(asdict(made), indent=2) + "\n")
+    write_first(target / BACKUP_FILE, f"{json.dumps(asdict(made), indent=2)}\n".encode())
     return made
 
 
@@ -208,14 +208,6 @@ def _wrong(folder: Path, listed: Copied) -> str:
 def _measured(folder: Path, name: str) -> tuple[int, str]:
     with Beneath(folder) as there, there.read(name) as file, Path(os.devnull).open("wb") as nowhere:
         return copy_file(file, nowhere)
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        path.chmod(0o600)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def as_json(made: Backup) -> Mapping[str, object]:

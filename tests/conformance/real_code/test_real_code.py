@@ -158,7 +158,7 @@ def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
         [TRAINSHED, *LOCAL[dialect], f"trainers.{name}", "--python", PYTHON, "--project", PROJECT,
          "--data-dir", tmp_path / "data", "--", *flags(name, "local")],
         cwd=tmp_path,
-        env=without_credentials(),
+        env={**without_credentials(), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=300,

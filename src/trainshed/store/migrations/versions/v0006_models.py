@@ -10,12 +10,12 @@ down_revision = "0005"
 def upgrade() -> None:
     """Add a table."""
     number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    texts = ("project", "location", "model_id", "display_name", "document")
     op.create_table(
         "models",
         sa.Column("uid", number, autoincrement=False, nullable=False),
-        *(sa.Column(name, sa.Text(), nullable=False) for name in texts),
+        *_texts("project", "location", "model_id"),
         sa.Column("version", sa.Integer(), nullable=False),
+        *_texts("display_name", "document"),
         sa.Column("child_uid", number, nullable=True),
         sa.Column("pipeline_uid", sa.BigInteger(), nullable=True),
         sa.Column("create_ns", sa.BigInteger(), nullable=False),
@@ -26,3 +26,7 @@ def upgrade() -> None:
     op.create_index("models_by_age", "models", ["project", "create_ns", "uid"])
     op.create_index("models_by_child", "models", ["child_uid"])
     op.create_index("models_by_pipeline", "models", ["pipeline_uid"])
+
+
+def _texts(*names: str) -> list[sa.Column[str]]:
+    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
