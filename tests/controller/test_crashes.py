@@ -295,10 +295,11 @@ def test_a_server_back_under_its_name_goes_on_at_once(make_world):
 def test_what_a_dead_leader_had_goes_on_within_five_seconds(make_world):
     """At the pace of a server, by a clock of the test: the other one looks as often as it does."""
     world: World = make_world(script=runs(None))
-    leader, other = world.controller("server-a"), world.controller("server-b")
+    leader = world.controller("server-a")
     uid = world.submit()
     work(leader)
     assert world.state(uid) is JobState.RUNNING
+    other = world.controller("server-b")
     leader.lease_once()  # and is killed
     waiting, killed_s = world.submit(), world.clock.s
     lease = other._workers["lease"]
