@@ -16,7 +16,7 @@ def parser(prog: str) -> flags.Parser:
     parser = flags.Parser(
         prog,
         summary="Makes a Python environment with the packages that an AI Platform runtime version "
-        "had, in versions of today, and prints the lines of trainshed.toml that use it.",
+        "had, in versions of today, and prints the lines of config.toml that use it.",
         example=EXAMPLE,
         usage=f"{prog} DIR --runtime VERSION [--python VERSION|PATH]",
     )
@@ -48,6 +48,6 @@ def run(request: flags.Request) -> int:
         "lacks": list(built.lacks),
         "settings": built.settings,
     }
-    note("add these lines to trainshed.toml, and start the server again:")
+    note("add these lines to config.toml, and start the server again:")
     answer(args, document, built.settings)
     return 0

@@ -45,7 +45,7 @@ class Built(NamedTuple):
 
     @property
     def settings(self) -> str:
-        """The lines of trainshed.toml that have jobs of the runtime version run in it."""
+        """The lines of config.toml that have jobs of the runtime version run in it."""
         return (
             f'[[environment]]\nname = "{self.name}"\npython = "{self.python}"\n\n'
             f'[[image]]\nruntime_version = "{self.runtime}"\nenvironment = "{self.name}"'

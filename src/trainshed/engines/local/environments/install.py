@@ -272,7 +272,7 @@ def _kept(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
 
 #: What helps where a pin cannot be met; who runs the server reads the first, a user the others.
 _WAYS_OUT: Final = (
-    "Ways out: relax_pins = true below [environments] in trainshed.toml takes the nearest version; "
+    "Ways out: relax_pins = true below [environments] in config.toml takes the nearest version; "
     "a container, or an [[environment]] whose Python has it; or another pin."
 )
 
