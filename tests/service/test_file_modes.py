@@ -53,6 +53,13 @@ def test_a_bucket_stays_open_to_its_group_and_hands_it_on(data):
     assert mode(data / "buckets/bkt") == 0o2770
 
 
+def test_the_trainer_library_stays_open_to_jobs_which_import_it(data):
+    (data / "trainer-library").mkdir(mode=0o755)
+    make_private(data)
+    assert mode(data / "trainer-library") == 0o755
+    assert open_to_others(data) == {}
+
+
 def test_a_new_directory_is_closed_whatever_the_umask_is(tmp_path, caplog):
     before = os.umask(0)
     try:

@@ -1,7 +1,8 @@
 """Files and folders of a data directory that other users of the machine could open.
 
-The directory is the server's alone, and so is each folder in it.  A bucket is also its group's,
-whose jobs write to it.  Older releases left all of that to the umask.
+The directory is the server's alone, and so is each folder in it, but for the trainer library, which
+jobs import.  A bucket is also its group's, whose jobs write to it.  Older releases left all of that
+to the umask.
 """
 
 import logging
@@ -12,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from trainshed.service.interpreters import LIBRARY
 from trainshed.service.server_files import ADMIN_FILE
 from trainshed.storage.buckets import buckets_of
 
@@ -59,7 +61,8 @@ def make_private(data_dir: Path) -> None:
 
 def _closed(data_dir: Path) -> Iterator[tuple[Path, int]]:
     """Each path with what its mode may not have."""
-    folders = [path for path in sorted(data_dir.iterdir()) if path.is_dir()]
+    entries = (path for path in sorted(data_dir.iterdir()) if path.name != LIBRARY)
+    folders = [path for path in entries if path.is_dir()]
     secrets = [path for name in _SECRETS for path in sorted(data_dir.glob(name))]
     yield from ((path, _GROUP_AND_OTHERS) for path in (data_dir, *folders, *secrets))
     with suppress(FileNotFoundError):
