@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines.wheels import make_wheel
-from trainshed.engines.local.environments import install
+from trainshed.engines.local.environments import install, pins
 from trainshed.engines.local.environments.cache import prepare
 from trainshed.engines.local.environments.nearest import nearest
 from trainshed.model.faults import EngineFault
@@ -110,3 +110,15 @@ def test_a_package_that_is_nowhere_is_no_matter_of_pins(tmp_path):
     with pytest.raises(EngineFault, match="nobody-made-this==1") as caught:
         prepared(tmp_path, sys.executable, ["nobody-made-this==1"], relaxes=True)
     assert "Ways out" not in str(caught.value)
+
+
+def test_a_package_of_very_many_pins_is_looked_at_for_a_bounded_time():
+    asked = []
+
+    def ask(words):
+        asked.append(words)
+        return install.Answer(code=1, text="")
+
+    many = [f"frame-{number}==1.0" for number in range(5000)]
+    assert list(pins.unmet(many, (), sys.executable, ask)) == []
+    assert len(asked) < 200

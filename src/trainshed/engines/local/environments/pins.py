@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +18,8 @@ from trainshed.engines.local.environments.nearest import Ask, nearest
 _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*==\s*([\w.!+*]+)\s*\)?")
 _REQUIRES: Final = "Requires-Dist:"
 _METADATA_BYTES_MAX: Final = 1 << 20
+#: A package says how many it has, and each is asked for by itself.
+_PINS_MAX: Final = 64
 
 
 class Unmet(NamedTuple):
@@ -35,11 +38,14 @@ class Unmet(NamedTuple):
 def unmet(
     requirements: Iterable[str], wheels: Sequence[Path], python: str, ask: Ask
 ) -> Iterator[Unmet]:
-    """The pins of requirements and wheels that an interpreter cannot have, while it has others."""
+    """The pins of requirements and wheels that an interpreter cannot have, while it has others.
+
+    Of a package with very many pins the first are looked at.
+    """
     wanted = [*requirements, *(line for wheel in wheels for line in _required_by(wheel))]
     pins = dict(filter(None, map(_pin, wanted)))
     here = _installed(python, ask) if pins else {}
-    for name, version in pins.items():
+    for name, version in islice(pins.items(), _PINS_MAX):
         found = nearest(name, version, python, ask)
         if found is None or not _meets(found, version):
             other = here.get(_normal(name), found)
