@@ -25,7 +25,7 @@ from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
-from trainshed.config.settings import PASS
+from trainshed.config.settings import PASS, GatewaySettings
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
@@ -37,8 +37,9 @@ from trainshed.service.auth.access import Access
 from trainshed.service.buckets import BucketService
 from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.listening import GatewayListener, Serving
-from trainshed.service.gateway.places import NO_GATEWAY
+from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
+from trainshed.service.gateway.telemetry import Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
@@ -236,6 +237,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         return None
 
     attempts = AttemptsOfStore(store)
+    telemetry = Telemetry(tell_in_story(store))
 
     def make() -> Serving:
         # most of it is needed only when a program connects
@@ -253,12 +255,24 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             of_address=access.of_address,
             exchange=access.exchange,
             audit=audit_log.add,
+            telemetry=None if settings.gateway.telemetry == PASS else telemetry,
             passes_on=settings.gateway.other_apis == PASS,
             proxies=_passed(os.environ, settings.pass_env),
         )
 
-    hosts = filter(None, (engine.traits.bridge,))
-    return GatewayListener(settings.data_dir, make, port=settings.gateway.port, hosts=hosts)
+    return GatewayListener(
+        settings.data_dir,
+        make,
+        port=settings.gateway.port,
+        hosts=filter(None, (engine.traits.bridge,)),
+        names=_names(settings.gateway),
+    )
+
+
+def _names(settings: GatewaySettings) -> Sequence[str]:
+    """Google's names that are to lead to the gateway, where jobs have a hosts file."""
+    telemetry = () if settings.telemetry == PASS else TELEMETRY_HOSTS
+    return (*HOSTS, *telemetry, *(() if settings.other_apis == PASS else OTHER_HOSTS))
 
 
 def _passed(environ: Mapping[str, str], patterns: Sequence[str]) -> Mapping[str, str]:

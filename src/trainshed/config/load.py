@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainshed.config.settings import (
+    DROP,
+    LOG,
     PASS,
     REFUSE,
     GatewaySettings,
@@ -210,6 +212,13 @@ def other_apis(value: Any) -> str:
     return str(value)
 
 
+def telemetry(value: Any) -> str:
+    """What becomes of what programs send to Cloud Logging and Cloud Monitoring."""
+    if value not in {DROP, LOG, PASS}:
+        raise WrongValue(f'"{DROP}", "{LOG}" or "{PASS}"')
+    return str(value)
+
+
 def uid_range(value: Any) -> tuple[int, int]:
     """The first and the last number of users; root and those of the machine are none."""
     is_pair = isinstance(value, list) and len(value) == 2  # noqa: PLR2004 - first and last
@@ -289,6 +298,7 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "enabled": ("enabled", switch),
         "port": ("port", port),
         "other_apis": ("other_apis", other_apis),
+        "telemetry": ("telemetry", telemetry),
         "gs_paths": ("gs_paths", gs_paths),
     },
     "engine": {

@@ -16,6 +16,8 @@ from trainshed.storage.buckets import GsPaths
 
 #: ``other_apis`` of ``[gateway]``.
 REFUSE, PASS = "refuse", "pass"
+#: ``telemetry`` of ``[gateway]``; ``PASS`` besides.
+DROP, LOG = "drop", "log"
 
 
 class IsolationSettings(NamedTuple):
@@ -39,6 +41,8 @@ class GatewaySettings(NamedTuple):
     """0: one that is free, the same again after a restart."""
     other_apis: str = REFUSE
     """What becomes of Google's other hosts: ``refuse`` or ``pass``."""
+    telemetry: str = DROP
+    """What becomes of what programs send to Cloud Logging: ``drop``, ``log`` or ``pass``."""
     gs_paths: GsPaths = GsPaths.URI
     """What a program gets as ``--job-dir`` and ``AIP_*``, where it has the gateway."""
 

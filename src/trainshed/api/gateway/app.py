@@ -31,8 +31,8 @@ _OAUTH2: Final = frozenset({"oauth2.googleapis.com", "accounts.google.com"})
 
 NOT_SERVED: Final = (
     "{host} is not answered for here, and nothing of it is kept: jobs on this server have Google's "
-    "storage and its metadata server; an administrator lets the rest through with "
-    'other_apis = "pass" under [gateway]'
+    "storage and its metadata server, and may write logs and metrics; an administrator lets the "
+    'rest through with other_apis = "pass" under [gateway]'
 )
 
 #: A job names the buckets of its project, and makes none (decision 0039).

@@ -7,9 +7,12 @@ between such a client and this listener who could read these in another way.
 """
 
 import re
+from asyncio import BaseTransport
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from trainshed.api.bounded_heads import HEAD_BYTES_MAX
+from trainshed.api.gateway.grpc_bridge import HTTP2, Bridge
 from trainshed.api.http_connection import HttpConnection
 
 _HEAD_END: Final = b"\r\n\r\n"
@@ -28,12 +31,23 @@ class GatewayConnection(HttpConnection):
     _begun = b""
     """The beginning of a head."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        """As its base."""
+    def __init__(self, *given: Any, bridge: Callable[[], Bridge], **named: Any) -> None:
+        """As its base; ``bridge`` takes it over where its client speaks HTTP/2."""
         super().__init__(*given, **named)
+        self._bridge = bridge
         self.parser.set_dangerous_leniencies(
             lenient_data_after_close=True, lenient_chunked_length=True
         )
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Stay, or make room for what speaks HTTP/2."""
+        secured = transport.get_extra_info("ssl_object")
+        if secured is None or secured.selected_alpn_protocol() != HTTP2:
+            super().connection_made(transport)
+            return
+        bridge = self._bridge()
+        cast("Any", transport).set_protocol(bridge)
+        bridge.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Pass on a head whole, as it is to be read."""

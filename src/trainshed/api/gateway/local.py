@@ -5,6 +5,7 @@ something is written to them: nobody else is there whose they could be.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +16,14 @@ from trainshed.api.storage import routes_over
 from trainshed.api.storage_call import BucketAccess
 from trainshed.engines.base import AttemptAt
 from trainshed.model.access import AccessRole, Caller
+from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.telemetry import Telemetry
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.storage.buckets import is_bucket_name
 from trainshed.storage.objects import Objects
 from trainshed.storage.uploads import Uploads
+from trainshed.wire.logging_v2.written import WrittenLine
 
 _SECRET_BYTES = 32
 
@@ -70,4 +74,17 @@ def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -
         find=lambda key: attempt if key == attempt.key else None,
         is_remembered=lambda _: True,
         proxies=os.environ,
+        telemetry=Telemetry(_say, _show),
     )
+
+
+def _say(peer: LivingAttempt, sentence: str) -> None:
+    del peer
+    sys.stderr.write(f"{sentence}\n")
+
+
+def _show(key: AttemptKey, lines: Sequence[WrittenLine]) -> bool:
+    """A run's log is what its user sees."""
+    del key
+    sys.stderr.writelines(f"{line.severity} {line.text}\n" for line in lines)
+    return True

@@ -1,12 +1,13 @@
 """A gateway from its parts."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-
-from starlette.types import ASGIApp
+from typing import TYPE_CHECKING
 
 from trainshed.api.call import RawMethod
+from trainshed.api.gateway import telemetry as by_rest
 from trainshed.api.gateway.admission import Admission, OfAddress, Recognise
 from trainshed.api.gateway.app import Gateway, storage_router
 from trainshed.api.gateway.denials import Audit, Denials
@@ -15,7 +16,12 @@ from trainshed.api.grants import Exchange
 from trainshed.engines.base import AttemptAt, End
 from trainshed.model.attempt import AttemptKey
 from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
+from trainshed.service.gateway.places import TELEMETRY_HOSTS
+from trainshed.service.gateway.telemetry import Telemetry
 from trainshed.service.gateway.tokens import AttemptTokens
+
+if TYPE_CHECKING:
+    from trainshed.api.gateway.grpc_calls import GrpcCalls
 
 
 def make_gateway(  # noqa: PLR0913 - what it answers with, by name
@@ -30,7 +36,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     of_address: OfAddress | None = None,
     exchange: Exchange | None = None,
     audit: Audit = lambda **_: None,
-    more: Mapping[str, ASGIApp] = MappingProxyType({}),
+    telemetry: Telemetry | None = None,
     passes_on: bool = False,
     proxies: Mapping[str, str] = MappingProxyType({}),
 ) -> GatewayServing:
@@ -39,8 +45,8 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     ``rows`` are those of storage.  ``attempt_at`` says whose process has a connection, ``find``
     what is known of an attempt that lives, ``is_remembered`` whether that is at hand.
     ``recognise``, ``of_address`` and ``exchange`` are for tokens, signed addresses and assertions
-    of others than attempts.  ``more``
-    answers for further hosts of Google's; what is left is refused, or passed on to Google, by the
+    of others than attempts.  ``telemetry`` takes what is sent to Cloud Logging and Cloud
+    Monitoring; None: they are Google's.  What is left of Google's is refused, or passed on, by the
     proxy that ``proxies`` name, if any (https_proxy, no_proxy).
     """
     admission = Admission(
@@ -52,10 +58,33 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         exchange=exchange,
     )
     storage = storage_router(rows, admission, Denials(audit))
+    more = dict.fromkeys(TELEMETRY_HOSTS, by_rest.app(telemetry)) if telemetry else {}
     app = Gateway(admission=admission, storage=storage, more=more)
 
     def peer_at(theirs: tuple[str, int], ours: tuple[str, int]) -> LivingAttempt | None:
         key = attempt_at(End(*theirs), End(*ours))
         return find(key) if key else None
 
-    return GatewayServing(data_dir, app, peer_at, passes_on=passes_on, proxies=proxies)
+    calls = _LazyCalls(find, telemetry)
+    return GatewayServing(data_dir, app, peer_at, calls, passes_on=passes_on, proxies=proxies)
+
+
+class _LazyCalls:
+    """grpcio is slow to import, and most jobs call nothing by gRPC."""
+
+    def __init__(self, find: FindAttempt, telemetry: Telemetry | None) -> None:
+        self._given = (find, telemetry)
+        self._lock = threading.Lock()
+        self._made: GrpcCalls | None = None
+
+    def __call__(self) -> "GrpcCalls":
+        from trainshed.api.gateway.grpc_calls import GrpcCalls  # noqa: PLC0415 - see above
+
+        with self._lock:
+            self._made = self._made or GrpcCalls(*self._given)
+            return self._made
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._made is not None:
+                self._made.stop()

@@ -13,12 +13,13 @@ from trainshed.api.connections import Connection, Connections, Limits
 from trainshed.api.gateway.accepting import Entrance, GatewayAccepting, PeerAt
 from trainshed.api.gateway.app import Gateway
 from trainshed.api.gateway.connection import GatewayConnection
+from trainshed.api.gateway.grpc_bridge import HTTP2, Bridge, OpenCalls
 from trainshed.api.gateway.tunnels import Tunnels
 from trainshed.api.http_server import HttpServer
 from trainshed.api.threads import THREADS, Threads
 from trainshed.service.auth.certificates import ServerTls
 from trainshed.service.gateway.bundle import ensure_bundle
-from trainshed.service.gateway.places import LEAF, NAMES
+from trainshed.service.gateway.places import LEAF, NAMES, TELEMETRY_HOSTS
 
 #: Connections at once.  A quarter may be of callers that no attempt is known of, for a moment.
 CONNECTIONS_MAX: Final = 2048
@@ -31,21 +32,23 @@ _THREADS_MAX: Final = 24
 class GatewayServing:
     """Answers replicas; implements ``service.gateway.listening.Serving``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it answers with
         self,
         data_dir: Path,
         app: Gateway,
         peer_at: PeerAt,
+        open_calls: OpenCalls,
         *,
         passes_on: bool = False,
         proxies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``passes_on``: Google's other hosts are reached through tunnels, else refused at once.
 
-        ``proxies``: the variables by which jobs would reach what is not ours.
+        ``open_calls`` gives what answers calls by gRPC.  ``proxies``: the variables by which jobs
+        would reach what is not ours.
         """
         self._data_dir = data_dir
-        self._tls = ServerTls(data_dir, NAMES, LEAF)
+        self._tls = ServerTls(data_dir, NAMES, LEAF, ("http/1.1", HTTP2))
         entrance = Entrance(
             peer_at=peer_at,
             tls=lambda: self._tls.context,
@@ -53,12 +56,16 @@ class GatewayServing:
             attempt_connections_max=ATTEMPT_CONNECTIONS_MAX,
             tunnels=Tunnels(proxies),
         )
-        self._server = _Server(app, entrance)
+        self._open_calls = open_calls
+        self._server = _Server(app, entrance, open_calls)
 
     def run(self, listeners: Sequence[socket.socket]) -> None:
         """Answer until ``stop``, with threads of its own: jobs keep no call of the API waiting."""
         THREADS.use(Threads(_THREADS_MAX))
-        self._server.run(list(listeners))
+        try:
+            self._server.run(list(listeners))
+        finally:
+            self._open_calls.stop()
 
     def stop(self) -> None:
         """End, from another thread; what is under way is cut off."""
@@ -73,7 +80,7 @@ class GatewayServing:
 
 
 class _Server(HttpServer):
-    def __init__(self, app: Gateway, entrance: Entrance) -> None:
+    def __init__(self, app: Gateway, entrance: Entrance, open_calls: OpenCalls) -> None:
         config = uvicorn.Config(
             app,
             ws="none",
@@ -88,6 +95,7 @@ class _Server(HttpServer):
         )
         self._everyone = Connections(limits)
         self._entrance = entrance
+        self._open_calls = open_calls
         super().__init__(config, self._everyone)
 
     def accepting(self, loop: Any, listener: socket.socket) -> GatewayAccepting:
@@ -100,6 +108,7 @@ class _Server(HttpServer):
             config=self.config,
             server_state=self.server_state,
             app_state={},
+            bridge=partial(Bridge, held, self._everyone, self._open_calls),
         )
 
 
@@ -109,4 +118,5 @@ def _ends_here(serves: Callable[[str], bool], host: str, *, passes_on: bool) -> 
     A proxy that refuses looks like a broken network, which clients try again for minutes.
     """
     is_googles = host == "googleapis.com" or host.endswith(".googleapis.com")
-    return serves(host) or (is_googles and not passes_on)
+    passes = passes_on or host in TELEMETRY_HOSTS
+    return serves(host) or (is_googles and not passes)

@@ -10,7 +10,7 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,11 +89,18 @@ class ServerTls:
     A new one makes a new context: one that handshakes use is never changed under them.
     """
 
-    def __init__(self, data_dir: Path, names: Iterable[str], leaf: str = SERVER) -> None:
-        """See ``ensure_tls``."""
+    def __init__(
+        self,
+        data_dir: Path,
+        names: Iterable[str],
+        leaf: str = SERVER,
+        protocols: Sequence[str] = ("http/1.1",),
+    ) -> None:
+        """See ``ensure_tls``; of ``protocols`` the first is spoken that a client offers (ALPN)."""
         self._data_dir = data_dir
         self._names = tuple(names)
         self._leaf = leaf
+        self._protocols = list(protocols)
         self.files = ensure_tls(data_dir, self._names, leaf=leaf)
         self.pair, self.context = self._loaded()
 
@@ -109,7 +116,7 @@ class ServerTls:
         """The key and the certificate as PEM, and what HTTP's handshakes begin with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(self._protocols)
         context.load_cert_chain(self.files.certificate, self.files.key)
         return (self.files.key.read_bytes(), self.files.certificate.read_bytes()), context
 

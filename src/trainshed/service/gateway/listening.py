@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from trainshed.model.gateway import BUNDLE
 from trainshed.service.gateway.bundle import ensure_bundle, is_current
-from trainshed.service.gateway.places import FOLDER, LEAF, NAMES, GatewayPlace
+from trainshed.service.gateway.places import FOLDER, HOSTS, LEAF, NAMES, GatewayPlace
 from trainshed.service.server_files import PUBLIC, write_file
 
 FILE: Final = "gateway.json"
@@ -52,16 +52,19 @@ class Serving(Protocol):
 class GatewayListener:
     """One data directory's gateway.  Thread-safe."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each with its default
         self,
         data_dir: Path,
         make: Callable[[], Serving],
         *,
         port: int = 0,
         hosts: Iterable[str] = (),
+        names: Iterable[str] = HOSTS,
         outlives: bool = True,
     ) -> None:
         """``port`` 0 picks one; ``hosts`` are addresses besides loopback, such as a bridge's.
+
+        ``names`` are those of Google's that hosts files lead here.
 
         ``outlives``: jobs do outlive this process, and the next one is to listen in its place.
         """
@@ -69,6 +72,7 @@ class GatewayListener:
         self._make = make
         self._port = port
         self._hosts = tuple(hosts)
+        self._names = tuple(names)
         self._outlives = outlives
         self._lock = threading.Lock()
         self._place: GatewayPlace | None = None
@@ -81,7 +85,7 @@ class GatewayListener:
         """Listen, unless it does already.  Raises OSError."""
         with self._lock:
             if self._place is None:
-                self._place = self._opened()
+                self._place = self._opened()._replace(names=self._names)
             return self._place
 
     def open_again(self) -> None:
@@ -140,8 +144,8 @@ class GatewayListener:
             first = _listen(_LOOPBACK, 0)
         ours = first.getsockname()[1]
         more = [_try(host, ours) for host in self._hosts]
-        if self._outlives and (direct := _direct(known.get("direct"))):
-            more += [direct, _try(direct.getsockname()[0], _HTTP)]
+        if self._outlives:
+            more += _direct(known.get("direct"))
         return [first, *filter(None, more)]
 
     def _bound_again(self, place: GatewayPlace) -> list[socket.socket]:
@@ -260,14 +264,15 @@ def _try(host: str, port: int) -> socket.socket | None:
     return None
 
 
-def _direct(address: object) -> socket.socket | None:
-    """Port 443 on a loopback address of our own, where the server may have it."""
+def _direct(address: object) -> Sequence[socket.socket]:
+    """Google's ports on a loopback address of our own, where the server may have them."""
     first = address if isinstance(address, str) and address else _DIRECT[0]
     for each in dict.fromkeys((first, *_DIRECT)):
         try:
-            return _listen(each, _HTTPS)
+            found = _listen(each, _HTTPS)
         except PermissionError:
-            return None
+            return ()
         except OSError:  # another data directory has it
             continue
-    return None
+        return [*filter(None, (found, _try(each, _HTTP)))]  # 80 is the metadata server's
+    return ()

@@ -23,10 +23,26 @@ METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.25
 #: Google's hosts that a replica's hosts file may name: each is answered, if only with a refusal.
 HOSTS: Final = (
     *METADATA_HOSTS[:2],
+    "metadata.google.internal.",  # as Google's logging client writes it; hosts files are literal
     "www.googleapis.com",
     "storage.googleapis.com",
     "oauth2.googleapis.com",
 )
+LOGGING_HOST: Final = "logging.googleapis.com"
+MONITORING_HOST: Final = "monitoring.googleapis.com"
+#: What programs tell of themselves, and want no answer to (``service.gateway.telemetry``).
+TELEMETRY_HOSTS: Final = (LOGGING_HOST, MONITORING_HOST)
+#: Others of Google's that programs of jobs ask for: a hosts file has no wildcards, and a name that
+#: leads nowhere may take a client minutes.
+OTHER_HOSTS: Final = tuple(
+    f"{api}.googleapis.com"
+    for api in (
+        "aiplatform", "artifactregistry", "automl", "bigquery", "bigquerystorage", "bigtable",
+        "clouderrorreporting", "cloudprofiler", "cloudresourcemanager", "cloudtrace", "compute",
+        "dataflow", "dataproc", "datastore", "firestore", "iam", "iamcredentials", "ml", "pubsub",
+        "secretmanager", "serviceusage", "spanner", "sqladmin",
+    )
+)  # fmt: skip
 
 
 class GatewayPlace(NamedTuple):
@@ -42,6 +58,8 @@ class GatewayPlace(NamedTuple):
     """The machine's authorities and ours, as PEM; everybody may read it."""
     also: tuple[str, ...] = ()
     """Further addresses with the same port, for replicas with a network of their own."""
+    names: tuple[str, ...] = HOSTS
+    """Google's names that are to lead here; whatever else there is leads to Google."""
 
     @property
     def authority(self) -> str:
@@ -77,6 +95,6 @@ def sight_of(
     return GatewaySight(
         address=place.authority,
         folder=str(place.bundle.parent),
-        hosts=tuple((direct, name) for name in HOSTS) if direct else (),
+        hosts=tuple((direct, name) for name in place.names) if direct else (),
         without_proxy=tuple(name.strip() for name in without.split(",") if name.strip()),
     )

@@ -1,0 +1,124 @@
+"""A connection that speaks HTTP/2: its TLS ends here, and its bytes go to the server of grpcio."""
+
+import asyncio
+import socket
+from functools import partial
+from typing import Any, Final, Protocol
+
+from trainshed.api.connections import Connection, Connections, Waits
+from trainshed.api.threads import THREADS
+from trainshed.service.gateway.attempts import LivingAttempt
+
+#: What a client of gRPC offers in its handshake (ALPN), and what it speaks then.
+HTTP2: Final = "h2"
+
+
+class Calls(Protocol):
+    """What answers: ``grpc_calls``, which is imported when somebody calls."""
+
+    def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
+        """Two paths: the one to bind to, and the one to connect with.  Raises OSError."""
+
+    def forget(self, path: str) -> None:
+        """A connection has ended."""
+
+
+class OpenCalls(Protocol):
+    """Gives what answers."""
+
+    def __call__(self) -> Calls:
+        """It is made when this is called first; that takes some time."""
+
+    def stop(self) -> None:
+        """End it, if it was made."""
+
+
+class _End(asyncio.Protocol):
+    """One end; what comes is written at the other, no faster than that is read."""
+
+    def __init__(self, other: "_End | None" = None) -> None:
+        self.transport: Any = None
+        self.other = other
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self.other is not None:
+            self.other.transport.close()
+
+
+class Bridge(_End):
+    """The client's end."""
+
+    def __init__(self, held: Connection, everyone: Connections, open_calls: OpenCalls) -> None:
+        """It is not connected yet."""
+        super().__init__()
+        self._held = held
+        self._everyone = everyone
+        self._open_calls = open_calls
+        self._calls: Calls | None = None
+        self._path = ""
+        self._joining: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Nothing is read before there is somebody to read it."""
+        super().connection_made(transport)
+        transport.pause_reading()
+        self._held.waits, self._held.due = Waits.ANSWER, float("inf")
+        self._held.cut = self._held.late = transport.abort
+        self._joining = asyncio.get_running_loop().create_task(self._join())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._everyone.forget(self._held)
+        self._forget()
+        super().connection_lost(exc)
+
+    async def _join(self) -> None:
+        peer = self._held.peer
+        try:
+            if not isinstance(peer, LivingAttempt):
+                raise ConnectionRefusedError
+            self._calls = await THREADS.run(self._open_calls)
+            self._path, there = await THREADS.run(self._calls.place_for, peer)
+            await self._connect(there)
+            if self.transport.is_closing():
+                raise ConnectionAbortedError
+        except OSError:
+            self._forget()
+            self.transport.abort()
+            if self.other is not None:
+                self.other.transport.close()
+        else:
+            self.transport.resume_reading()
+
+    async def _connect(self, there: str) -> None:
+        """Raises OSError."""
+        far = socket.socket(socket.AF_UNIX)
+        try:
+            far.setblocking(False)
+            far.bind(self._path)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(far, there)
+            _, self.other = await loop.create_unix_connection(partial(_End, self), sock=far)
+        except BaseException:
+            far.close()
+            raise
+
+    def _forget(self) -> None:
+        if self._calls is not None and self._path:
+            self._calls.forget(self._path)

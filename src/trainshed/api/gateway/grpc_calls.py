@@ -1,0 +1,140 @@
+"""Calls of Google's APIs by gRPC, which their clients for logging and metrics use by default.
+
+A client that finds no HTTP/2 at an address tries again for minutes.  So whatever is called is
+answered: logging and metrics are taken, and all else is refused with a code that nobody repeats.
+grpcio listens in a folder of our own; who calls is known by the connection that brought it.
+"""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from trainshed.api.gateway.accepting import STRANGER
+from trainshed.api.gateway.app import NOT_SERVED
+from trainshed.api.gateway.telemetry import BODY_BYTES_MAX, NOTHING_TO_READ, TRY_AGAIN
+from trainshed.service.gateway.attempts import FindAttempt, LivingAttempt
+from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
+from trainshed.service.gateway.telemetry import Telemetry
+from trainshed.wire.logging_v2.written_messages import lines_of_message, metric_descriptor_of
+
+_THREADS: Final = 4
+_STREAMS_MAX: Final = 32
+_IDLE_MS: Final = 600_000
+
+#: A client that has another way takes it then.
+_BY_REST: Final = "{what} is answered for by REST here"
+_STORAGE: Final = "google.storage."
+_TELEMETRY: Final = ("google.logging.", "google.monitoring.")
+
+#: Rpcs that are taken: the host that they are of, and the answer to a message.
+_TAKEN: Final[Mapping[str, tuple[str, Callable[[bytes], bytes]]]] = {
+    "google.logging.v2.LoggingServiceV2/WriteLogEntries": (LOGGING_HOST, lambda _: b""),
+    "google.monitoring.v3.MetricService/CreateTimeSeries": (MONITORING_HOST, lambda _: b""),
+    "google.monitoring.v3.MetricService/CreateServiceTimeSeries": (MONITORING_HOST, lambda _: b""),
+    "google.monitoring.v3.MetricService/CreateMetricDescriptor": (
+        MONITORING_HOST,
+        metric_descriptor_of,
+    ),
+}
+
+
+class GrpcCalls(grpc.GenericRpcHandler):
+    """A server that is started with the first connection."""
+
+    def __init__(self, find: FindAttempt, telemetry: Telemetry | None) -> None:
+        """``find`` tells whether an attempt lives."""
+        self._find = find
+        self._telemetry = telemetry
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._server: grpc.Server | None = None
+        self._count = 0
+        self._peers: dict[str, LivingAttempt] = {}
+
+    def place_for(self, peer: LivingAttempt) -> tuple[str, str]:
+        """Two paths: the one to bind a connection of this attempt's to, and the server's.
+
+        Raises OSError.
+        """
+        with self._lock:
+            folder = self._folder or self._started()
+            self._count += 1
+            name = f"{self._count}"
+            self._peers[name] = peer
+        return str(folder / name), str(folder / "server")
+
+    def forget(self, path: str) -> None:
+        """A connection has ended."""
+        self._peers.pop(Path(path).name, None)
+        Path(path).unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """End it, and what is under way."""
+        with self._lock:
+            server, self._server = self._server, None
+            if server is not None:
+                server.stop(None)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _started(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="trainshed-gateway-"))
+        server = grpc.server(
+            ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="gateway-grpc"),
+            options=[
+                ("grpc.max_receive_message_length", BODY_BYTES_MAX),
+                ("grpc.max_concurrent_streams", _STREAMS_MAX),
+                ("grpc.max_connection_idle_ms", _IDLE_MS),
+            ],
+        )
+        server.add_generic_rpc_handlers((self,))
+        try:
+            server.add_insecure_port(f"unix:{folder / 'server'}")
+        except RuntimeError as error:
+            raise OSError(f"gRPC cannot listen in {folder}: {error}") from None
+        server.start()
+        self._folder, self._server = folder, server
+        return folder
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        """What answers a call; there is always something."""
+        name = handler_call_details.method.lstrip("/")
+
+        def respond(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+            return self._answer(name, messages, context)
+
+        return grpc.stream_unary_rpc_method_handler(respond)
+
+    def _answer(self, name: str, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        peer = self._peers.get(Path(context.peer()).name)
+        if peer is None or self._find(peer.key) is None:
+            return _refuse(context, grpc.StatusCode.PERMISSION_DENIED, STRANGER)
+        if self._telemetry is None or name not in _TAKEN:
+            return _refuse(context, *_not_served(name, takes_telemetry=self._telemetry is not None))
+        host, answer = _TAKEN[name]
+        message = next(messages, b"")
+        keeps = self._telemetry.keeps and host == LOGGING_HOST
+        if not self._telemetry.take(peer, host, lines_of_message(message) if keeps else ()):
+            return _refuse(context, grpc.StatusCode.UNAVAILABLE, TRY_AGAIN)
+        return answer(message)
+
+
+def _not_served(name: str, *, takes_telemetry: bool) -> tuple[grpc.StatusCode, str]:
+    what = name[:200]
+    if takes_telemetry and name.startswith(_TELEMETRY):
+        return grpc.StatusCode.PERMISSION_DENIED, NOTHING_TO_READ.format(what=what)
+    if name.startswith(_STORAGE):
+        return grpc.StatusCode.UNIMPLEMENTED, _BY_REST.format(what=what)
+    return grpc.StatusCode.PERMISSION_DENIED, NOT_SERVED.format(host=what)
+
+
+def _refuse(context: grpc.ServicerContext, code: grpc.StatusCode, why: str) -> bytes:
+    context.set_code(code)
+    context.set_details(why)
+    return b""

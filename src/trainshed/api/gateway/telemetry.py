@@ -1,0 +1,70 @@
+"""Cloud Logging and Cloud Monitoring by REST: what is written there is taken, and no more.
+
+Both are for the programs of attempts alone; the gateway has looked at who calls.
+"""
+
+import re
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from trainshed.api.connections import CONNECTION
+from trainshed.api.documents import json_bytes_response, refusal_response
+from trainshed.api.gateway.accepting import authority_of
+from trainshed.api.incoming import read_body
+from trainshed.api.threads import THREADS
+from trainshed.model.refusals import Code, Refusal
+from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.places import LOGGING_HOST
+from trainshed.service.gateway.telemetry import Telemetry
+from trainshed.wire.logging_v2.written import lines_of_json
+
+#: Google takes 10 MB of entries in a request.
+BODY_BYTES_MAX: Final = 16 << 20
+NOTHING_TO_READ: Final = (
+    "{what} is not answered for here: what programs of jobs write to Cloud Logging and Cloud "
+    "Monitoring is taken, and nothing can be read or set there"
+)
+TRY_AGAIN: Final = "The job's log takes no line now; try again in a moment"
+
+_ENTRIES: Final = re.compile(r"/v2/entries:write")
+_SERIES: Final = re.compile(r"/v3/projects/[^/]+/timeSeries(?::createService)?")
+#: The answer is what was sent.
+_DESCRIPTORS: Final = re.compile(r"/v3/projects/[^/]+/metricDescriptors")
+
+
+def app(telemetry: Telemetry) -> ASGIApp:
+    """The application."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await _answered(scope, receive, telemetry)
+        except Refusal as refused:
+            response = refusal_response(refused)
+        await response(scope, receive, send)
+
+    return answer
+
+
+async def _answered(scope: Scope, receive: Receive, telemetry: Telemetry) -> Response:
+    body = await read_body(receive, b"", BODY_BYTES_MAX)
+    if len(body) > BODY_BYTES_MAX:
+        raise Refusal(Code.INVALID_ARGUMENT, f"The body has over {BODY_BYTES_MAX} bytes")
+    host, peer = authority_of(scope), scope["state"][CONNECTION].peer
+    if not _is_written(scope, host):
+        what = f"{scope['method']} {host}{scope['path'][:200]}"
+        raise Refusal(Code.PERMISSION_DENIED, NOTHING_TO_READ.format(what=what))
+    if not await THREADS.run(_take, telemetry, peer, host, body):
+        raise Refusal(Code.UNAVAILABLE, TRY_AGAIN)
+    return json_bytes_response(body if _DESCRIPTORS.fullmatch(scope["path"]) else b"{}")
+
+
+def _is_written(scope: Scope, host: str) -> bool:
+    forms = (_ENTRIES,) if host == LOGGING_HOST else (_SERIES, _DESCRIPTORS)
+    return scope["method"] == "POST" and any(form.fullmatch(scope["path"]) for form in forms)
+
+
+def _take(telemetry: Telemetry, peer: LivingAttempt, host: str, body: bytes) -> bool:
+    keeps = telemetry.keeps and host == LOGGING_HOST
+    return telemetry.take(peer, host, lines_of_json(body) if keeps else ())

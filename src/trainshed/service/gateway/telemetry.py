@@ -1,0 +1,89 @@
+"""What programs send to Cloud Logging and Cloud Monitoring: taken, and said once where it goes.
+
+A program that logs by Google's client has often no other log, and does not look at answers.  So
+nothing of it fails; its job's log says that nothing is kept, or has the lines.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+from trainshed.model.attempt import AttemptKey
+from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
+from trainshed.store.records import NewEvent, StoredEvent
+from trainshed.wire.logging_v2.written import WrittenLine
+
+#: The kind of the event that tells of it.
+KIND: Final = "TELEMETRY_DROPPED"
+_TELLS: Final[Mapping[str, str]] = {
+    LOGGING_HOST: (
+        "The program writes to Cloud Logging, of which nothing is kept here; an administrator has "
+        'it written into the logs of jobs with telemetry = "log" under [gateway].'
+    ),
+    MONITORING_HOST: "The program writes to Cloud Monitoring, of which nothing is kept here.",
+}
+#: Of so many attempts it is remembered at once what was said to them.
+_REMEMBERED_MAX: Final = 4096
+
+#: Says a sentence in the log of an attempt's job.
+Tell = Callable[[LivingAttempt, str], None]
+#: Writes lines into the log of an attempt; whether it could.
+Keep = Callable[[AttemptKey, Sequence[WrittenLine]], bool]
+
+
+class Telemetry:
+    """Takes it.  Thread-safe."""
+
+    def __init__(self, tell: Tell, keep: Keep | None = None) -> None:
+        """``keep`` None: no line is kept."""
+        self._tell = tell
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._notified: set[tuple[AttemptKey, str]] = set()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether lines are of any use."""
+        return self._keep is not None
+
+    def take(self, peer: LivingAttempt, host: str, lines: Sequence[WrittenLine] = ()) -> bool:
+        """What was sent to one of the two hosts; False: it should be sent again."""
+        if host == LOGGING_HOST and self._keep is not None:
+            return self._keep(peer.key, lines)
+        with self._lock:
+            if (peer.key, host) in self._notified:
+                return True
+            if len(self._notified) >= _REMEMBERED_MAX:
+                self._notified.clear()
+            self._notified.add((peer.key, host))
+        self._tell(peer, _TELLS[host])
+        return True
+
+
+class Stories(Protocol):
+    """The store, as far as it is asked here."""
+
+    def add_event(self, uid: int, event: NewEvent) -> None:
+        """Add a sentence to a job's story."""
+
+    def events(self, uid: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        """The job's story in order."""
+
+
+def tell_in_story(store: Stories) -> Tell:
+    """Tells a job once, whatever restarts there are of it and of the server."""
+
+    def tell(peer: LivingAttempt, sentence: str) -> None:
+        if all(event.message != sentence for event in _events(store, peer.key.uid)):
+            data = {"severity": "WARNING"}
+            store.add_event(peer.key.uid, NewEvent(kind=KIND, message=sentence, data=data))
+
+    return tell
+
+
+def _events(store: Stories, uid: int) -> Iterator[StoredEvent]:
+    seq = 0
+    while events := store.events(uid, after=seq):
+        yield from events
+        seq = events[-1].seq

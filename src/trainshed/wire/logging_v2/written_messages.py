@@ -1,0 +1,82 @@
+"""Messages by gRPC that programs send to Cloud Logging and Cloud Monitoring.
+
+Of google.logging.v2 and google.monitoring.v3 the few fields that are read are declared here; what
+else there is in a message is passed over.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from google.protobuf import struct_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import Error as JsonError
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from trainshed.wire.logging_v2.written import WrittenLine, lines_of
+
+#: Numbers as in log_entry.proto, logging.proto and metric_service.proto.
+_DECLARED: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
+    "LogEntry": {
+        "severity": (10, "TYPE_INT32"),
+        "text_payload": (3, "TYPE_STRING"),
+        "json_payload": (6, ".google.protobuf.Struct"),
+    },
+    "WriteLogEntriesRequest": {"entries": (4, ".written.LogEntry")},
+    "CreateMetricDescriptorRequest": {"metric_descriptor": (2, "TYPE_BYTES")},
+}
+_REPEATED: Final = "entries"
+
+
+def lines_of_message(data: bytes) -> list[WrittenLine]:
+    """The lines of a WriteLogEntriesRequest; of one that cannot be read, none."""
+    try:
+        message = _message("WriteLogEntriesRequest", data)
+        return lines_of(MessageToDict(message, descriptor_pool=_pool()).get("entries"))
+    except (DecodeError, JsonError, ValueError, TypeError):
+        return []
+
+
+def metric_descriptor_of(data: bytes) -> bytes:
+    """The MetricDescriptor of a CreateMetricDescriptorRequest, as bytes: its answer."""
+    try:
+        message: Any = _message("CreateMetricDescriptorRequest", data)
+    except DecodeError:
+        return b""
+    return bytes(message.metric_descriptor)
+
+
+def _message(name: str, data: bytes) -> Message:
+    message = GetMessageClass(_pool().FindMessageTypeByName(f"written.{name}"))()
+    message.ParseFromString(data)
+    return message
+
+
+@cache
+def _pool() -> DescriptorPool:
+    pool = DescriptorPool()
+    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
+    messages = [
+        {"name": name, "field": [_field(*each) for each in fields.items()]}
+        for name, fields in _DECLARED.items()
+    ]
+    file = {
+        "name": "trainshed/written.proto",
+        "package": "written",
+        "syntax": "proto3",
+        "dependency": [struct_pb2.DESCRIPTOR.name],
+        "messageType": messages,
+    }
+    pool.Add(ParseDict(file, FileDescriptorProto()))
+    return pool
+
+
+def _field(name: str, declared: tuple[int, str]) -> dict[str, Any]:
+    number, kind = declared
+    label = "LABEL_REPEATED" if name == _REPEATED else "LABEL_OPTIONAL"
+    is_message = kind.startswith(".")
+    of_type = {"type": "TYPE_MESSAGE", "typeName": kind} if is_message else {"type": kind}
+    return {"name": name, "number": number, "label": label, **of_type}

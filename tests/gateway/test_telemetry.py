@@ -1,0 +1,236 @@
+"""What programs write to Cloud Logging and Cloud Monitoring is taken; other calls are refused."""
+
+import http.client
+import json
+import socket
+import ssl
+import threading
+
+import grpc
+import pytest
+
+from trainshed.api.gateway.make import make_gateway
+from trainshed.api.gateway.server import _ends_here
+from trainshed.app import _names
+from trainshed.config.settings import DROP, PASS, REFUSE, GatewaySettings
+from trainshed.model.attempt import AttemptKey
+from trainshed.service.gateway.attempts import LivingAttempt
+from trainshed.service.gateway.places import LOGGING_HOST, MONITORING_HOST
+from trainshed.service.gateway.telemetry import Telemetry, tell_in_story
+from trainshed.service.gateway.tokens import AttemptTokens
+from trainshed.store.records import StoredEvent
+
+#: Only something broken takes so long.
+WAIT_S_MAX = 60
+PEER = LivingAttempt(
+    key=AttemptKey(11, 1), job_id="job11", project="one", project_number="1001", location=""
+)
+WRITE = "/google.logging.v2.LoggingServiceV2/WriteLogEntries"
+SERIES = "/google.monitoring.v3.MetricService/CreateTimeSeries"
+DESCRIPTOR = "/google.monitoring.v3.MetricService/CreateMetricDescriptor"
+#: WriteLogEntriesRequest with one entry: severity 500, text_payload "boom".
+ONE_ENTRY = b"\x22\x09" + b"\x50\xf4\x03" + b"\x1a\x04boom"
+
+
+class World:
+    """A gateway whose only peer is one attempt, or nobody."""
+
+    def __init__(self, data_dir):
+        self.peer = PEER
+        self.said = []
+        self.lines = []
+        self.keeps = True
+        self.kept = Telemetry(lambda _, text: self.said.append(text), self._keep)
+        self.dropped = Telemetry(lambda _, text: self.said.append(text))
+        self._listeners = []
+        self._data_dir = data_dir
+
+    def _keep(self, key, lines):
+        assert key == PEER.key
+        self.lines.extend(lines)
+        return self.keeps
+
+    def serve(self, telemetry):
+        serving = make_gateway(
+            self._data_dir,
+            rows=(),
+            tokens=AttemptTokens(b"secret"),
+            attempt_at=lambda _theirs, _ours: self.peer and self.peer.key,
+            find=lambda _key: self.peer,
+            telemetry=telemetry,
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        thread = threading.Thread(target=serving.run, args=([listener],))
+        thread.start()
+        self._listeners.append((serving, listener, thread))
+        return Client(listener.getsockname()[1], self._data_dir / "tls/ca.pem")
+
+    def close(self):
+        for serving, listener, thread in self._listeners:
+            serving.stop()
+            thread.join(WAIT_S_MAX)
+            listener.close()
+            assert not thread.is_alive()
+
+
+class Client:
+    """A program of a job."""
+
+    def __init__(self, port, ca):
+        self._port = port
+        self._ca = ca
+
+    def call(self, name, message=b"", host=LOGGING_HOST):
+        """The answer of an rpc.  Raises grpc.RpcError."""
+        options = [
+            ("grpc.ssl_target_name_override", host),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        credentials = grpc.ssl_channel_credentials(self._ca.read_bytes())
+        place = f"127.0.0.1:{self._port}"
+        with grpc.secure_channel(place, credentials, options) as channel:
+            return channel.unary_unary(name)(message, timeout=WAIT_S_MAX)
+
+    def refused(self, name, host=LOGGING_HOST):
+        with pytest.raises(grpc.RpcError) as failed:
+            self.call(name, host=host)
+        return failed.value.code().name, failed.value.details()
+
+    def post(self, host, path, document, verb="POST"):
+        """A status and an answer by REST."""
+        plain = socket.create_connection(("127.0.0.1", self._port), timeout=WAIT_S_MAX)
+        context = ssl.create_default_context(cafile=self._ca)
+        found = http.client.HTTPSConnection(host)
+        found.sock = context.wrap_socket(plain, server_hostname=host)
+        found.request(verb, path, json.dumps(document))
+        answer = found.getresponse()
+        status, body = answer.status, json.loads(answer.read())
+        found.close()
+        return status, body
+
+
+@pytest.fixture
+def world(tmp_path):
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def test_what_is_written_ends_without_an_error_and_is_told_once(world):
+    client = world.serve(world.dropped)
+    for _ in range(2):
+        assert client.call(WRITE, ONE_ENTRY) == b""
+        assert client.call(SERIES, b"\x1a\x01p", MONITORING_HOST) == b""
+        assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []}) == (200, {})
+        series = "/v3/projects/p/timeSeries"
+        assert client.post(MONITORING_HOST, series, {"timeSeries": []}) == (200, {})
+    about_logs, about_series = world.said
+    assert "Cloud Logging, of which nothing is kept here" in about_logs
+    assert 'telemetry = "log"' in about_logs
+    assert "Cloud Monitoring, of which nothing is kept here" in about_series
+
+
+def test_a_metric_descriptor_is_answered_with_itself(world):
+    client = world.serve(world.dropped)
+    descriptor = b"\x0a\x01x"
+    request = b"\x1a\x01p" + b"\x12\x03" + descriptor
+    assert client.call(DESCRIPTOR, request, MONITORING_HOST) == descriptor
+    document = {"type": "custom.googleapis.com/x"}
+    path = "/v3/projects/p/metricDescriptors"
+    assert client.post(MONITORING_HOST, path, document) == (200, document)
+
+
+def test_entries_become_lines_where_they_are_kept(world):
+    client = world.serve(world.kept)
+    client.call(WRITE, ONE_ENTRY)
+    entries = [
+        {"severity": "NOTICE", "textPayload": "two\nlines"},
+        {"jsonPayload": {"message": "said"}},
+        {"severity": "ALERT", "jsonPayload": {"message": "said", "step": 1}},
+        "no entry",
+    ]
+    assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": entries})[0] == 200
+    assert world.lines == [
+        ("boom", "ERROR"),
+        ("two", "INFO"),
+        ("lines", "INFO"),
+        ("said", "INFO"),
+        ('{"message": "said", "step": 1}', "CRITICAL"),
+    ]
+    assert not world.said
+
+
+def test_a_client_is_told_to_come_again_where_no_line_can_be_written(world):
+    client = world.serve(world.kept)
+    world.keeps = False
+    assert client.refused(WRITE)[0] == "UNAVAILABLE"
+    assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []})[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("/google.pubsub.v1.Publisher/Publish", "PERMISSION_DENIED", 'other_apis = "pass"'),
+        ("/google.storage.v2.Storage/ReadObject", "UNIMPLEMENTED", "by REST here"),
+        (
+            "/google.logging.v2.LoggingServiceV2/ListLogEntries",
+            "PERMISSION_DENIED",
+            "nothing can be read",
+        ),
+    ],
+)
+def test_other_calls_by_grpc_are_refused_at_once_in_a_sentence(world, name, code, words):
+    found, details = world.serve(world.dropped).refused(name, "pubsub.googleapis.com")
+    assert found == code
+    assert words in details
+    assert not world.said
+
+
+def test_reading_by_rest_is_refused_in_a_sentence(world):
+    client = world.serve(world.dropped)
+    for host, path in ((LOGGING_HOST, "/v2/entries:list"), (MONITORING_HOST, "/v3/projects/p/x")):
+        status, answer = client.post(host, path, {})
+        assert status == 403
+        assert "nothing can be read" in answer["error"]["message"]
+
+
+def test_strangers_and_attempts_that_have_ended_write_nothing(world):
+    client = world.serve(world.kept)
+    world.peer = None
+    assert client.refused(WRITE)[0] == "UNAVAILABLE"  # its connection has been closed
+    assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": []})[0] == 403
+    assert not world.lines
+
+
+def test_a_setting_has_the_two_hosts_reach_google(world):
+    client = world.serve(None)
+    assert client.refused(WRITE)[0] == "PERMISSION_DENIED"
+    for host in (LOGGING_HOST, MONITORING_HOST):
+        assert not _ends_here(lambda _: False, host, passes_on=False)
+        assert host not in _names(GatewaySettings(telemetry=PASS))
+        assert host in _names(GatewaySettings(telemetry=DROP, other_apis=PASS))
+    assert "bigquery.googleapis.com" in _names(GatewaySettings(other_apis=REFUSE))
+    assert "bigquery.googleapis.com" not in _names(GatewaySettings(other_apis=PASS))
+
+
+class Stories:
+    """A store's events."""
+
+    def __init__(self):
+        self.found = []
+
+    def add_event(self, uid, event):
+        seq = len(self.found) + 1
+        known = {"seq": seq, "uid": uid, "attempt": 1, "stamp_ns": seq}
+        said = {"kind": event.kind, "message": event.message, "data": event.data}
+        self.found.append(StoredEvent(**known, **said))
+
+    def events(self, uid, *, after=0, limit=1000):
+        return [each for each in self.found if each.uid == uid and each.seq > after][:limit]
+
+
+def test_a_job_is_told_once_whatever_restarts_there_are():
+    stories = Stories()
+    for _server in range(2):
+        Telemetry(tell_in_story(stories)).take(PEER, LOGGING_HOST)
+    assert [each.kind for each in stories.found] == ["TELEMETRY_DROPPED"]
