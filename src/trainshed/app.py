@@ -25,7 +25,7 @@ from trainshed.api.storage import storage_routes
 from trainshed.api.table import Handlers, google_table
 from trainshed.config import Settings
 from trainshed.config.engine import engine_of
-from trainshed.config.settings import PASS, GatewaySettings
+from trainshed.config.settings import DROP, LOG, PASS, GatewaySettings
 from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
@@ -39,7 +39,7 @@ from trainshed.service.file_modes import PRIVATE_FOLDER, make_private
 from trainshed.service.gateway.listening import GatewayListener, Serving
 from trainshed.service.gateway.places import HOSTS, NO_GATEWAY, OTHER_HOSTS, TELEMETRY_HOSTS
 from trainshed.service.gateway.stored_attempts import AttemptOfPeer, AttemptsOfStore
-from trainshed.service.gateway.telemetry import Telemetry, tell_in_story
+from trainshed.service.gateway.telemetry import TASK, Telemetry, tell_in_story
 from trainshed.service.gateway.tokens import AttemptTokens
 from trainshed.service.housekeeping import ClockWatch, DiskWatch, Expiry, Housekeeping, Retention
 from trainshed.service.images import Images
@@ -237,7 +237,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         return None
 
     attempts = AttemptsOfStore(store)
-    telemetry = Telemetry(tell_in_story(store))
+    telemetry = _telemetry(settings, store, engine)
 
     def make() -> Serving:
         # most of it is needed only when a program connects
@@ -255,7 +255,7 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             of_address=access.of_address,
             exchange=access.exchange,
             audit=audit_log.add,
-            telemetry=None if settings.gateway.telemetry == PASS else telemetry,
+            telemetry=telemetry,
             passes_on=settings.gateway.other_apis == PASS,
             proxies=_passed(os.environ, settings.pass_env),
         )
@@ -267,6 +267,21 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         hosts=filter(None, (engine.traits.bridge,)),
         names=_names(settings.gateway),
     )
+
+
+def _telemetry(settings: Settings, store: Store, engine: Engine) -> Telemetry | None:
+    """What takes logs and metrics; None: they are Google's.  Raises UsageFault."""
+    if settings.gateway.telemetry == PASS:
+        return None
+    add = engine.traits.add_lines
+    if settings.gateway.telemetry != LOG:
+        return Telemetry(tell_in_story(store))
+    if add is None:
+        message = (
+            f'gateway.telemetry is "{LOG}", and the engine {engine.name} adds no lines to logs'
+        )
+        raise UsageFault(f'{message}; accepted: "{DROP}" or "{PASS}"')
+    return Telemetry(tell_in_story(store), lambda key, lines: add(key, TASK, lines))
 
 
 def _names(settings: GatewaySettings) -> Sequence[str]:

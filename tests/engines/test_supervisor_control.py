@@ -1,5 +1,6 @@
 """A supervisor takes orders on its socket, and nobody who connects can keep it from its work."""
 
+import json
 import socket
 import stat
 
@@ -140,3 +141,29 @@ def test_what_makes_no_sense_is_passed_over_or_cut_off(root, engine, data):
 def test_an_order_that_makes_no_sense_is_none(root, engine, given):
     assert attempt.send_order(AttemptFolder(folder(root)), given)
     assert_obeys(root, engine)
+
+
+def test_lines_that_a_program_wrote_elsewhere_come_into_its_log(root, engine):
+    emoji = "\N{GRINNING FACE}" * 40_000
+    given = [("hello", "WARNING"), (emoji, "INFO")]
+    wait_until(lambda: engine.traits.add_lines(KEY, "cloud-logging", given), "it hears somebody")
+
+    def added():
+        return [line for line in lines(root) if line.task_name == "cloud-logging"]
+
+    wait_until(lambda: "".join(line.text for line in added()) == f"hello{emoji}", "it has them")
+    assert [line.severity for line in added()][:2] == ["WARNING", "INFO"]
+
+
+@pytest.mark.parametrize("given", [7, [7], [["x"]], None])
+def test_lines_that_make_no_sense_are_none(root, engine, given):
+    message = json.dumps({"do": "log", "task": "x", "lines": given}).encode()
+    with connected(root) as client:
+        client.sendall(message)
+    assert_obeys(root, engine)
+
+
+def test_lines_for_an_attempt_that_has_ended_are_not_taken(engine):
+    engine.stop(KEY, order(0.0))
+    ended(engine)
+    assert not engine.traits.add_lines(KEY, "cloud-logging", [("late", "INFO")])

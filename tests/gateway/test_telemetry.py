@@ -147,6 +147,7 @@ def test_entries_become_lines_where_they_are_kept(world):
         {"severity": "NOTICE", "textPayload": "two\nlines"},
         {"jsonPayload": {"message": "said"}},
         {"severity": "ALERT", "jsonPayload": {"message": "said", "step": 1}},
+        {"jsonPayload": {"logging.googleapis.com/diagnostic": {"version": "3"}}},
         "no entry",
     ]
     assert client.post(LOGGING_HOST, "/v2/entries:write", {"entries": entries})[0] == 200

@@ -53,6 +53,10 @@ class End(NamedTuple):
 #: Whose process holds the other end of a connection to this machine, given both: theirs and ours.
 AttemptAt = Callable[[End, End], AttemptKey | None]
 
+#: Adds lines to the log of an attempt that runs, as those of a task: texts with their severities.
+#: False: not now; such lines may be given again.
+AddLines = Callable[[AttemptKey, str, Sequence[tuple[str, str]]], bool]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
@@ -71,6 +75,8 @@ class Traits:
     """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
     has_names: bool = False
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
+    add_lines: AddLines | None = None
+    """None: what programs write elsewhere cannot come into their logs."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
 

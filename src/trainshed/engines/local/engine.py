@@ -23,7 +23,7 @@ from trainshed.engines.container_runtime import NONE, Found
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
-from trainshed.engines.local.attempts.attempt import TrackedAttempt
+from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
 from trainshed.engines.local.attempts.fence import Fence, identity_of
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.folder import AttemptFolder, Order
@@ -126,6 +126,7 @@ class LocalEngine:
             isolation=isolation.description if isolation else "",
             leftovers=leftover_means.described(leftovers),
             attempt_at=self._attempt_at,
+            add_lines=self._add_lines,
             has_names=isolation.has_names if isolation else mounts.allowed(),
             bridge=bridge_address(containers.runtime),
         )
@@ -266,6 +267,9 @@ class LocalEngine:
         return peers.holder_of(theirs, ours, supervisors) or self._container_at(
             theirs, ours, set(supervisors.values())
         )
+
+    def _add_lines(self, key: AttemptKey, task: str, lines: Sequence[tuple[str, str]]) -> bool:
+        return send_lines(self._folder(key), task, lines)
 
     def _container_at(
         self, theirs: End, ours: End, running: Collection[AttemptKey]

@@ -32,6 +32,10 @@ Tell = Callable[[LivingAttempt, str], None]
 Keep = Callable[[AttemptKey, Sequence[WrittenLine]], bool]
 
 
+#: The task whose lines they are, beside those of the replicas.
+TASK: Final = "cloud-logging"
+
+
 class Telemetry:
     """Takes it.  Thread-safe."""
 

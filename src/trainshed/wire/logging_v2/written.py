@@ -15,6 +15,8 @@ _SEVERITIES: Final = (
     "DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY",
 )  # fmt: skip
 _HUNDRED: Final = 100
+#: What a client says of itself, once a process.
+_DIAGNOSTIC: Final = "logging.googleapis.com/diagnostic"
 
 
 class WrittenLine(NamedTuple):
@@ -51,6 +53,8 @@ def _text(entry: Mapping[str, Any]) -> str:
     if not isinstance(payload, Mapping):
         text = entry.get("textPayload", "")
         return text if isinstance(text, str) else ""
+    if _DIAGNOSTIC in payload:
+        return ""
     message = payload.get("message")
     if isinstance(message, str) and len(payload) == 1:
         return message

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,10 @@ from trainshed.model.attempt import AttemptKey, Observation, Phase
 _LOG = logging.getLogger(__name__)
 
 _SEND_S: Final = 0.2
+#: A message has so many characters of text at most, each in up to twelve bytes of JSON, and what
+#: is around each line counts as these.
+_PART_LENGTH: Final = 1 << 14
+_LINE_LENGTH: Final = 32
 #: A supervisor that has not begun after this time, and is no child of ours, is given up (fenced).
 BEGIN_S_MAX: Final = 60.0
 #: How much longer than its grace a supervisor may stand still before it is killed.
@@ -35,11 +39,37 @@ _LOOK_S: Final = 2.0
 
 def send_order(folder: AttemptFolder, order: Mapping[str, Any]) -> bool:
     """Have a supervisor obey as soon as possible; False: it has not got the message."""
+    return _send(folder, [{"do": "stop", "order": order}])
+
+
+def send_lines(folder: AttemptFolder, task: str, lines: Sequence[tuple[str, str]]) -> bool:
+    """Have a supervisor add lines to the log; False: it has not taken all of them."""
+    return _send(folder, ({"do": "log", "task": task, "lines": each} for each in _parts(lines)))
+
+
+def _parts(lines: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """The same lines, in messages that a socket takes."""
+    part: list[tuple[str, str]] = []
+    length = 0
+    for text, severity in lines:
+        for start in range(0, max(1, len(text)), _PART_LENGTH):
+            piece = text[start : start + _PART_LENGTH]
+            if part and length + len(piece) > _PART_LENGTH:
+                yield part
+                part, length = [], 0
+            part.append((piece, severity))
+            length += len(piece) + _LINE_LENGTH
+    if part:
+        yield part
+
+
+def _send(folder: AttemptFolder, messages: Iterable[Mapping[str, Any]]) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.settimeout(_SEND_S)
         try:
             with short_path(folder.control) as path:
-                sender.sendto(json.dumps({"do": "stop", "order": order}).encode(), path)
+                for each in messages:
+                    sender.sendto(json.dumps(each).encode(), path)
         except OSError:
             return False
     return True

@@ -1,4 +1,4 @@
-"""Takes orders to stop on the attempt's socket, one message each.
+"""Takes orders to stop, and lines for the log, on the attempt's socket, one message each.
 
 The order itself comes along, for the case that no disk had room for it.  Nobody who sends can make
 the supervisor wait: a message is there as a whole or not at all, and one is read a turn.
@@ -7,6 +7,7 @@ The mode of the socket keeps other users out; a job that is the same user is kno
 the kernel says who sends, and what descends from the supervisor gives it no orders.
 """
 
+import json
 import os
 import socket
 import struct
@@ -75,6 +76,7 @@ class Control:
             pid, uid = _sender(ancillary)
             if uid in {_ROOT, os.geteuid()} and not _is_below(pid):
                 take_order(data, self._attempt.obey, self._look)
+                take_lines(data, self._attempt.output.add)
             elif not self._has_refused:  # once: a job may send as often as it likes
                 self._has_refused = True
                 self._attempt.output.note(
@@ -82,6 +84,17 @@ class Control:
                     "of the job itself, or gone; it is refused, as all others like it will be.",
                     "WARNING",
                 )
+
+
+def take_lines(data: bytes, add: Callable[[str, list[tuple[str, str]]], object]) -> None:
+    """Add the lines of a JSON object if it brings some."""
+    with suppress(ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        found = json.loads(data)
+        if found.get("do") == "log":
+            add(
+                str(found["task"]),
+                [(str(text), str(severity)) for text, severity in found["lines"]],
+            )
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int]:

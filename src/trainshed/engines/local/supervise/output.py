@@ -7,7 +7,7 @@ their writes.  So no line is lost and little memory is needed, however long it t
 import errno
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -123,6 +123,14 @@ class Output:
     def note(self, text: str, severity: str = "INFO") -> None:
         """Say something in the engine's own name."""
         self._log.note(text, severity)
+
+    def add(self, task_name: str, lines: Iterable[tuple[str, str]]) -> None:
+        """Take lines that came by no pipe; nobody waits for them while the log is held back."""
+        now_s = self._loop.now()
+        for text, severity in () if self.is_held_back else lines:
+            if self._flow.takes(text, now_s):
+                self._log.line(task_name, text, severity=severity, stream="stdout")
+        self._say_dropped()
 
     def deliver(self) -> bool:
         """Write what was gathered, or hold everything back until that is possible."""
