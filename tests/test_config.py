@@ -14,7 +14,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
-from trainshed.storage.buckets import GsPaths
+from trainshed.storage.buckets import GsPaths, RemoteBucket
 
 PAGE = Path(__file__).parent.parent / "docs/reference/config.md"
 
@@ -72,6 +72,10 @@ def test_the_example_of_the_page_is_read_as_it_says(load, tmp_path):
         fake_gpus=0,
         pass_env=("TEAM_*",),
         isolation=IsolationSettings(require=("container", "users", "sandbox", "landlock")),
+        buckets={
+            "shared-data": RemoteBucket("gs://corp-data/train"),
+            "archive": RemoteBucket("s3://corp-archive", {"key": "ID", "secret": "KEY"}),
+        },
         quotas=(
             QuotaRule(accelerator="NVIDIA_TESLA_T4", limit=8, project="demo", region="us-central1"),
         ),
@@ -106,7 +110,7 @@ def test_the_page_has_every_key_and_the_file_every_setting():
         assert {field for field, _ in _TABLES[name].values()} == set(settings._fields)
     tables = (keys for name, keys in _TABLES.items() if name not in whole)
     settable = {name for keys in tables for name, _ in keys.values()}
-    settable |= {*whole, *(row[0] for row in _ROWS.values())}
+    settable |= {*whole, "buckets", *(row[0] for row in _ROWS.values())}
     by_flag_only = {"data_dir", "anonymous", "insecure_http"}
     assert {f.name for f in fields(Settings)} - settable == by_flag_only
 
@@ -299,9 +303,40 @@ def test_a_wrong_value_of_isolation_is_named(load, line, accepted):
     assert accepted in said
 
 
+def test_buckets_that_are_kept_elsewhere_are_read(load):
+    found = load(
+        '[buckets]\n"data" = "gs://corp-data/sub"\n'
+        'shared = { uri = "s3://corp", options = { key = "k" } }'
+    ).buckets
+    assert found["data"] == ("gs://corp-data/sub", {})
+    assert found["shared"] == ("s3://corp", {"key": "k"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'data = "corp-secret"',
+        'data = { uri = "gs://x", option = "secret" }',
+        'data = { uri = "gs://x", options = "secret" }',
+        "data = 7",
+    ],
+)
+def test_a_bucket_that_is_not_understood_is_named_without_its_credentials(load, text):
+    said = refused(load, f"[buckets]\n{text}")
+    assert "buckets.data is not understood; accepted: a URI such as" in said
+    assert "secret" not in said
+
+
+def test_a_name_of_a_bucket_that_none_can_have_is_refused(load):
+    assert "buckets.No is no name of a bucket" in refused(load, '[buckets]\nNo = "gs://x"')
+
+
 def test_the_gateway_s_words_are_read_and_wrong_ones_named(load):
     found = load('[gateway]\nenabled = false\nport = 4711\ngs_paths = "path"').gateway
     assert found == GatewaySettings(enabled=False, port=4711, gs_paths=GsPaths.PATH)
+    assert load('[gateway]\ntelemetry = "log"').gateway.telemetry == "log"
+    said = refused(load, '[gateway]\ntelemetry = "keep"')
+    assert 'gateway.telemetry is \'keep\'; accepted: "drop", "log" or "pass"' in said
     said = refused(load, '[gateway]\ngs_paths = "both"')
     assert 'gateway.gs_paths is \'both\'; accepted: "path" or "uri"' in said
 

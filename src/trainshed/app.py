@@ -140,7 +140,7 @@ def build(
     traits = engine.traits
     images = Images(settings.environments, settings.images, traits.python, traits.containers)
     settings.jobs_dir.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    objects = Objects(data_dir=folder)
+    objects = _objects(settings)
     uploads = Uploads(objects)
     project_bytes = ProjectBytes(settings.project_bytes_max)
     storage = storage_routes(objects, uploads, store, project_bytes)
@@ -267,6 +267,17 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         hosts=filter(None, (engine.traits.bridge,)),
         names=_names(settings.gateway),
     )
+
+
+def _objects(settings: Settings) -> Objects:
+    """Raises UsageFault for a bucket that nothing here can reach."""
+    if not settings.buckets:
+        return Objects(data_dir=settings.data_dir)
+    # most servers have none: they do without
+    from trainshed.storage.remote import remotes_of  # noqa: PLC0415
+    from trainshed.storage.remote_objects import ObjectsWithRemotes  # noqa: PLC0415
+
+    return ObjectsWithRemotes(data_dir=settings.data_dir, remotes=remotes_of(settings.buckets))
 
 
 def _telemetry(settings: Settings, store: Store, engine: Engine) -> Telemetry | None:

@@ -31,6 +31,7 @@ from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchO
 from trainshed.storage.object_hashes import HashMismatch
 from trainshed.storage.object_lists import BadPageToken
 from trainshed.storage.objects import Objects
+from trainshed.storage.remote import RemoteFailed, RemoteRefused
 from trainshed.storage.uploads import ConcurrentWrite, NoSuchUpload, Uploads
 from trainshed.wire.storage_v1.requests import BadStorageRequest, document_of, error_json
 
@@ -81,7 +82,7 @@ class BucketAccess:
 
     def take(self, bucket: str, count: int) -> None:
         """Count bytes that go into a bucket.  Raises NoRoom for more than its project may have."""
-        if project := self._owner(bucket):
+        if self.objects.is_here(bucket) and (project := self._owner(bucket)):
             self.project_bytes.take(project, count)
 
     def need(self, caller: Caller, bucket: str, role: AccessRole) -> None:
@@ -161,6 +162,7 @@ STATUS: Mapping[type[Exception], int] = {
     BadPageToken: 400,
     Forbidden: 403,
     NoRoom: 403,
+    RemoteRefused: 403,
     NoSuchBucket: 404,
     NoSuchObject: 404,
     NoSuchUpload: 404,
@@ -168,6 +170,7 @@ STATUS: Mapping[type[Exception], int] = {
     BucketNotEmpty: 409,
     ConditionFailed: 412,
     ConcurrentWrite: 503,
+    RemoteFailed: 503,
 }
 
 #: What the disk says, as a status: 5xx only where trying again can help.

@@ -29,7 +29,7 @@ from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
-from trainshed.storage.buckets import GsPaths, data_dir
+from trainshed.storage.buckets import BUCKET_RULE, GsPaths, RemoteBucket, data_dir, is_bucket_name
 
 #: In place of a port for gRPC.
 NO_GRPC = "none"
@@ -364,6 +364,11 @@ _ROWS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...], Mapping[str,
     ),
 }
 
+#: The table of buckets that are kept elsewhere: its keys are their names.
+_BUCKETS = "buckets"
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.+")
+_REMOTES = 'a URI such as "gs://corp-data/sub" or "s3://corp-data", or { uri = ..., options = {} }'
+
 #: Keys that are looked for in the file, and where they belong.
 _ELSEWHERE = {
     "data_dir": "give --data-dir or TRAINSHED_DATA_DIR",
@@ -405,8 +410,10 @@ def _read_file(path: Path, *, must_exist: bool) -> dict[str, Any]:
             found |= {name: _WHOLE[name](**values)} if name in _WHOLE else values
         elif name in _ROWS:
             found |= _read_rows(f"{path}: {name}", value, name)
+        elif name == _BUCKETS:
+            found[name] = _read_buckets(f"{path}: {name}", value)
         else:
-            _refuse_unknown(str(path), name, [*_TABLES, *_ROWS])
+            _refuse_unknown(str(path), name, [*_TABLES, *_ROWS, _BUCKETS])
     return found
 
 
@@ -420,6 +427,24 @@ def _read_table(place: str, table: Any, keys: Mapping[str, tuple[str, Reader]]) 
         name, read = keys[key]
         found[name] = _read(f"{place}.{key}", value, read)
     return found
+
+
+def _read_buckets(place: str, table: Any) -> dict[str, RemoteBucket]:
+    """No value is shown in an error: there are credentials among them."""
+    if not isinstance(table, dict):
+        raise UsageFault(f"{place} must be a table: write [{_BUCKETS}]")
+    return {name: _bucket(f"{place}.{name}", name, value) for name, value in table.items()}
+
+
+def _bucket(place: str, name: str, value: Any) -> RemoteBucket:
+    if not is_bucket_name(name):
+        raise UsageFault(f"{place} is no name of a bucket; it has {BUCKET_RULE}")
+    found = value if isinstance(value, dict) else {"uri": value}
+    uri, options = found.get("uri"), found.get("options", {})
+    is_known = found.keys() <= {"uri", "options"} and isinstance(options, dict)
+    if not is_known or not isinstance(uri, str) or not _REMOTE.fullmatch(uri):
+        raise UsageFault(f"{place} is not understood; accepted: {_REMOTES}")
+    return RemoteBucket(uri, options)
 
 
 def _read_rows(place: str, rows: Any, name: str) -> dict[str, Any]:

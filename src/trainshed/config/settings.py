@@ -12,7 +12,7 @@ from trainshed.model.resources import FleetPolicy
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
-from trainshed.storage.buckets import GsPaths
+from trainshed.storage.buckets import GsPaths, RemoteBucket
 
 #: ``other_apis`` of ``[gateway]``.
 REFUSE, PASS = "refuse", "pass"
@@ -81,6 +81,8 @@ class Settings:
     isolation: IsolationSettings | None = field(default_factory=IsolationSettings)
     """How programs of jobs are kept apart on this machine; None for who starts none."""
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    buckets: Mapping[str, RemoteBucket] = field(default_factory=dict, repr=False)
+    """Buckets that are kept elsewhere, with credentials."""
     pass_env: tuple[str, ...] = ()
     """Names of the server's variables that jobs get besides the usual; ``*`` is anything."""
     fake_gpus: int = 0

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from trainshed.model.faults import UsageFault
 
@@ -52,6 +54,14 @@ class Buckets:
         """The folder of a gs:// URI's bucket, and the name below it.  Raises UsageFault."""
         bucket, name = split(uri)
         return self.root / bucket, "/".join(part for part in name.split("/") if part)
+
+
+class RemoteBucket(NamedTuple):
+    """Where a bucket is kept, for fsspec."""
+
+    uri: str
+    options: Mapping[str, Any] = MappingProxyType({})
+    """Of fsspec's file system: credentials, an endpoint."""
 
 
 def split(uri: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ def list_page(
 def _seen(objects: Objects, bucket: str, name: str) -> StoredObject | None:
     """An object unless it went away meanwhile, or its owner keeps it to himself."""
     with contextlib.suppress(PermissionError):
-        return objects.seen(bucket, name)
+        return objects.listed(bucket, name)
     return None
 
 

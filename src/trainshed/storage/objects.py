@@ -87,6 +87,15 @@ class Objects:
             on_error.pop_all()
         return found, file
 
+    def is_here(self, bucket: str) -> bool:
+        """Whether its bytes are on this machine's disk."""
+        del bucket
+        return True
+
+    def listed(self, bucket: str, name: str) -> StoredObject | None:
+        """An object that a listing has just come to; None where it has gone meanwhile."""
+        return self.seen(bucket, name)
+
     def seen(self, bucket: str, name: str) -> StoredObject | None:
         """What is known of an object without reading it; None where there is none."""
         with contextlib.suppress(NoSuchObject):

@@ -1,0 +1,267 @@
+"""A bucket that is kept elsewhere: at Google, in S3, on a share, wherever fsspec reaches.
+
+The credentials are the administrator's and stay in the server.  A program sees an ordinary bucket
+of its project; what it asks is asked there, and nothing is kept here in between.  What cannot be
+asked now is an error, never an empty answer.
+"""
+
+import hashlib
+import io
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any, BinaryIO, Final, cast
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.stored_objects import Attributes, Checksums, StoredObject
+from trainshed.storage.buckets import RemoteBucket
+from trainshed.storage.object_files import NoSuchObject, is_object_name
+
+#: How long an answer may take, and how long a piece of this size more.
+ANSWER_S: Final = 30.0
+_BYTES_PER_S: Final = 1 << 20
+#: Calls at once of one bucket, and how long others wait for their turn.
+_CALLS_MAX: Final = 16
+_TURN_S: Final = 5.0
+#: So much is asked for at once where a program reads on.
+_BLOCK_BYTES: Final = 4 << 20
+#: How long what a listing has said of an object is good for the same listing.
+_LISTED_S: Final = 10.0
+_LISTED_MAX: Final = 10_000
+_MICROSECONDS: Final = 1_000_000
+_REFUSALS: Final = frozenset({401, 403})
+_LOCAL: Final = frozenset({"file", "local"})
+_GOOGLE: Final = frozenset({"gs", "gcs"})
+_GOOGLES_ENDPOINT: Final = "https://storage.googleapis.com"
+
+
+class RemoteFailed(Exception):
+    """The store behind a bucket does not answer; the message names the bucket."""
+
+
+class RemoteRefused(Exception):
+    """The store behind a bucket refuses, or cannot do it; the message names the bucket."""
+
+
+class Remote:
+    """One such bucket.  Thread-safe; calls block."""
+
+    def __init__(self, name: str, bucket: RemoteBucket) -> None:
+        """Nothing is asked yet.  Raises UsageFault where no package knows the URI's scheme."""
+        self._name = name
+        self._files, self._root = _opened(name, bucket)
+        self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
+        self._turns = BoundedSemaphore(_CALLS_MAX)
+        self._listed: dict[str, tuple[float, StoredObject]] = {}
+        self.since = datetime.now(UTC)
+
+    def look(self, name: str) -> StoredObject:
+        """An object.  Raises NoSuchObject, RemoteFailed, RemoteRefused."""
+        if is_object_name(name):
+            with self._none_means(name):
+                found = self._call("info", self._path(name))
+            is_folder = found["type"] == "directory"
+            if is_folder == name.endswith("/"):
+                return self._object(name, found)
+        raise NoSuchObject(f"No such object: {self._name}/{name}")
+
+    def listed(self, name: str) -> StoredObject | None:
+        """An object as a listing has just shown it."""
+        at, found = self._listed.get(name, (0.0, None))
+        return found if time.monotonic() - at < _LISTED_S else None
+
+    def file(self, name: str, size: int) -> BinaryIO:
+        """Its bytes, which are asked for as they are read."""
+
+        def read(start: int, end: int) -> bytes:
+            with self._none_means(name):
+                return bytes(self._call("cat_file", self._path(name), start=start, end=end))
+
+        return cast("BinaryIO", io.BufferedReader(_Bytes(read, size), _BLOCK_BYTES))
+
+    def put(self, name: str, file: Path, attributes: Attributes) -> StoredObject:
+        """Store a file's bytes; a folder is nothing by itself."""
+        size = file.stat().st_size
+        if name.endswith("/"):
+            return self._object(name, {"size": 0})
+        given = {"content_type": attributes.content_type} if self._is_google else {}
+        given = {key: text for key, text in given.items() if text}
+        self._call("put_file", str(file), self._path(name), size=size, **given)
+        return replace(self.look(name), attributes=attributes)
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        if not name.endswith("/"):
+            with self._none_means(name):
+                self._call("rm_file", self._path(name))
+
+    def move(self, name: str, to: str) -> StoredObject:
+        """Copy it there, and remove it here."""
+        with self._none_means(name):
+            self._call("cp_file", self._path(name), self._path(to))
+        self.delete(name)
+        return self.look(to)
+
+    def entries(self, folder: str) -> list[str]:
+        """What is in a folder (``a/b/``, or empty for the bucket), folders with a slash."""
+        if folder and not is_object_name(folder):
+            return []
+        try:
+            with self._none_means(folder):
+                found = self._call("ls", self._path(folder), detail=True)
+        except NoSuchObject:
+            return []
+        return sorted(filter(None, (self._entry(folder, each) for each in found)), key=str.encode)
+
+    def _entry(self, folder: str, found: Mapping[str, Any]) -> str:
+        """Its name; empty for what is no object, such as a folder's own placeholder."""
+        path, is_folder = str(found["name"]).rstrip("/"), found["type"] == "directory"
+        name = f"{folder}{path.rpartition('/')[2]}{'/' if is_folder else ''}"
+        if path == self._path(folder) or not is_object_name(name):
+            return ""
+        if not is_folder:
+            if len(self._listed) >= _LISTED_MAX:
+                self._listed.clear()
+            self._listed[name] = (time.monotonic(), self._object(name, found))
+        return name
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/")
+
+    def _call(self, what: str, *given: Any, size: int = 0, **named: Any) -> Any:
+        """Raises FileNotFoundError, RemoteFailed, RemoteRefused."""
+        if self._files.async_impl:
+            named["timeout"] = ANSWER_S + size / _BYTES_PER_S
+        if not self._turns.acquire(timeout=_TURN_S):
+            raise RemoteFailed(self._sentence("has too many calls under way"))
+        try:
+            return getattr(self._files, what)(*given, **named)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(str(error)) from None
+        except Exception as error:
+            why = f"{type(error).__name__}: {str(error)[:300]}"
+            if _is_refusal(error):
+                raise RemoteRefused(self._sentence(f"refuses: {why}")) from error
+            raise RemoteFailed(self._sentence(f"does not answer: {why}")) from error
+        finally:
+            self._turns.release()
+
+    def _sentence(self, what: str) -> str:
+        return f"The store behind the bucket {self._name} ([buckets] of the server) {what}"
+
+    @contextmanager
+    def _none_means(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise NoSuchObject(f"No such object: {self._name}/{name}") from None
+
+    def _object(self, name: str, found: Mapping[str, Any]) -> StoredObject:
+        updated = _time(found, ("updated", "LastModified", "last_modified", "mtime"))
+        return StoredObject(
+            bucket=self._name,
+            name=name,
+            size=int(found.get("size") or 0),
+            generation=_generation(found, updated),
+            metageneration=int(found.get("metageneration") or 1),
+            created=_time(found, ("timeCreated", "created"), updated),
+            updated=updated,
+            attributes=Attributes(content_type=str(found.get("contentType") or "")),
+            checksums=Checksums(
+                crc32c=str(found.get("crc32c") or ""), md5=str(found.get("md5Hash") or "")
+            ),
+        )
+
+
+class _Bytes(io.RawIOBase):
+    """A file of which pieces are asked for."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        self._read = read
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        end = min(self._at + len(buffer), self._size)
+        piece = self._read(self._at, end) if end > self._at else b""
+        if len(piece) < end - self._at:
+            raise RemoteFailed("An object became shorter while it was read")
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+def remotes_of(buckets: Mapping[str, RemoteBucket]) -> dict[str, Remote]:
+    """Those that the settings name.  Raises UsageFault."""
+    return {name: Remote(name, bucket) for name, bucket in buckets.items()}
+
+
+def _opened(name: str, bucket: RemoteBucket) -> tuple[Any, str]:
+    """The file system and the path in it.  Raises UsageFault."""
+    scheme = bucket.uri.partition("://")[0]
+    options = {"skip_instance_cache": True, "use_listings_cache": False, **bucket.options}
+    if scheme in _LOCAL:
+        options.setdefault("auto_mkdir", True)
+    if scheme in _GOOGLE:  # whatever the server's environment says: it may name the server itself
+        options.setdefault("endpoint_url", _GOOGLES_ENDPOINT)
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - of the extra remote
+
+        files, root = url_to_fs(bucket.uri, **options)
+    except (ImportError, ValueError) as error:
+        raise UsageFault(
+            f"buckets.{name}: {bucket.uri} cannot be reached: {error}; trainshed[remote] has "
+            "fsspec, gs:// needs gcsfs besides, and s3:// s3fs"
+        ) from error
+    return files, str(root).rstrip("/")
+
+
+def _is_refusal(error: Exception) -> bool:
+    return (
+        isinstance(error, (PermissionError, NotImplementedError))
+        or getattr(error, "code", None) in _REFUSALS
+        or str(error).startswith("Forbidden")
+    )
+
+
+def _time(
+    found: Mapping[str, Any], names: tuple[str, ...], otherwise: datetime | None = None
+) -> datetime:
+    for name in names:
+        value = found.get(name)
+        if isinstance(value, datetime):
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, (int, float)):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            return datetime.fromisoformat(value)
+    return otherwise or datetime.fromtimestamp(0, UTC)
+
+
+def _generation(found: Mapping[str, Any], updated: datetime) -> int:
+    """Google's own; else the time, and within a second what the store says of the bytes."""
+    if str(found.get("generation", "")).isdecimal():
+        return int(found["generation"])
+    micros = int(updated.timestamp()) * _MICROSECONDS
+    if updated.microsecond:
+        return micros + updated.microsecond
+    tag = str(found.get("ETag") or found.get("etag") or found.get("size")).encode()
+    return micros + int.from_bytes(hashlib.sha256(tag).digest()[:4], "big") % _MICROSECONDS

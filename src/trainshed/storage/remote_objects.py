@@ -1,0 +1,147 @@
+"""Objects of which some buckets are kept elsewhere; the storage API asks no differently.
+
+Writes of one name wait for each other here, as those into folders do; what others do at the far
+side meanwhile is not prevented.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO
+
+from trainshed.model.stored_objects import ALWAYS, Conditions, StoredObject
+from trainshed.storage.bucket_folders import BucketFolders, BucketNotEmpty
+from trainshed.storage.object_files import Bounds, Walk, check_conditions, check_name
+from trainshed.storage.objects import Change, NewObject, Objects
+from trainshed.storage.remote import Remote, RemoteRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWalk(Walk):
+    """The names in one of them."""
+
+    remote: Remote
+
+    def names(self, bounds: Bounds, folder: str = "") -> Iterator[str]:
+        """As its base; what lies beside the prefix is not asked for."""
+        above, slash, _ = bounds.prefix.rpartition("/")
+        return Walk.names(self, bounds, folder or above + slash)
+
+    def _entries(self, folder: str) -> list[str]:
+        return self.remote.entries(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketsWithRemotes(BucketFolders):
+    """All buckets; a folder of the name of one that is kept elsewhere is not looked at."""
+
+    remotes: Mapping[str, Remote]
+
+    def walk(self, bucket: str) -> Walk:
+        """The names in a bucket."""
+        if remote := self.remotes.get(bucket):
+            return RemoteWalk(root=self.path(bucket), is_placeholder=lambda _: False, remote=remote)
+        return BucketFolders.walk(self, bucket)
+
+    def has(self, bucket: str) -> bool:
+        """Whether there is a bucket of this name."""
+        return bucket in self.remotes or BucketFolders.has(self, bucket)
+
+    def names(self) -> Sequence[str]:
+        """All buckets, in order."""
+        return sorted({*self.remotes, *BucketFolders.names(self)})
+
+    def since(self, bucket: str) -> datetime:
+        """When it was made, or since when it is reached."""
+        if remote := self.remotes.get(bucket):
+            return remote.since
+        return BucketFolders.since(self, bucket)
+
+    def make(self, bucket: str) -> None:
+        """Make a bucket's folder; it may be there already."""
+        if bucket not in self.remotes:
+            BucketFolders.make(self, bucket)
+
+    def drop(self, bucket: str) -> None:
+        """Delete a bucket without objects.  Raises BucketNotEmpty."""
+        if bucket in self.remotes:
+            message = f"The bucket {bucket} is kept elsewhere ([buckets] of the server)"
+            raise BucketNotEmpty(f"{message}: an administrator removes it there.")
+        BucketFolders.drop(self, bucket)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectsWithRemotes(Objects):
+    """All objects; also raises RemoteFailed and RemoteRefused."""
+
+    remotes: Mapping[str, Remote]
+
+    @property
+    def buckets(self) -> BucketFolders:
+        """The buckets that the objects are in."""
+        return BucketsWithRemotes(data_dir=self.data_dir, remotes=self.remotes)
+
+    def is_here(self, bucket: str) -> bool:
+        """Whether its bytes are on this machine's disk."""
+        return bucket not in self.remotes
+
+    def listed(self, bucket: str, name: str) -> StoredObject | None:
+        """An object that a listing has just come to."""
+        remote = self.remotes.get(bucket)
+        return (remote and remote.listed(name)) or self.seen(bucket, name)
+
+    def open(
+        self, bucket: str, name: str, conditions: Conditions = ALWAYS, *, hashes: bool = True
+    ) -> tuple[StoredObject, BinaryIO | None]:
+        """An object and its bytes."""
+        remote = self.remotes.get(bucket)
+        if remote is None:
+            return Objects.open(self, bucket, name, conditions, hashes=hashes)
+        found = remote.look(name)
+        check_conditions(conditions, found)
+        return found, None if name.endswith("/") else remote.file(name, found.size)
+
+    def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
+        """Put an object in place."""
+        remote = self.remotes.get(new.bucket)
+        if remote is None:
+            return Objects.commit(self, new, conditions)
+        check_name(new.name)
+        with self._locked(new.bucket, new.name):
+            check_conditions(conditions, self.seen(new.bucket, new.name))
+            stored = remote.put(new.name, new.file, new.attributes)
+        new.file.unlink()
+        return stored
+
+    def patch(
+        self, bucket: str, name: str, change: Change, conditions: Conditions = ALWAYS
+    ) -> StoredObject:
+        """Change what is said about an object."""
+        if bucket in self.remotes:
+            message = f"The bucket {bucket} is kept elsewhere ([buckets] of the server)"
+            raise RemoteRefused(f"{message}: what is said about its objects is not changed here")
+        return Objects.patch(self, bucket, name, change, conditions)
+
+    def delete(self, bucket: str, name: str, conditions: Conditions = ALWAYS) -> None:
+        """Delete an object."""
+        remote = self.remotes.get(bucket)
+        if remote is None:
+            Objects.delete(self, bucket, name, conditions)
+            return
+        with self._locked(bucket, name):
+            check_conditions(conditions, remote.look(name))
+            remote.delete(name)
+
+    def move(
+        self, bucket: str, name: str, to: str, source: Conditions, target: Conditions
+    ) -> StoredObject:
+        """Give an object another name."""
+        remote = self.remotes.get(bucket)
+        if remote is None:
+            return Objects.move(self, bucket, name, to, source, target)
+        check_name(to)
+        with self._locked(bucket, name, to):
+            found = remote.look(name)
+            check_conditions(source, found)
+            check_conditions(target, self.seen(bucket, to))
+            return found if name == to else remote.move(name, to)

@@ -1,0 +1,187 @@
+"""A bucket that is kept elsewhere is one like any other, and never empty because it is away."""
+
+from datetime import UTC, datetime
+
+import fsspec
+import pytest
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.stored_objects import Conditions
+from trainshed.storage.bucket_folders import BucketNotEmpty
+from trainshed.storage.buckets import RemoteBucket
+from trainshed.storage.object_files import ConditionFailed, NameRefused, NoSuchObject
+from trainshed.storage.object_lists import ListQuery, list_page
+from trainshed.storage.objects import NewObject
+from trainshed.storage.remote import RemoteFailed, RemoteRefused, _generation, remotes_of
+from trainshed.storage.remote_objects import ObjectsWithRemotes
+from trainshed.storage.uploads import Target, compose, copy
+
+FAR = "far"
+
+
+@pytest.fixture
+def far(tmp_path):
+    found = tmp_path / "elsewhere/data"
+    found.mkdir(parents=True)
+    return found
+
+
+@pytest.fixture
+def objects(tmp_path, far):
+    remotes = remotes_of({FAR: RemoteBucket(far.as_uri())})
+    found = ObjectsWithRemotes(data_dir=tmp_path / "data", remotes=remotes)
+    found.buckets.make("near")
+    return found
+
+
+def put(objects, name, content=b"x", conditions=None, bucket=FAR):
+    file = objects.data_dir / "part"
+    file.write_bytes(content)
+    new = NewObject(bucket=bucket, name=name, file=file)
+    return objects.commit(new, conditions or Conditions())
+
+
+def listed(objects, **query):
+    page = list_page(objects, FAR, ListQuery(**query))
+    return [each.name for each in page.items], list(page.prefixes)
+
+
+def read(objects, name):
+    _, file = objects.open(FAR, name)
+    with file:
+        return file.read()
+
+
+def test_objects_are_stored_read_listed_and_deleted_there(objects, far):
+    stored = put(objects, "a/b.txt", b"0123456789")
+    assert (far / "a/b.txt").read_bytes() == b"0123456789"
+    assert not (objects.data_dir / "part").exists()
+    found, file = objects.open(FAR, "a/b.txt")
+    with file:
+        file.seek(3)
+        assert (found.size, found.generation) == (10, stored.generation)
+        assert file.read(4) == b"3456"
+    (far / "a/own.txt").write_text("of somebody else")
+    put(objects, "a-b")
+    assert listed(objects) == (["a-b", "a/b.txt", "a/own.txt"], [])
+    assert listed(objects, delimiter="/") == (["a-b"], ["a/"])
+    assert listed(objects, prefix="a/o") == (["a/own.txt"], [])
+    assert listed(objects, prefix="nothing/") == ([], [])
+    objects.delete(FAR, "a/b.txt")
+    with pytest.raises(NoSuchObject):
+        objects.get(FAR, "a/b.txt")
+    assert objects.buckets.names() == [FAR, "near"]
+    assert not objects.buckets.path(FAR).exists()
+
+
+def test_pages_of_a_listing_fit_together(objects):
+    names = sorted(f"{number % 3}/{number}" for number in range(10))
+    for name in names:
+        put(objects, name)
+    found, token = [], ""
+    while True:
+        page = list_page(objects, FAR, ListQuery(page_size=3, page_token=token))
+        found += [each.name for each in page.items]
+        if not (token := page.next_token):
+            break
+    assert found == names
+
+
+def test_copies_moves_and_compositions_go_through(objects, far):
+    found = put(objects, "one", b"1")
+    put(objects, "two", b"2", bucket="near")
+    _, file = objects.open("near", "two")
+    copy(objects, objects.get("near", "two"), file, Target(bucket=FAR, name="two"))
+    compose(
+        objects, FAR, [("one", Conditions()), ("two", Conditions())], Target(bucket=FAR, name="sum")
+    )
+    assert read(objects, "sum") == b"12"
+    objects.move(FAR, "one", "moved", Conditions(revision=found.generation), Conditions())
+    assert sorted(path.name for path in far.iterdir()) == ["moved", "sum", "two"]
+
+
+def test_conditions_hold_there_too(objects):
+    found = put(objects, "a", b"1", Conditions(generation=0))
+    with pytest.raises(ConditionFailed):
+        put(objects, "a", b"2", Conditions(generation=0))
+    put(objects, "a", b"2", Conditions(generation=found.generation))
+    assert read(objects, "a") == b"2"
+
+
+@pytest.mark.parametrize("name", ["../outside", "a/../../outside", "a//b", "/etc/passwd"])
+def test_no_name_leads_out_of_it(objects, far, name):
+    (far.parent / "outside").write_text("secret")
+    with pytest.raises(NoSuchObject):
+        objects.get(FAR, name)
+    with pytest.raises(NameRefused):
+        put(objects, name)
+    assert listed(objects, prefix=f"{name.rpartition('/')[0]}/") == ([], [])
+
+
+def test_it_is_neither_deleted_here_nor_are_its_objects_changed(objects):
+    put(objects, "a")
+    with pytest.raises(BucketNotEmpty, match="kept elsewhere"):
+        objects.buckets.drop(FAR)
+    with pytest.raises(RemoteRefused, match="kept elsewhere"):
+        objects.patch(FAR, "a", lambda before: before)
+
+
+class Broken(fsspec.AbstractFileSystem):
+    """A store that answers everything with one error."""
+
+    protocol = "broken"
+
+    def __init__(self, *given, error, **named):
+        super().__init__(*given, **named)
+        self.error = error
+
+    def _fail(self, *_given, **_named):
+        raise self.error
+
+    info = ls = cat_file = put_file = rm_file = cp_file = _fail
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (ConnectionError("no route"), RemoteFailed, "does not answer: ConnectionError: no route"),
+        (TimeoutError(), RemoteFailed, "does not answer"),
+        (PermissionError("no"), RemoteRefused, "refuses"),
+        (OSError("Forbidden: https://x"), RemoteRefused, "refuses"),
+    ],
+)
+def test_a_store_that_is_away_or_refuses_is_an_error_that_names_the_bucket(
+    tmp_path, error, raised, words
+):
+    fsspec.register_implementation("broken", Broken, clobber=True)
+    remotes = remotes_of({FAR: RemoteBucket("broken://x", {"error": error})})
+    objects = ObjectsWithRemotes(data_dir=tmp_path, remotes=remotes)
+    for call in (
+        lambda: listed(objects),
+        lambda: objects.get(FAR, "a"),
+        lambda: objects.seen(FAR, "a"),
+        lambda: put(objects, "a"),
+        lambda: objects.delete(FAR, "a"),
+    ):
+        with pytest.raises(raised, match=f"behind the bucket {FAR}.*{words}"):
+            call()
+
+
+def test_bytes_that_are_missing_end_a_read(objects, far):
+    put(objects, "a", b"x" * 100)
+    _, file = objects.open(FAR, "a")
+    (far / "a").write_bytes(b"x" * 10)
+    with file, pytest.raises(RemoteFailed, match="shorter"):
+        file.read()
+
+
+def test_a_scheme_that_nobody_knows_is_named_at_the_start():
+    with pytest.raises(UsageFault, match=r"buckets\.far: nothing://x cannot be reached"):
+        remotes_of({FAR: RemoteBucket("nothing://x")})
+
+
+def test_a_generation_changes_with_the_bytes_within_a_second():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    one, two = (_generation({"ETag": tag}, at) for tag in ("a", "b"))
+    assert one != two
+    assert _generation({"generation": "17"}, at) == 17
