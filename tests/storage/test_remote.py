@@ -167,6 +167,26 @@ def test_a_store_that_is_away_or_refuses_is_an_error_that_names_the_bucket(
             call()
 
 
+def test_a_store_that_did_not_answer_is_not_asked_by_each_who_waits(objects, monkeypatch):
+    asked = []
+
+    def away(*given, **_named):
+        asked.append(given)
+        raise TimeoutError
+
+    monkeypatch.setattr("fsspec.implementations.local.LocalFileSystem.info", away)
+    now = [100.0]
+    monkeypatch.setattr("trainshed.storage.remote.time.monotonic", lambda: now[0])
+    for _ in range(3):
+        with pytest.raises(RemoteFailed, match="does not answer"):
+            objects.get(FAR, "a")
+    assert len(asked) == 1
+    now[0] += 60.0
+    with pytest.raises(RemoteFailed):
+        objects.get(FAR, "a")
+    assert len(asked) == 2
+
+
 def test_bytes_that_are_missing_end_a_read(objects, far):
     put(objects, "a", b"x" * 100)
     _, file = objects.open(FAR, "a")

@@ -21,12 +21,14 @@ from trainshed.model.stored_objects import Attributes, Checksums, StoredObject
 from trainshed.storage.buckets import RemoteBucket
 from trainshed.storage.object_files import NoSuchObject, is_object_name
 
-#: How long an answer may take, and how long a piece of this size more.
-ANSWER_S: Final = 30.0
+#: How long an answer may take; bytes have a second more for so many of them.
+ANSWER_S: Final = 10.0
 _BYTES_PER_S: Final = 1 << 20
 #: Calls at once of one bucket, and how long others wait for their turn.
 _CALLS_MAX: Final = 16
 _TURN_S: Final = 5.0
+#: Who has not answered is not asked again so soon: clients try again, and each would wait.
+_AWAY_S: Final = 5.0
 #: So much is asked for at once where a program reads on.
 _BLOCK_BYTES: Final = 4 << 20
 #: How long what a listing has said of an object is good for the same listing.
@@ -56,6 +58,7 @@ class Remote:
         self._files, self._root = _opened(name, bucket)
         self._is_google = bucket.uri.partition("://")[0] in _GOOGLE
         self._turns = BoundedSemaphore(_CALLS_MAX)
+        self._away = (0.0, "")
         self._listed: dict[str, tuple[float, StoredObject]] = {}
         self.since = datetime.now(UTC)
 
@@ -79,7 +82,9 @@ class Remote:
 
         def read(start: int, end: int) -> bytes:
             with self._none_means(name):
-                return bytes(self._call("cat_file", self._path(name), start=start, end=end))
+                return bytes(
+                    self._call("cat_file", self._path(name), start=start, end=end, size=end - start)
+                )
 
         return cast("BinaryIO", io.BufferedReader(_Bytes(read, size), _BLOCK_BYTES))
 
@@ -136,6 +141,9 @@ class Remote:
         """Raises FileNotFoundError, RemoteFailed, RemoteRefused."""
         if self._files.async_impl:
             named["timeout"] = ANSWER_S + size / _BYTES_PER_S
+        until, why = self._away
+        if time.monotonic() < until:
+            raise RemoteFailed(why)
         if not self._turns.acquire(timeout=_TURN_S):
             raise RemoteFailed(self._sentence("has too many calls under way"))
         try:
@@ -146,7 +154,10 @@ class Remote:
             why = f"{type(error).__name__}: {str(error)[:300]}"
             if _is_refusal(error):
                 raise RemoteRefused(self._sentence(f"refuses: {why}")) from error
-            raise RemoteFailed(self._sentence(f"does not answer: {why}")) from error
+            sentence = self._sentence(f"does not answer: {why}")
+            if isinstance(error, (TimeoutError, ConnectionError)) and not size:
+                self._away = (time.monotonic() + _AWAY_S, sentence)
+            raise RemoteFailed(sentence) from error
         finally:
             self._turns.release()
 
