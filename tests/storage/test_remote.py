@@ -100,6 +100,19 @@ def test_copies_moves_and_compositions_go_through(objects, far):
     assert sorted(path.name for path in far.iterdir()) == ["moved", "sum", "two"]
 
 
+def test_a_folder_that_a_program_makes_is_there_though_it_is_empty(objects, far):
+    put(objects, "new/dir/", b"")
+    assert listed(objects, prefix="new/dir/") == (["new/dir/"], [])
+    assert objects.get(FAR, "new/dir/").size == 0
+    put(objects, "new/dir/a")
+    assert listed(objects) == (["new/dir/", "new/dir/a"], [])
+    with pytest.raises(NameRefused, match="has no bytes"):
+        put(objects, "full/", b"x")
+    objects.delete(FAR, "new/dir/")
+    assert listed(objects) == (["new/dir/a"], [])
+    assert [path.name for path in (far / "new/dir").iterdir()] == ["a"]
+
+
 def test_conditions_hold_there_too(objects):
     found = put(objects, "a", b"1", Conditions(generation=0))
     with pytest.raises(ConditionFailed):

@@ -194,7 +194,7 @@ class Objects:
             checksums=new.checksums,
         )
         self.buckets.notes(new.bucket).write(note)
-        return _stored(new.bucket, note)
+        return stored_object(new.bucket, note)
 
     def _look(self, bucket: str, name: str) -> tuple[StoredObject, BinaryIO | None]:
         notes = self.buckets.notes(bucket)
@@ -203,12 +203,12 @@ class Objects:
                 raise NoSuchObject(f"No such object: {bucket}/{name}")
             if not name.endswith("/"):
                 file = folder.read(name)
-                return _stored(bucket, notes.of_file(name, _mark(file))), file
+                return stored_object(bucket, notes.of_file(name, _mark(file))), file
             with folder.folder(name.rstrip("/")):
                 note = notes.read(name)
         if note is None:
             raise NoSuchObject(f"No such object: {bucket}/{name}")
-        return _stored(bucket, note), None
+        return stored_object(bucket, note), None
 
     def _with_hash(self, found: StoredObject, file: BinaryIO) -> StoredObject:
         """Find out the checksum of a file that a job wrote, and remember it."""
@@ -240,7 +240,8 @@ def _mark(file: BinaryIO) -> Fingerprint:
     return fingerprint(os.fstat(file.fileno()))
 
 
-def _stored(bucket: str, note: ObjectMetadata) -> StoredObject:
+def stored_object(bucket: str, note: ObjectMetadata) -> StoredObject:
+    """What a note says of an object."""
     return StoredObject(
         bucket=bucket,
         name=note.name,

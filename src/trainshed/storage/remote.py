@@ -67,8 +67,7 @@ class Remote:
         if is_object_name(name):
             with self._none_means(name):
                 found = self._call("info", self._path(name))
-            is_folder = found["type"] == "directory"
-            if is_folder == name.endswith("/"):
+            if found["type"] != "directory":
                 return self._object(name, found)
         raise NoSuchObject(f"No such object: {self._name}/{name}")
 
@@ -89,10 +88,8 @@ class Remote:
         return cast("BinaryIO", io.BufferedReader(_Bytes(read, size), _BLOCK_BYTES))
 
     def put(self, name: str, file: Path, attributes: Attributes) -> StoredObject:
-        """Store a file's bytes; a folder is nothing by itself."""
+        """Store a file's bytes."""
         size = file.stat().st_size
-        if name.endswith("/"):
-            return self._object(name, {"size": 0})
         given = {"content_type": attributes.content_type} if self._is_google else {}
         given = {key: text for key, text in given.items() if text}
         self._call("put_file", str(file), self._path(name), size=size, **given)
@@ -100,9 +97,8 @@ class Remote:
 
     def delete(self, name: str) -> None:
         """Remove an object."""
-        if not name.endswith("/"):
-            with self._none_means(name):
-                self._call("rm_file", self._path(name))
+        with self._none_means(name):
+            self._call("rm_file", self._path(name))
 
     def move(self, name: str, to: str) -> StoredObject:
         """Copy it there, and remove it here."""

@@ -10,9 +10,21 @@ from datetime import datetime
 from typing import BinaryIO
 
 from trainshed.model.stored_objects import ALWAYS, Conditions, StoredObject
-from trainshed.storage.bucket_folders import BucketFolders, BucketNotEmpty
-from trainshed.storage.object_files import Bounds, Walk, check_conditions, check_name
-from trainshed.storage.objects import Change, NewObject, Objects
+from trainshed.storage.bucket_folders import (
+    BucketFolders,
+    BucketNotEmpty,
+    Fingerprint,
+    ObjectMetadata,
+)
+from trainshed.storage.object_files import (
+    Bounds,
+    NameRefused,
+    NoSuchObject,
+    Walk,
+    check_conditions,
+    check_name,
+)
+from trainshed.storage.objects import Change, NewObject, Objects, stored_object
 from trainshed.storage.remote import Remote, RemoteRefused
 
 
@@ -40,7 +52,12 @@ class BucketsWithRemotes(BucketFolders):
     def walk(self, bucket: str) -> Walk:
         """The names in a bucket."""
         if remote := self.remotes.get(bucket):
-            return RemoteWalk(root=self.path(bucket), is_placeholder=lambda _: False, remote=remote)
+            notes = self.notes(bucket)
+            return RemoteWalk(
+                root=self.path(bucket),
+                is_placeholder=lambda name: notes.read(name) is not None,
+                remote=remote,
+            )
         return BucketFolders.walk(self, bucket)
 
     def has(self, bucket: str) -> bool:
@@ -97,9 +114,31 @@ class ObjectsWithRemotes(Objects):
         remote = self.remotes.get(bucket)
         if remote is None:
             return Objects.open(self, bucket, name, conditions, hashes=hashes)
-        found = remote.look(name)
+        found = self._placeholder(bucket, name) if name.endswith("/") else remote.look(name)
         check_conditions(conditions, found)
         return found, None if name.endswith("/") else remote.file(name, found.size)
+
+    def _placeholder(self, bucket: str, name: str) -> StoredObject:
+        """A folder by itself; stores have no room for one, so it is noted here."""
+        note = self.buckets.notes(bucket).read(name)
+        if note is None:
+            raise NoSuchObject(f"No such object: {bucket}/{name}")
+        return stored_object(bucket, note)
+
+    def _commit_placeholder(self, new: NewObject) -> StoredObject:
+        if new.file.stat().st_size:
+            raise NameRefused(f"Invalid object name {new.name!r}: a folder here has no bytes")
+        now_ns = self.clock_ns()
+        note = ObjectMetadata(
+            name=new.name,
+            fingerprint=Fingerprint(mtime_ns=now_ns, size=0, inode=0),
+            created_ns=now_ns,
+            updated_ns=now_ns,
+            attributes=new.attributes,
+            checksums=new.checksums,
+        )
+        self.buckets.notes(new.bucket).write(note)
+        return stored_object(new.bucket, note)
 
     def commit(self, new: NewObject, conditions: Conditions = ALWAYS) -> StoredObject:
         """Put an object in place."""
@@ -109,7 +148,10 @@ class ObjectsWithRemotes(Objects):
         check_name(new.name)
         with self._locked(new.bucket, new.name):
             check_conditions(conditions, self.seen(new.bucket, new.name))
-            stored = remote.put(new.name, new.file, new.attributes)
+            if new.name.endswith("/"):
+                stored = self._commit_placeholder(new)
+            else:
+                stored = remote.put(new.name, new.file, new.attributes)
         new.file.unlink()
         return stored
 
@@ -129,8 +171,11 @@ class ObjectsWithRemotes(Objects):
             Objects.delete(self, bucket, name, conditions)
             return
         with self._locked(bucket, name):
-            check_conditions(conditions, remote.look(name))
-            remote.delete(name)
+            self.get(bucket, name, conditions, hashes=False)
+            if name.endswith("/"):
+                self.buckets.notes(bucket).drop(name)
+            else:
+                remote.delete(name)
 
     def move(
         self, bucket: str, name: str, to: str, source: Conditions, target: Conditions
@@ -141,7 +186,8 @@ class ObjectsWithRemotes(Objects):
             return Objects.move(self, bucket, name, to, source, target)
         check_name(to)
         with self._locked(bucket, name, to):
-            found = remote.look(name)
-            check_conditions(source, found)
+            if name.endswith("/") or to.endswith("/"):
+                raise NameRefused(f"{name!r} has no bytes of its own that could be moved")
+            found = self.get(bucket, name, source, hashes=False)
             check_conditions(target, self.seen(bucket, to))
             return found if name == to else remote.move(name, to)
