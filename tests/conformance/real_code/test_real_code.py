@@ -41,8 +41,6 @@ TRAINERS = {
     "torch_fsspec": ("checkpoints/epoch-1.pt", None),
     "xgboost_model": ("model.bst", "gsutil"),
 }
-#: What asks for more than storage, which a local run has not.
-SERVER_ONLY = ("cloud_logging", "cloud_monitoring")
 #: In `make test`, on this machine without a server.
 LOCALLY = ("storage_client",)
 #: In `make test`, each in one dialect.
@@ -144,11 +142,7 @@ LOCAL = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in LOCALLY else pytest.mark.full)
-        for name in TRAINERS
-        if name not in SERVER_ONLY
-    ],
+    [pytest.param(name, marks=() if name in LOCALLY else pytest.mark.full) for name in TRAINERS],
 )
 def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
     runnable(name)
