@@ -243,7 +243,9 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
         # most of it is needed only when a program connects
         from trainshed.api.gateway.app import without_jobs  # noqa: PLC0415
         from trainshed.api.gateway.make import make_gateway  # noqa: PLC0415
+        from trainshed.api.gateway.public import Public, by_proxies  # noqa: PLC0415
 
+        proxies = _passed(os.environ, settings.pass_env)
         return make_gateway(
             settings.data_dir,
             rows=without_jobs(storage),
@@ -256,8 +258,9 @@ def _gateway(  # noqa: PLR0913, PLR0917 - what it answers with
             exchange=access.exchange,
             audit=audit_log.add,
             telemetry=telemetry,
+            public=Public(by_proxies(proxies)) if settings.gateway.public == PASS else None,
             passes_on=settings.gateway.other_apis == PASS,
-            proxies=_passed(os.environ, settings.pass_env),
+            proxies=proxies,
         )
 
     return GatewayListener(

@@ -55,7 +55,7 @@ def nobody_signed(_address):
 class World:
     """A gateway whose peers are who a test says."""
 
-    def __init__(self, data_dir):
+    def __init__(self, data_dir, public=None):
         self.objects = Objects(data_dir=data_dir)
         for name in ("mine", "theirs"):
             self.objects.buckets.make(name)
@@ -74,6 +74,7 @@ class World:
             find=self.find,
             recognise=nobody,
             of_address=self._of_address,
+            public=public,
             audit=lambda **fields: self.denied.append(fields),
         )
         self.bundle = data_dir / "tls/ca-bundle.pem"

@@ -205,8 +205,8 @@ def required_modes(value: Any) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else at_least(value)
 
 
-def other_apis(value: Any) -> str:
-    """What becomes of Google's APIs that are not answered for."""
+def refuse_or_pass(value: Any) -> str:
+    """What becomes of what is Google's, and not answered for here."""
     if value not in {REFUSE, PASS}:
         raise WrongValue(f'"{REFUSE}" or "{PASS}"')
     return str(value)
@@ -297,7 +297,8 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
     "gateway": {
         "enabled": ("enabled", switch),
         "port": ("port", port),
-        "other_apis": ("other_apis", other_apis),
+        "other_apis": ("other_apis", refuse_or_pass),
+        "public": ("public", refuse_or_pass),
         "telemetry": ("telemetry", telemetry),
         "gs_paths": ("gs_paths", gs_paths),
     },

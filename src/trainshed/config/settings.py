@@ -14,7 +14,7 @@ from trainshed.placement.jobs import QuotaRule
 from trainshed.service.images import ImageMapping, LocalEnvironment
 from trainshed.storage.buckets import GsPaths, RemoteBucket
 
-#: ``other_apis`` of ``[gateway]``.
+#: ``other_apis`` and ``public`` of ``[gateway]``.
 REFUSE, PASS = "refuse", "pass"
 #: ``telemetry`` of ``[gateway]``; ``PASS`` besides.
 DROP, LOG = "drop", "log"
@@ -41,6 +41,8 @@ class GatewaySettings(NamedTuple):
     """0: one that is free, the same again after a restart."""
     other_apis: str = REFUSE
     """What becomes of Google's other hosts: ``refuse`` or ``pass``."""
+    public: str = PASS
+    """What becomes of buckets that are none of a job's: ``pass`` what is public, or ``refuse``."""
     telemetry: str = DROP
     """What becomes of what programs send to Cloud Logging: ``drop``, ``log`` or ``pass``."""
     gs_paths: GsPaths = GsPaths.URI

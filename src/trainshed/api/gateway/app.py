@@ -16,7 +16,7 @@ from trainshed.api.gateway import batch, metadata, oauth2
 from trainshed.api.gateway.accepting import authority_of
 from trainshed.api.gateway.admission import Admission, is_emulator
 from trainshed.api.gateway.denials import Denials
-from trainshed.api.gateway.xml import XmlStorage
+from trainshed.api.gateway.xml import Elsewhere, XmlStorage, nowhere
 from trainshed.api.storage_call import refusal
 from trainshed.model.access import Caller
 from trainshed.model.refusals import Code, Refusal
@@ -94,17 +94,25 @@ def without_jobs(raw: Sequence[RawMethod]) -> Sequence[RawMethod]:
     return [_without_jobs(row) if (row.verb, row.path) in NOT_FOR_JOBS else row for row in raw]
 
 
-def storage_router(rows: Sequence[RawMethod], admission: Admission, denials: Denials) -> Router:
-    """The routes of the JSON API, and the XML API behind them."""
+def storage_router(
+    rows: Sequence[RawMethod],
+    admission: Admission,
+    denials: Denials,
+    elsewhere: Elsewhere = nowhere,
+) -> Router:
+    """The routes of the JSON API, and the XML API behind them.
+
+    ``elsewhere`` answers for buckets that the caller does not have, or has None.
+    """
 
     def admitted(row: RawMethod) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return await _answered(request, row, admission, denials)
+            return await _answered(request, row, admission, denials, elsewhere)
 
         return endpoint
 
     routes = [Route(row.path, admitted(row), methods=[row.verb]) for row in rows]
-    xml = XmlStorage(rows, admission.admit, denials.note)
+    xml = XmlStorage(rows, admission.admit, denials.note, elsewhere)
     single = Router(routes, redirect_slashes=False)
     many = [Route(path, batch.batched(single), methods=["POST"]) for path in batch.PATHS]
     return Router([*many, *routes], redirect_slashes=False, default=xml)
@@ -122,7 +130,7 @@ def _without_jobs(row: RawMethod) -> RawMethod:
 
 
 async def _answered(
-    request: Request, row: RawMethod, admission: Admission, denials: Denials
+    request: Request, row: RawMethod, admission: Admission, denials: Denials, elsewhere: Elsewhere
 ) -> Response:
     try:
         caller = await admission.admit(request.scope)
@@ -134,9 +142,10 @@ async def _answered(
         return Response(status_code=499)
     except Exception:  # noqa: BLE001  # as in the chain: a number for the caller
         return refusal_response(incident(f"{row.verb} {row.path}"))
-    if response.status_code == Code.PERMISSION_DENIED.http or getattr(
-        request.state, "is_denied", False
-    ):
+    is_unknown = getattr(request.state, "is_denied", False)
+    if is_unknown and (found := await elsewhere(request)):
+        return found
+    if is_unknown or response.status_code == Code.PERMISSION_DENIED.http:
         denials.note(request, caller, Code.PERMISSION_DENIED.name)
     return response
 

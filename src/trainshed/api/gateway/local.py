@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainshed.api.gateway.make import make_gateway
+from trainshed.api.gateway.public import Public, by_proxies
 from trainshed.api.gateway.server import GatewayServing
 from trainshed.api.storage import routes_over
 from trainshed.api.storage_call import BucketAccess
@@ -75,6 +76,7 @@ def serve_local(data_dir: Path, attempt: LivingAttempt, attempt_at: AttemptAt) -
         is_remembered=lambda _: True,
         proxies=os.environ,
         telemetry=Telemetry(_say, _show),
+        public=Public(by_proxies(os.environ)),
     )
 
 

@@ -11,7 +11,9 @@ from trainshed.api.gateway import telemetry as by_rest
 from trainshed.api.gateway.admission import Admission, OfAddress, Recognise
 from trainshed.api.gateway.app import Gateway, storage_router
 from trainshed.api.gateway.denials import Audit, Denials
+from trainshed.api.gateway.public import Public
 from trainshed.api.gateway.server import GatewayServing
+from trainshed.api.gateway.xml import nowhere
 from trainshed.api.grants import Exchange
 from trainshed.engines.base import AttemptAt, End
 from trainshed.model.attempt import AttemptKey
@@ -37,6 +39,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     exchange: Exchange | None = None,
     audit: Audit = lambda **_: None,
     telemetry: Telemetry | None = None,
+    public: Public | None = None,
     passes_on: bool = False,
     proxies: Mapping[str, str] = MappingProxyType({}),
 ) -> GatewayServing:
@@ -46,7 +49,8 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
     what is known of an attempt that lives, ``is_remembered`` whether that is at hand.
     ``recognise``, ``of_address`` and ``exchange`` are for tokens, signed addresses and assertions
     of others than attempts.  ``telemetry`` takes what is sent to Cloud Logging and Cloud
-    Monitoring; None: they are Google's.  What is left of Google's is refused, or passed on, by the
+    Monitoring; None: they are Google's.  ``public`` reads what anybody may read at Google, where
+    the caller has no such bucket.  What is left of Google's is refused, or passed on, by the
     proxy that ``proxies`` name, if any (https_proxy, no_proxy).
     """
     admission = Admission(
@@ -57,7 +61,7 @@ def make_gateway(  # noqa: PLR0913 - what it answers with, by name
         of_address=of_address,
         exchange=exchange,
     )
-    storage = storage_router(rows, admission, Denials(audit))
+    storage = storage_router(rows, admission, Denials(audit), public.read if public else nowhere)
     more = dict.fromkeys(TELEMETRY_HOSTS, by_rest.app(telemetry)) if telemetry else {}
     app = Gateway(admission=admission, storage=storage, more=more)
 

@@ -9,7 +9,7 @@ import base64
 import ipaddress
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -110,6 +110,14 @@ def proxy_for(host: str, proxies: Mapping[str, str]) -> Proxy | None:
     return Proxy(parts.hostname, parts.port or 80, f"{name}:{password}" if name else "")
 
 
+def authorization(proxy: Proxy) -> Sequence[tuple[str, str]]:
+    """The headers by which a proxy knows us; none where it asks for none."""
+    if not proxy.credentials:
+        return ()
+    shown = base64.b64encode(proxy.credentials.encode()).decode()
+    return (("Proxy-Authorization", f"Basic {shown}"),)
+
+
 def _is_named(host: str, names: str) -> bool:
     """Whether a list such as ``localhost,.inner`` has a host, or what it is below."""
     for name in (each.strip().lower().lstrip(".") for each in names.split(",")):
@@ -123,9 +131,7 @@ async def _ask(
 ) -> None:
     """Have a proxy connect us.  Raises OSError."""
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
-    if proxy.credentials:
-        shown = base64.b64encode(proxy.credentials.encode()).decode()
-        lines.append(f"Proxy-Authorization: Basic {shown}")
+    lines += [f"{name}: {text}" for name, text in authorization(proxy)]
     await loop.sock_sendall(far, "\r\n".join([*lines, "", ""]).encode())
     words = (await read_head(loop, far)).split(b" ", 2)
     if words[1:2] != [b"200"]:

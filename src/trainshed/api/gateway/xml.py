@@ -75,6 +75,15 @@ class Meant:
     """In place of the request's own."""
 
 
+#: Answers for a bucket that the caller does not have; None: no answer.
+Elsewhere = Callable[[Request], Awaitable[Response | None]]
+
+
+async def nowhere(request: Request) -> None:
+    """There are no others."""
+    del request
+
+
 class XmlStorage:
     """An ASGI application."""
 
@@ -83,8 +92,10 @@ class XmlStorage:
         raw: Sequence[RawMethod],
         caller: Callable[[Scope], Awaitable[Caller]],
         denied: Callable[[Request, Caller | None, str], None],
+        elsewhere: Elsewhere = nowhere,
     ) -> None:
         """``raw``: the JSON API; ``caller`` raises a Refusal; ``denied`` notes one."""
+        self._elsewhere = elsewhere
         self._rows = {(row.verb, row.path): row for row in raw}
         self._caller = caller
         self._denied = denied
@@ -119,6 +130,8 @@ class XmlStorage:
         if response.status_code < _FIRST_ERROR:
             return meant.written(response)
         is_denied = getattr(inner.state, "is_denied", False)
+        if is_denied and (found := await self._elsewhere(request)):
+            return found
         if is_denied:
             self._denied(request, caller, "PERMISSION_DENIED")
         message = json.loads(bytes(response.body))["error"]["message"]

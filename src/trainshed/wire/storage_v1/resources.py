@@ -112,6 +112,11 @@ def bucket_json(name: str, number: str, created: datetime, base: str) -> dict[st
     return {key: value for key, value in document.items() if value}
 
 
+def public_bucket_json(name: str) -> dict[str, Any]:
+    """A bucket of which anybody may know only that it is there."""
+    return {"kind": "storage#bucket", "id": name, "name": name, **PLACE}
+
+
 def bucket_list_json(items: Sequence[dict[str, Any]], next_page: str) -> dict[str, Any]:
     """A page of buckets."""
     page: dict[str, Any] = {"kind": "storage#buckets", "items": list(items)}

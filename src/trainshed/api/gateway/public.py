@@ -1,0 +1,151 @@
+"""What is public at Google, in buckets that are none of the job's: read there, as by anybody.
+
+Training code reads data sets and weights so (``keras.datasets``, ``tensorflow_datasets``).  Only
+reading goes there, without a token.  A bucket of another project is asked for like one that nobody
+has: what is answered tells nobody which of the two it is.
+"""
+
+import re
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Final
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from trainshed.api.gateway.accepting import authority_of
+from trainshed.api.gateway.tunnels import authorization, proxy_for
+from trainshed.api.storage_call import refusal
+from trainshed.api.threads import Threads
+from trainshed.service.auth.signed_addresses import SIGNATURE
+from trainshed.storage.buckets import is_bucket_name
+from trainshed.wire.storage_v1.resources import layout_json, public_bucket_json
+
+STORAGE_HOST: Final = "storage.googleapis.com"
+#: How long the next bytes may take.
+_ANSWER_S: Final = 10.0
+#: A machine without a way to Google is not asked for one by each call.
+_AWAY_S: Final = 30.0
+_THREADS_MAX: Final = 8
+_PIECE_BYTES: Final = 256 << 10
+
+SILENT: Final = "Google's storage does not answer, which is asked for buckets that are not here"
+
+_READING: Final = frozenset({"GET", "HEAD"})
+_ASKED: Final = frozenset(
+    {"accept", "accept-encoding", "range", "if-match", "if-none-match", "if-modified-since",
+     "if-unmodified-since", "x-goog-if-generation-match", "x-goog-if-metageneration-match"}
+)  # fmt: skip
+_SHOWN: Final = re.compile(
+    r"accept-ranges|cache-control|content-[a-z]+|etag|expires|last-modified|retry-after|vary"
+    r"|x-goog-[a-z0-9-]+"
+)
+#: Answers that are the program's: bytes, conditions, and what clients try again.
+_GIVEN: Final = frozenset({200, 206, 304, 412, 416, 429, *range(500, 600)})
+#: Nobody without an account may see these at Google, and TensorFlow and gcloud ask for them first.
+_ABOUT: Final = re.compile(r"/storage/v1/b/([^/]+)(/storageLayout)?")
+
+Connect = Callable[[], HTTPConnection]
+
+
+class _NoWay(Exception):
+    """Google is not reached from this machine."""
+
+
+class Public:
+    """Google's public buckets.  For one loop."""
+
+    def __init__(self, connect: Connect) -> None:
+        """``connect`` gives a connection to Google's storage, which is not opened yet."""
+        self._connect = connect
+        self._threads = Threads(_THREADS_MAX)
+        self._away_until = 0.0
+
+    async def read(self, request: Request) -> Response | None:
+        """What anybody would be answered there; None: nothing that is of use."""
+        target = _target(request)
+        if target is None or time.monotonic() < self._away_until:
+            return None
+        about = _ABOUT.fullmatch(request.url.path)
+        if about and request.method == "GET":
+            return await self._about(unquote(about[1]), is_layout=bool(about[2]))
+        given = {name: text for name, text in request.headers.items() if name in _ASKED}
+        return await self._answered(request.method, target, given)
+
+    async def _about(self, bucket: str, *, is_layout: bool) -> Response | None:
+        """It is there if it can be listed."""
+        if not is_bucket_name(bucket):
+            return None
+        target = f"/storage/v1/b/{bucket}/o?maxResults=1&fields=kind"
+        found = await self._answered("GET", target, {})
+        if found is None or found.status_code != 200:  # noqa: PLR2004 - HTTP
+            return found
+        return JSONResponse(layout_json(bucket) if is_layout else public_bucket_json(bucket))
+
+    async def _answered(
+        self, verb: str, target: str, headers: Mapping[str, str]
+    ) -> Response | None:
+        try:
+            found = await self._threads.run(self._asked, verb, target, headers)
+        except _NoWay:
+            self._away_until = time.monotonic() + _AWAY_S
+            return None
+        except OSError:
+            return refusal(503, SILENT)
+        except (HTTPException, ValueError):  # it cannot be asked for in HTTP
+            return None
+        if found.status not in _GIVEN:
+            found.close()
+            return None
+        shown = {name: text for name, text in found.getheaders() if _SHOWN.fullmatch(name.lower())}
+        return StreamingResponse(self._pieces(found), found.status, shown)
+
+    def _asked(self, verb: str, target: str, headers: Mapping[str, str]) -> HTTPResponse:
+        """Raises _NoWay, OSError, HTTPException, ValueError."""
+        connection = self._connect()
+        try:
+            connection.connect()
+        except OSError as error:
+            raise _NoWay from error
+        try:
+            connection.request(verb, target, headers={**headers, "Connection": "close"})
+            return connection.getresponse()  # has the socket from here on, and closes it
+        except BaseException:
+            connection.close()
+            raise
+
+    async def _pieces(self, found: HTTPResponse) -> AsyncIterator[bytes]:
+        try:
+            while piece := await self._threads.run(found.read1, _PIECE_BYTES):
+                yield piece
+        finally:
+            found.close()
+
+
+def by_proxies(proxies: Mapping[str, str]) -> Connect:
+    """Connections to Google, by the proxy that variables name, if any."""
+
+    def connect() -> HTTPConnection:
+        proxy = proxy_for(STORAGE_HOST, proxies)
+        trust = ssl.create_default_context()
+        if proxy is None:
+            return HTTPSConnection(STORAGE_HOST, timeout=_ANSWER_S, context=trust)
+        made = HTTPSConnection(proxy.host, proxy.port, timeout=_ANSWER_S, context=trust)
+        made.set_tunnel(STORAGE_HOST, headers=dict(authorization(proxy)))
+        return made
+
+    return connect
+
+
+def _target(request: Request) -> str | None:
+    """The same at storage.googleapis.com; None: it is not for anybody to ask."""
+    scope = request.scope
+    query = scope["query_string"].decode("latin-1")
+    if request.method not in _READING or "raw_path" not in scope or f"{SIGNATURE}=" in query:
+        return None
+    bucket, is_named, _ = authority_of(scope).rpartition(f".{STORAGE_HOST}")
+    path: str = scope["raw_path"].decode("latin-1")
+    return (f"/{bucket}" if is_named else "") + path + (f"?{query}" if query else "")
