@@ -75,7 +75,7 @@ class Traits:
     """Who calls the gateway of replicas; None: the engine cannot tell, and there is no gateway."""
     has_names: bool = False
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
-    add_lines: AddLines | None = None
+    add_lines: AddLines | None = field(default=None, compare=False)
     """None: what programs write elsewhere cannot come into their logs."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
