@@ -10,11 +10,12 @@ from cli.conftest import CONFIG, end_jobs
 from server_process import ServerProcess
 
 #: Given to jobs, which may be other users: the notice of their end, and the names of replicas.
-GIVEN = ("progress/notice", "hosts")
+GIVEN = ("progress/notice", "hosts", "passwd")
 #: Anybody may read these who gets into the directory.
 PUBLIC = {"server.json", "tls/ca.pem", "tls/server.pem", "tls/ca-bundle.pem", "tls/gateway.pem"}
 #: What jobs read of the gateway, and where it is.
 PUBLIC |= {"gateway.json", "gateway/shown", "gateway/shown/boto.cfg", "gateway/shown/ca-bundle.pem"}
+PUBLIC |= {"gateway/shown/.curlrc", "gateway/shown/ca.pem"}
 JOB = {
     "jobId": "j1",
     "trainingInput": {

@@ -13,6 +13,7 @@ from engines.isolating import UIDS, isolation_of
 from trainshed.engines.local.isolation import choose, device_nodes, interpreters, users
 from trainshed.engines.local.isolation.choose import Asked, Machine, chosen
 from trainshed.engines.local.isolation.view import View
+from trainshed.engines.local.supervise.mounts import write_passwd
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner
 
@@ -296,9 +297,20 @@ def test_replicas_that_have_gpus_share_memory_with_each_other():
     assert printed(view, code, {}) != machine
 
 
-def printed(view, code, env):
+def test_a_program_finds_its_user_where_the_machine_has_none(tmp_path):
+    """As gcloud's rsync does, and getpass."""
+    isolation_of("users")
+    passwd = tmp_path / "passwd"
+    write_passwd(str(passwd), UID, UID, "/home-of-job")
+    view = View("users", reads=interpreters.folders_of(sys.executable), uid=UID, gid=UID)
+    code = "import os, pwd; print(*pwd.getpwuid(os.getuid())[:6], pwd.getpwuid(0)[0])"
+    mounts = users.Mounts(passwd=str(passwd))
+    assert printed(view, code, {}, mounts) == [f"trainshed x {UID} {UID}  /home-of-job root"]
+
+
+def printed(view, code, env, mounts=users.Mounts()):  # noqa: B008 - it is a constant
     """The lines of a program that is started as a replica is."""
-    go = users.enter(view, users.Mounts())
+    go = users.enter(view, mounts)
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -15,6 +15,8 @@ MODES: Final = (CONTAINER, USERS, SANDBOX, LANDLOCK, NONE)
 #: The numbers of users and groups for projects, where nothing else is configured.  systemd's list
 #: of uids has them as nobody's; what ``useradd`` gives to people for containers ends far below.
 UIDS: Final = (1_900_000_000, 1_900_065_535)
+#: What such a user is called for programs.
+USER_NAME: Final = "trainshed"
 
 
 def at_least(weakest: str) -> tuple[str, ...]:

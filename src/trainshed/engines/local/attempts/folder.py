@@ -97,6 +97,8 @@ class AttemptFolder:
     """The segments of the replicas' lines."""
     hosts = _Name("hosts")
     """The names of the replicas, for their ``/etc/hosts``."""
+    passwd = _Name("passwd")
+    """The user of the replicas, for their ``/etc/passwd``."""
     spare = _Name("spare")
     """Room on the disk that its end takes; a name for bytes that nobody reads."""
     work = _Name("work")

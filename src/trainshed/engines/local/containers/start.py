@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
+from trainshed.engines.isolation_modes import USER_NAME
 from trainshed.engines.local.containers.argv import (
     PROCESSES_MAX,
     Bind,
@@ -23,8 +24,6 @@ from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 
 _PRIVATE: Final = 0o600
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
-
-_USER_NAME: Final = "trainshed"
 
 
 class AttemptSetup(NamedTuple):
@@ -104,7 +103,7 @@ def _named(runtime: Runtime, around: AttemptSetup) -> dict[str, str]:
     """A user that the image does not know has neither a name nor a folder to write to there."""
     if runtime.user is None:
         return {}
-    return {"HOME": around.work, "USER": _USER_NAME, "LOGNAME": _USER_NAME}
+    return {"HOME": around.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
 
 
 def _spec(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USERS
+from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USER_NAME, USERS
 from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.isolation import interpreters
 from trainshed.engines.local.isolation.view import View
@@ -19,7 +19,6 @@ from trainshed.model.roles import Role
 _PRIVATE_FOLDER: Final = 0o700
 #: Whoever writes there can remove only what is theirs.
 _TMP_MODE: Final = 0o1777
-_USER_NAME: Final = "trainshed"
 _ONLY_IMAGES: Final = "[isolation] mode is container here: only jobs with an image are run"
 
 #: A bucket is its project's by group, and so is what is made in it.
@@ -167,7 +166,7 @@ def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str
     """Variables of programs behind walls: the server's home and names are not theirs."""
     if isolation is None or isolation.mode in {NONE, CONTAINER}:
         return {}
-    own = {"HOME": folder.work, "USER": _USER_NAME, "LOGNAME": _USER_NAME}
+    own = {"HOME": folder.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
     return own | ({"TMPDIR": folder.tmp} if isolation.mode == LANDLOCK else {})
 
 

@@ -58,7 +58,7 @@ def enter(view: View, mounts: Mounts) -> Callable[[], None]:
     covered = device_nodes.others(view.devices)
     shared = b"" if view.has_peers else _shm_options()
     capabilities = linux.capability_count()
-    fill = mounting.additions(mounts.hosts, mounts.binds)
+    fill = mounting.additions(mounts.hosts, mounts.binds, mounts.passwd)
     libc = linux.LIBC
 
     def go() -> None:

@@ -34,6 +34,8 @@ class Mounts(NamedTuple):
     """A file that is its ``/etc/hosts``."""
     binds: Sequence[Sequence[str]] = ()
     """(folder here, folder there)."""
+    passwd: str | None = None
+    """A file that is its ``/etc/passwd``."""
 
 
 class WallFault(OSError):

@@ -153,7 +153,7 @@ class Attempt:
             note=self.output.note,
             descriptors=self._descriptors,
         )
-        self.replicas.start(self.spec.replicas, self._folder.hosts)
+        self.replicas.start(self.spec.replicas, self._folder)
         self.output.get_ready()
         return self._go(self._launching)
 

@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from trainshed.engines.isolation_modes import USER_NAME
 from trainshed.engines.local.processes.tree import read
 
 GCS: Final = "/gcs"
 HOSTS: Final = "/etc/hosts"
+PASSWD: Final = "/etc/passwd"  # noqa: S105  # a place
 
 # from linux/sched.h, linux/mount.h and linux/capability.h
 _NEW_NAMESPACE = 0x00020000
@@ -62,6 +64,22 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
         file.write("\n".join(lines) + "\n")
 
 
+def write_passwd(path: str, uid: int, gid: int, home: str) -> None:
+    """Write a passwd file: the machine's own, and a user that it does not know.
+
+    Programs look for their user's name and home there, gcloud's rsync for one, and end where there
+    is none.
+    """
+    try:
+        machine = read(PASSWD).rstrip("\n")
+    except OSError:
+        machine = "root:x:0:0::/:/bin/sh"
+    user = f"{USER_NAME}:x:{uid}:{gid}::{home}:/bin/sh"
+    with open(path, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), _READABLE)
+        file.write(f"{machine}\n{user}\n")
+
+
 def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callable[[], None] | None:
     """Prepare what a forked child calls before exec; None where there is nothing or no right to.
 
@@ -98,10 +116,12 @@ def leave_namespace(unshare: Callable[..., int], mount: Callable[..., int]) -> N
 
 
 def additions(
-    hosts: str | None, binds: Sequence[Sequence[str]]
+    hosts: str | None, binds: Sequence[Sequence[str]], passwd: str | None = None
 ) -> Callable[[Callable[..., int]], None]:
     """What adds the names and folders to a namespace, and says on stderr what fails."""
     groups = _groups(hosts, binds)
+    if passwd:
+        groups.append([_bind(passwd, PASSWD)])
 
     def fill(mount: Callable[..., int]) -> None:
         for group in groups:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.isolation.enter import (
     Walled,
     program,
@@ -133,7 +134,7 @@ class Replicas:
         self.is_worth_another_try = False
         """Whether that is the machine's fault, and passes."""
 
-    def start(self, replicas: Sequence[ReplicaSpec], hosts_file: str) -> None:
+    def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
         """Fork all of them; ``have_started`` or ``fault`` says later how that went."""
         self._replicas = replicas
         if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
@@ -142,7 +143,7 @@ class Replicas:
         faults, errors = os.pipe()
         try:
             for index, replica in enumerate(replicas):
-                self._fork(index, replica, errors, self._walled(replica, hosts_file))
+                self._fork(index, replica, errors, self._walled(replica, folder))
         except OSError as error:
             self.fault = f"cannot start {len(replicas)} processes: {error.strerror}"
             self.is_worth_another_try = error.errno in _PASSES
@@ -223,10 +224,16 @@ class Replicas:
         self._began_s[index] = self._loop.now()
         self._children.expect(pid, partial(self._ended, index))
 
-    def _walled(self, replica: ReplicaSpec, hosts_file: str) -> Walled:
-        if replica.hosts and not os.path.exists(hosts_file):
-            mounts.write_hosts(hosts_file, replica.hosts)
-        mounted = Mounts(hosts_file if replica.hosts else None, replica.binds)
+    def _walled(self, replica: ReplicaSpec, folder: AttemptFolder) -> Walled:
+        if replica.hosts and not os.path.exists(folder.hosts):
+            mounts.write_hosts(folder.hosts, replica.hosts)
+        view = replica.isolation
+        user = view and view.uid and (view.uid, view.gid or view.uid)
+        if user and not os.path.exists(folder.passwd):
+            mounts.write_passwd(folder.passwd, *user, folder.work)
+        mounted = Mounts(
+            folder.hosts if replica.hosts else None, replica.binds, folder.passwd if user else None
+        )
         return walled(replica.isolation, replica.argv, mounted, replica.env)
 
     def _leader(self, index: int) -> tuple[int, int]:
