@@ -32,6 +32,10 @@ def test_it_holds_ours_and_the_machine_s_and_everybody_may_read_it(tmp_path, aut
     assert stat.S_IMODE(bundle.stat().st_mode) == 0o644
     assert stat.S_IMODE(bundle.parent.stat().st_mode) == 0o755
     assert f"ca_certificates_file = {bundle}" in (bundle.parent / "boto.cfg").read_text()
+    assert (bundle.parent / ".curlrc").read_text() == f'cacert = "{bundle}"\n'
+    assert [each["commonName"] for each in subjects(bundle.parent / "ca.pem")] == [
+        "Trainshed local authority"
+    ]
 
 
 def test_what_our_own_variables_name_is_trusted_by_jobs_too(tmp_path, authority, monkeypatch):

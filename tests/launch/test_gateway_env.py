@@ -26,6 +26,14 @@ def test_credentials_and_certificates_are_found_by_every_client(spec):
     assert env["GOOGLE_CLOUD_PROJECT"] == "demo-proj"
 
 
+def test_tensorflow_reads_one_authority_for_each_object_and_curl_has_all():
+    env = env_of(BY_NAME)
+    assert (env["CURL_CA_BUNDLE"], env["CURL_HOME"]) == ("/data/gateway/ca.pem", "/data/gateway")
+    env = env_of(BY_NAME, vertex_spec(program=container(env=[("CURL_CA_BUNDLE", "/mine.pem")])))
+    assert env["CURL_CA_BUNDLE"] == "/mine.pem"
+    assert "CURL_HOME" not in env
+
+
 def test_where_names_lead_to_the_gateway_nothing_else_goes_through_it():
     assert not [name for name in env_of(BY_NAME) if "proxy" in name.lower()]
 

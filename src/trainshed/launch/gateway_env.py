@@ -8,8 +8,8 @@ What each client needs was tried, one by one (docs/decisions/0041).
 import json
 from typing import Final
 
-from trainshed.launch.context import Context, Variables
-from trainshed.model.gateway import BOTO, BUNDLE, GatewaySight
+from trainshed.launch.context import Context, Variables, program_of
+from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, GatewaySight
 from trainshed.model.roles import Role
 
 #: Whoever looks for a metadata server reads one of them: google-auth, TensorFlow, gcloud, gsutil.
@@ -17,13 +17,16 @@ METADATA: Final = ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT")
 
 #: Whoever trusts certificates of its own choice reads one of them.
 CERTIFICATES: Final = (
-    "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_FILE",
     "HTTPLIB2_CA_CERTS",
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
 )
+
+#: TensorFlow opens a connection for each object, and for each it reads all of this file: a
+#: hundred authorities cost it 7 ms, four times all the rest (benchmarks/storage.py).
+_TENSORFLOW: Final = "CURL_CA_BUNDLE"
 
 #: Where every bucket here says that it is.
 BUCKET_LOCATION: Final = "us"
@@ -43,6 +46,7 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
     return {
         **dict.fromkeys(METADATA, sight.address),
         **dict.fromkeys(CERTIFICATES, f"{sight.folder}/{BUNDLE}"),
+        **_of_curl(context, role, sight),
         "BOTO_PATH": f"/etc/boto.cfg:{sight.folder}/{BOTO}:~/.boto",  # the last word is the user's
         # google-auth gives up on a machine that is busy: 3 s by default
         "GCE_METADATA_TIMEOUT": "30",
@@ -57,6 +61,18 @@ def variables(context: Context, role: Role, _index: int) -> Variables:
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         **({} if sight.hosts else _proxied(context, sight)),
     }
+
+
+def _of_curl(context: Context, role: Role, sight: GatewaySight) -> Variables:
+    """TensorFlow trusts ours alone; the command curl reads the same name, and gets all by a file.
+
+    Whoever sets the name means both.
+    """
+    group = context.spec.group(role)
+    program = program_of(context.spec, group) if group else None
+    if program and _TENSORFLOW in dict(program.env):
+        return {}
+    return {_TENSORFLOW: f"{sight.folder}/{AUTHORITY}", "CURL_HOME": sight.folder}
 
 
 def _proxied(context: Context, sight: GatewaySight) -> Variables:

@@ -8,6 +8,10 @@ OFF: Final = "off"
 
 #: The authorities that a program is to trust: the machine's, and ours.
 BUNDLE: Final = "ca-bundle.pem"
+#: Ours alone.
+AUTHORITY: Final = "ca.pem"
+#: Settings of the command curl, which looks for them under this name.
+CURLRC: Final = ".curlrc"
 #: Settings of gsutil, which has no variables for them.
 BOTO: Final = "boto.cfg"
 
@@ -18,7 +22,7 @@ class GatewaySight(NamedTuple):
     address: str
     """HOST:PORT: the metadata server, and the proxy of https."""
     folder: str
-    """What programs read of it: ``BUNDLE`` and ``BOTO``."""
+    """What programs read of it: the files that are named above."""
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): Google's names that lead there by a hosts file; where there are none,
     programs need the proxy."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from trainshed.model.gateway import BOTO, BUNDLE
+from trainshed.model.gateway import AUTHORITY, BOTO, BUNDLE, CURLRC
 from trainshed.service.gateway.places import FOLDER
 from trainshed.service.server_files import PUBLIC, write_file
 
@@ -51,6 +51,8 @@ def ensure_bundle(data_dir: Path, authority: Path) -> Path:
     sources = _sources()
     texts = (authority.read_bytes(), *_texts((*sources, *_of_clients())))
     found = dict.fromkeys(each for text in texts for each in _CERTIFICATE.findall(text))
+    write_file(folder / AUTHORITY, texts[0], PUBLIC)
+    write_file(folder / CURLRC, f'cacert = "{folder / BUNDLE}"\n'.encode(), PUBLIC)
     write_file(folder / BUNDLE, b"\n".join((_mark(sources), *found, b"")), PUBLIC)
     write_file(folder / BOTO, _BOTO.format(bundle=folder / BUNDLE).encode(), PUBLIC)
     return folder / BUNDLE
@@ -70,7 +72,7 @@ def is_current(bundle: Path) -> bool:
 
 
 def _mark(sources: Sequence[str]) -> bytes:
-    return b"# " + os.pathsep.join(sources).encode(errors="replace")
+    return b"# made of " + os.pathsep.join(sources).encode(errors="replace")
 
 
 def _sources() -> list[str]:
