@@ -132,11 +132,12 @@ def test_it_runs_where_googles_names_are_reached_by_proxy(proxied_server, name):
     check(name, proxied_server.data_dir / "buckets" / BUCKET, "vertex")
 
 
-#: What runs a module here, in the words of each dialect.
-LOCAL = {
-    "ml": ("ai-platform", "local", "train", "--package-path", HERE / "trainers", "--module-name"),
-    "vertex": ("ai", "custom-jobs", "local-run", "--local-package-path", HERE, "--python-module"),
-}
+def local(dialect, package):
+    """What runs a module here, in the words of each dialect; it begins beside its package."""
+    if dialect == "ml":
+        return "ai-platform", "local", "train", "--package-path", package, "--module-name"
+    folder = package.parent
+    return "ai", "custom-jobs", "local-run", "--local-package-path", folder, "--python-module"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -148,9 +149,10 @@ def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
     runnable(name)
     bucket = tmp_path / "data" / "buckets" / BUCKET
     place(bucket)
+    package = shutil.copytree(HERE / "trainers", tmp_path / "code" / "trainers")
     done = subprocess.run(
-        [TRAINSHED, *LOCAL[dialect], f"trainers.{name}", "--python", PYTHON, "--project", PROJECT,
-         "--data-dir", tmp_path / "data", "--", *flags(name, "local")],
+        [TRAINSHED, *local(dialect, package), f"trainers.{name}", "--python", PYTHON,
+         "--project", PROJECT, "--data-dir", tmp_path / "data", "--", *flags(name, "local")],
         cwd=tmp_path,
         env={**without_credentials(), "TMPDIR": str(tmp_path)},
         capture_output=True,
