@@ -87,6 +87,7 @@ class _Server(HttpServer):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=1,
             lifespan="off",
         )
