@@ -26,7 +26,7 @@ from engines.support import (
     wait_until,
 )
 from trainshed.engines.local.environments import cache as environments
-from trainshed.engines.local.environments import content, install
+from trainshed.engines.local.environments import content, plan, uv
 from trainshed.engines.local.environments.cache import prepare
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
@@ -66,7 +66,7 @@ def no_uv(monkeypatch):
         def missing():
             raise AssertionError("uv was asked for")
 
-        monkeypatch.setattr(install, "find_uv", missing)
+        monkeypatch.setattr(uv, "find_uv", missing)
 
     return forbid
 
@@ -100,7 +100,7 @@ def sdist_of(tree, folder):
 
 def wheel_of(tree, folder):
     arguments = ["build", "-q", "--wheel", "--no-build-isolation", "--python", sys.executable]
-    subprocess.run([install.find_uv(), *arguments, "-o", folder / "wheels", tree], check=True)
+    subprocess.run([uv.find_uv(), *arguments, "-o", folder / "wheels", tree], check=True)
     (path,) = (folder / "wheels").glob("*.whl")
     return path
 
@@ -156,7 +156,7 @@ def test_changed_content_is_another_environment_and_an_old_build_folder_changes_
 def test_another_interpreter_has_another_environment_and_says_what_it_lacks(tree, cache, tmp_path):
     wheel = wheel_of(tree, tmp_path)
     other = tmp_path / "venv"
-    subprocess.run([install.find_uv(), "venv", "-q", "--python", sys.executable, other], check=True)
+    subprocess.run([uv.find_uv(), "venv", "-q", "--python", sys.executable, other], check=True)
     with pytest.raises(EngineFault, match=r"(?s)requirements cannot be met.*pyyaml"):
         prepared(cache, wheel, python=str(other / "bin" / "python"))
     assert not entries(cache)
@@ -164,7 +164,7 @@ def test_another_interpreter_has_another_environment_and_says_what_it_lacks(tree
 
 def test_only_what_is_lacking_is_installed_beside_the_packages():
     wheel = Path("/w/trainer-0.1-py3-none-any.whl")
-    plan = (
+    text = (
         "Resolved 9 packages in 11ms\n"
         "Would install 4 packages\n"
         " - numpy==2.0\n"
@@ -174,7 +174,7 @@ def test_only_what_is_lacking_is_installed_beside_the_packages():
         f" + trainer @ {wheel.as_uri()}\n"
         f" + trainer==0.1 (from {wheel.as_uri()})\n"
     )
-    lacking = list(install._planned(plan, [wheel]))
+    lacking = list(plan._planned(text, [wheel]))
     assert lacking == ["numpy==1.26.4", "tabulate==0.10.0", "other @ https://host/other-1.whl"]
 
 
@@ -213,8 +213,8 @@ def test_a_package_that_cannot_be_read_is_named(tree, cache, monkeypatch):
 
 def test_a_full_disk_is_called_that_whether_we_or_uv_find_it(tree, cache, monkeypatch):
     full = f"no space left for packages on the disk of {cache}"
-    answer = install.Answer(code=2, text="error: failed to write\n  cause: No space left on device")
-    monkeypatch.setattr(install, "ask", lambda *_: answer)
+    answer = uv.Answer(code=2, text="error: failed to write\n  cause: No space left on device")
+    monkeypatch.setattr(uv, "ask", lambda *_: answer)
     with pytest.raises(EngineFault, match=full):
         prepared(cache, tree)
 
@@ -237,7 +237,7 @@ def test_without_uv_the_fault_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/no/python")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(EngineFault, match="pip install uv"):
-        install.find_uv()
+        uv.find_uv()
 
 
 def test_two_jobs_at_once_install_once(tree, cache):

@@ -12,7 +12,6 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, marked, texts
 from engines.isolating import UIDS, isolation_of
 from trainshed.engines.local.environments import cache as environments
-from trainshed.engines.local.environments import install
 from trainshed.engines.local.isolation import compose
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.supervise.cgroups import offers
@@ -165,7 +164,7 @@ def test_what_a_build_puts_in_the_place_of_its_packages_is_not_shown_to_jobs(tmp
         place.target.parent.mkdir()
         place.target.symlink_to(tmp_path / "secret")
 
-    monkeypatch.setattr(install, "install", links)
+    monkeypatch.setattr(environments, "install", links)
     asked = Environment(python=sys.executable, packages=(str(tmp_path / "wheel.whl"),))
     with pytest.raises(EngineFault, match="something in its place"):
         environments.prepare(asked, cache_dir=tmp_path / "cache", note=print)

@@ -2,15 +2,16 @@
 
 import subprocess
 import sys
+import sysconfig
 import venv
 from pathlib import Path
 
 import pytest
 
-from engines.wheels import make_wheel
-from trainshed.engines.local.environments import install, pins
+from engines.wheels import make_sdist, make_wheel
+from trainshed.engines.local.environments import pins, uv
 from trainshed.engines.local.environments.cache import prepare
-from trainshed.engines.local.environments.nearest import nearest
+from trainshed.engines.local.environments.nearest import Index, nearest
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -37,10 +38,10 @@ def python(tmp_path):
     return str(tmp_path / "venv" / "bin" / "python")
 
 
-def asked(tmp_path):
+def index_of(python, tmp_path):
     work = tmp_path / "ask"
     work.mkdir(exist_ok=True)
-    return lambda words: install.ask(words, install.Place(work), work)
+    return Index(python, lambda words: uv.ask(words, uv.Place(work), work), work)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +55,11 @@ def asked(tmp_path):
     ],
 )
 def test_the_next_version_up_is_nearest_and_then_the_last_before(version, found, python, tmp_path):
-    assert nearest("frame", version, python, asked(tmp_path)) == found
+    assert nearest("frame", version, index_of(python, tmp_path)).version == found
 
 
 def test_what_nobody_has_made_has_no_nearest(python, tmp_path):
-    assert nearest("nobody-made-this", "1.0", python, asked(tmp_path)) is None
+    assert nearest("nobody-made-this", "1.0", index_of(python, tmp_path)) is None
 
 
 def prepared(tmp_path, python, requires, *, relaxes):
@@ -70,8 +71,8 @@ def prepared(tmp_path, python, requires, *, relaxes):
     return found, notes
 
 
-def version_in(found):
-    code = "import frame; print(frame.__version__)"
+def version_in(found, name="frame"):
+    code = f"import {name} as module; print(module.__version__)"
     env = {"PYTHONPATH": ":".join(found.python_path_entries)}
     return subprocess.check_output([found.python, "-c", code], env=env, text=True).strip()
 
@@ -99,7 +100,7 @@ def test_relaxed_a_pin_that_can_be_met_is_kept(tmp_path, python):
 
 def test_what_the_interpreter_has_is_nearest_of_all(tmp_path, python):
     words = ["pip", "install", "--quiet", "--python", python, "frame==2.15.0"]
-    subprocess.run([install.find_uv(), *words], check=True)
+    subprocess.run([uv.find_uv(), *words], check=True)
     found, notes = prepared(tmp_path, python, ["frame==2.8.0"], relaxes=True)
     assert version_in(found) == "2.15.0"
     assert FOUND.format("2.15.0") in notes
@@ -112,13 +113,70 @@ def test_a_package_that_is_nowhere_is_no_matter_of_pins(tmp_path):
     assert "Ways out" not in str(caught.value)
 
 
-def test_a_package_of_very_many_pins_is_looked_at_for_a_bounded_time():
+#: As of compiled packages: their wheels are for one platform, and old versions are sources alone.
+COMPILED = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """compiled 1.0 and old 1.0 do not build; pure 1.0 and alone 1.0 do."""
+    folder = tmp_path / "index"
+    make_sdist(folder, "compiled", "1.0", builds=False, says="2.1")
+    make_wheel(folder, "compiled", "1.5.0", tag=COMPILED)
+    make_sdist(folder, "old", "1.0", builds=False)
+    make_wheel(folder, "old", "2.0")
+    make_sdist(folder, "pure", "1.0")
+    make_wheel(folder, "pure", "2.0")
+    make_sdist(folder, "alone", "1.0")
+    make_sdist(folder, "broken", "1.0", builds=False)
+
+
+@pytest.mark.usefixtures("sources")
+def test_relaxed_a_source_that_compiles_is_not_even_tried(tmp_path, python):
+    """It would take minutes; ``Building`` is what uv says when it begins."""
+    found, notes = prepared(tmp_path, python, ["compiled==1.0", "pure==1.0"], relaxes=True)
+    assert version_in(found, "compiled") == "1.5.0"
+    assert "compiled==1.0 cannot be had for this Python; 1.5.0 runs in its place" in notes
+    assert version_in(found, "pure") == "1.0"
+    assert not any("pure==1.0 cannot" in note for note in notes)
+
+
+@pytest.mark.usefixtures("sources")
+def test_relaxed_a_source_that_does_not_build_is_relaxed_too(tmp_path, python):
+    found, notes = prepared(tmp_path, python, ["old==1.0", "alone==1.0"], relaxes=True)
+    assert version_in(found, "old") == "2.0"
+    assert "old==1.0 cannot be had for this Python; 2.0 runs in its place" in notes
+    assert version_in(found, "alone") == "1.0"
+
+
+@pytest.mark.usefixtures("sources")
+@pytest.mark.parametrize(
+    ("pin", "relaxes", "said"),
+    [
+        ("compiled==1.0", False, " here (the nearest with one is 1.5.0), "),
+        ("old==1.0", False, " here (the nearest with one is 2.0), "),
+        ("broken==1.0", True, " here, "),
+    ],
+)
+def test_a_source_that_does_not_build_fails_with_the_ways_out(pin, relaxes, said, tmp_path, python):
+    with pytest.raises(EngineFault) as caught:
+        prepared(tmp_path, python, [pin], relaxes=relaxes)
+    version = "{}.{}".format(*sys.version_info)
+    lines = str(caught.value).splitlines()
+    assert f"{pin} has no wheel for Python {version}{said}and its source does not build." in lines
+    assert any("fatal error: frame.h is gone" in line for line in lines)
+    assert lines[-1].startswith("Ways out: ")
+    assert ("relax_pins" in lines[-1]) is not relaxes
+    assert "[[environment]]" in lines[-1]
+
+
+def test_a_package_of_very_many_pins_is_looked_at_for_a_bounded_time(tmp_path):
     asked = []
 
     def ask(words):
         asked.append(words)
-        return install.Answer(code=1, text="")
+        return uv.Answer(code=1, text="")
 
-    many = [f"frame-{number}==1.0" for number in range(5000)]
-    assert list(pins.unmet(many, (), sys.executable, ask)) == []
-    assert len(asked) < 200
+    many = pins.pinned([f"frame-{number}==1.0" for number in range(5000)], ())
+    assert list(pins.unmet(many, Index(sys.executable, ask, tmp_path))) == []
+    assert len(asked) < 500

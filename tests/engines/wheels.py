@@ -1,5 +1,7 @@
-"""Wheels made by hand, as an index has them; uv finds them without a network."""
+"""Wheels and sources made by hand, as an index has them; uv finds them without a network."""
 
+import io
+import tarfile
 import zipfile
 
 
@@ -20,4 +22,43 @@ def make_wheel(folder, name, version, *, tag="py3-none-any", requires=()):
     with zipfile.ZipFile(path, "w") as archive:
         for inner, text in {**files, f"{info}/RECORD": record}.items():
             archive.writestr(inner, text)
+    return path
+
+
+#: A build backend within the source itself, so that nothing is fetched to build it.
+_BACKEND = """
+import io
+import tarfile
+import zipfile
+NAME, VERSION, BUILDS = {name!r}, {version!r}, {builds!r}
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    if not BUILDS:
+        raise SystemExit("fatal error: frame.h is gone")
+    stem = NAME + "-" + VERSION
+    with zipfile.ZipFile(folder + "/" + stem + "-py3-none-any.whl", "w") as archive:
+        archive.writestr(NAME + ".py", "__version__ = " + repr(VERSION))
+        info = stem + ".dist-info/"
+        archive.writestr(info + "METADATA", open("PKG-INFO").read())
+        archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        archive.writestr(info + "RECORD", "")
+    return stem + "-py3-none-any.whl"
+"""
+_PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+
+
+def make_sdist(folder, name, version, *, builds=True, says="2.2"):
+    """A source of one module; one that ``says`` metadata of before 2.2 is built to be resolved."""
+    stem = f"{name}-{version}"
+    files = {
+        "PKG-INFO": f"Metadata-Version: {says}\nName: {name}\nVersion: {version}\n",
+        "pyproject.toml": _PROJECT,
+        "backend.py": _BACKEND.format(name=name, version=version, builds=builds),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for inner, text in files.items():
+            entry = tarfile.TarInfo(f"{stem}/{inner}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
     return path

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from trainshed.catalog.software import packages_of, runtimes, version
-from trainshed.engines.local.environments.install import Answer, Place, ask, find_uv
-from trainshed.engines.local.environments.nearest import nearest
+from trainshed.engines.local.environments.nearest import Index, nearest
+from trainshed.engines.local.environments.uv import Answer, Place, ask, find_uv
 from trainshed.model.faults import UsageFault
 from trainshed.service.interpreters import Installed, installed
 
@@ -111,15 +111,16 @@ def _tensorflow(
         return ask(arguments, Place(work), work)
 
     wanted = f"{runtime}.*"
-    found = nearest("tensorflow", wanted, str(interpreter), asked)
+    found = nearest("tensorflow", wanted, Index(str(interpreter), asked, work))
     if found is None:
         raise UsageFault(
             f"no TensorFlow can be had for {interpreter}; --python names another Python, such as "
             f"{python_for(runtime)}"
         )
-    if not found.startswith(f"{runtime}."):
-        progress(f"TensorFlow {runtime} was not built for this Python; the nearest is {found}")
-    return found
+    if not found.version.startswith(f"{runtime}."):
+        nearby = f"the nearest is {found.version}"
+        progress(f"TensorFlow {runtime} was not built for this Python; {nearby}")
+    return found.version
 
 
 def _check(interpreter: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.local.environments import content, install, interpreter
+from trainshed.engines.local.environments import content, interpreter, uv
 from trainshed.model.faults import UsageFault
 from trainshed.service.programs import is_project
 
@@ -54,7 +54,7 @@ def _built(project: Path, work: Path) -> Path:
     alone = interpreter.describe()["builds"] and content.builds_with_setuptools(tree)
     arguments = ["build", "--sdist", "--out-dir", str(work / "out")]
     words = [*arguments, *(["--no-build-isolation"] * bool(alone)), str(tree)]
-    answer = install.ask(words, install.Place(work), work)
+    answer = uv.ask(words, uv.Place(work), work)
     if answer.code:
         raise UsageFault(f"the package in {project} does not build:\n{answer.last_lines()}")
     return next((work / "out").glob("*.tar.gz"))

@@ -21,8 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from trainshed.engines.local.environments import content, install, interpreter
+from trainshed.engines.local.environments import content, interpreter, uv
 from trainshed.engines.local.environments.builder import Builder
+from trainshed.engines.local.environments.install import install
+from trainshed.engines.local.environments.interpreter import Interpreter
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.files.trees import remove_tree
 from trainshed.model.faults import EngineFault
@@ -52,18 +54,17 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
     python = shutil.which(environment.python) or environment.python
     if not environment.packages and not environment.requirements:
         return JobPython(python=python)
-    facts = _facts(python)
+    facts = _described(python)
     with _explained(cache_dir):
         cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check_ours(cache_dir)
         ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
         with content.own_copies(ignored, cache_dir, bytes_max) as own:
-            identity = f"{facts['identity']}{' relaxed' * relaxes}"
+            identity = f"{facts.identity}{' relaxed' * relaxes}"
             home = cache_dir / content.address(identity, own)
             if not home.is_dir():
-                builds = bool(facts["builds"])
-                how = {"builder": builder, "builds": builds, "bytes_max": bytes_max}
-                _install_once(own, python, home, note, **how, relaxes=relaxes)
+                how = {"builder": builder, "bytes_max": bytes_max, "relaxes": relaxes}
+                _install_once(own, facts, home, note, **how)
         _check_ours(home)
     return JobPython(python=python, python_path_entries=(str(home),))
 
@@ -75,6 +76,11 @@ def _check_ours(folder: Path) -> None:
         raise EngineFault(f"{folder} belongs to another user; packages are not imported from there")
     if facts.st_mode & _OTHERS_WRITE:
         raise EngineFault(f"{folder} can be written by other users; chmod go-w it, or remove it")
+
+
+def _described(python: str) -> Interpreter:
+    facts: dict[str, Any] = _facts(python)
+    return Interpreter(python, facts["identity"], facts["version"], facts["builds"])
 
 
 def _facts(python: str) -> dict[str, object]:
@@ -94,7 +100,7 @@ def _facts(python: str) -> dict[str, object]:
 
 def _install_once(
     environment: Environment,
-    python: str,
+    python: Interpreter,
     home: Path,
     note: Callable[[str], None],
     **how: Any,
@@ -111,8 +117,8 @@ def _install_once(
         _remove(partial)  # of an install that was killed
         try:
             partial.mkdir(mode=_PRIVATE)
-            place = install.Place(partial, builder)
-            install.install(environment, python, place, note, **how)
+            place = uv.Place(partial, builder)
+            install(environment, python, place, note, **how)
             builder.take_back(place.target)
             place.target.rename(home)
             _check_is_folder(home)
@@ -189,5 +195,5 @@ def _explained(cache_dir: Path) -> Iterator[None]:
 
 def _sentence(error: OSError, cache_dir: Path) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return install.disk_full(cache_dir)
+        return uv.disk_full(cache_dir)
     return f"cannot prepare the packages: {error.filename}: {error.strerror}"

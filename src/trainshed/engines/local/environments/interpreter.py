@@ -13,17 +13,29 @@ import site
 import sys
 import sysconfig
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Interpreter(NamedTuple):
+    """One, with what ``describe`` says of it."""
+
+    path: str
+    identity: str
+    version: str
+    builds: bool
 
 
 def describe() -> dict[str, object]:
     """Facts as JSON values.
 
     ``identity`` changes when the interpreter, its platform or the set of packages installed in it
-    changes.  ``builds`` says whether it can build a setuptools package by itself.
+    changes.  ``version`` is such as 3.11.  ``builds`` says whether it can build a setuptools
+    package by itself.
     """
     facts = [sys.version, sysconfig.get_platform(), sys.prefix, *_installed()]
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
-    return {"identity": digest, "builds": _builds()}
+    version = "{}.{}".format(*sys.version_info)
+    return {"identity": digest, "version": version, "builds": _builds()}
 
 
 def _installed() -> list[str]:
