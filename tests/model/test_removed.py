@@ -30,6 +30,7 @@ AGED = {
     "TypeError: read_csv() got an unexpected keyword argument 'error_bad_lines'": "on_bad_lines",
     "AttributeError: `np.float_` was removed in the NumPy 2.0 release.": "numpy<2",
     "AttributeError: module 'collections' has no attribute 'Mapping'": "collections.abc",
+    "AttributeError: module 'inspect' has no attribute 'ArgSpec'": "inspect.ArgSpec is gone",
     "ModuleNotFoundError: No module named 'distutils'": "distutils is gone since Python 3.12",
     "ModuleNotFoundError: No module named 'pkg_resources'": "setuptools<81",
     "ModuleNotFoundError: No module named 'urllib2'": "Python 2",

@@ -121,6 +121,11 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         "time.clock is gone since Python 3.8: use time.perf_counter",
     ),
     Removed(
+        r"module 'inspect' has no attribute '(ArgSpec|getargspec|formatargspec)'",
+        "inspect.{0} is gone since Python 3.11: use an older Python, or a newer version of the "
+        "library that wants it",
+    ),
+    Removed(
         rf"{_NO}'(distutils|imp|asynchat|asyncore)(?:\.|')",
         "{0} is gone since Python 3.12: use an older Python, or install setuptools for distutils",
     ),
