@@ -179,7 +179,8 @@ def make_tokens(server):
         made = {"name": f"{project}-{role}", "project": project, "role": role}
         return good(server.call("POST", "/trainshed/v1/tokens", made))
 
-    path, wish = f"/trainshed/v1/projects/{OWN}/bucketTokens", {"bucket": "alpha-bucket"}
+    path = f"/trainshed/v1/projects/{OWN}/bucketTokens"
+    wish = {"bucket": "alpha-bucket", "expires": "12h"}  # a long run must not outlive it
     revoked = token(FOREIGN, "admin")
     good(server.call("DELETE", f"/trainshed/v1/tokens/{revoked['id']}"))
     return {
