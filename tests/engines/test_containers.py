@@ -245,7 +245,7 @@ def around(folder):
 def test_a_replica_gets_its_folders_its_file_of_variables_and_a_way_to_be_removed(tmp_path):
     env = {"AIP_MODEL_DIR": "/data/buckets/b/model/", "SECRET": "s3cr3t"}
     found = replica_start(DOCKER, replica(), around(tmp_path), env=env, launcher_env={"HOME": "/h"})
-    mounts = values(found.argv, "--mount")
+    *mounts, _passwd = values(found.argv, "--mount")
     work, shown = tmp_path / "work", "/data/jobs/7/1/progress"
     assert mounts == [
         f"type=bind,source={work},target={work}",
@@ -272,6 +272,25 @@ def test_a_replica_gets_its_folders_its_file_of_variables_and_a_way_to_be_remove
     ]
     assert values(found.argv, "--label") == ["trainshed.job=7/1"]
     assert values(found.argv, "--memory") == [str(GIB)]
+
+
+def test_docker_has_the_user_of_a_container_in_its_passwd_as_others_have_by_themselves(tmp_path):
+    mounts = {
+        runtime: values(
+            replica_start(runtime, replica(), around(tmp_path), env={}, launcher_env={}).argv,
+            "--mount",
+        )
+        for runtime in (DOCKER, PODMAN, DOCKER._replace(user=None), DOCKER._replace(user="0:0"))
+    }
+    passwd = tmp_path / "env/workerpool0-0.passwd"
+    *others, last = mounts.pop(DOCKER)
+    assert last == f"type=bind,source={passwd},target=/etc/passwd,readonly"
+    assert all(found == others for found in mounts.values())
+    assert passwd.stat().st_mode & 0o777 == 0o644
+    assert passwd.read_text().splitlines() == [
+        "root:x:0:0::/:/bin/sh",
+        f"trainshed:x:1000:1000::{tmp_path}/work:/bin/sh",
+    ]
 
 
 def test_what_the_job_says_of_its_home_holds(tmp_path):

@@ -142,13 +142,13 @@ def test_variables_arrive_as_they_are_and_the_image_s_stay(start):
     assert found["TRAINSHED_JOB"] == MARK
 
 
-def test_it_is_not_root_and_writes_where_the_job_may(start, tmp_path):
+def test_it_is_not_root_has_a_name_and_writes_where_the_job_may(start, tmp_path):
     script = (
-        "id -u; cat /gcs/stage/data; touch /gcs/stage/new $HOME/here; "
+        "id -u; id -un; cat /gcs/stage/data; touch /gcs/stage/new $HOME/here; "
         f"mkdir -p /gcs/stage/a/b && touch {tmp_path}/bucket/a/b/c; echo; cat /etc/shadow"
     )
     _, out, _ = ended(start(args=(script,))[0])
-    assert out == f"{UID}\nfrom the bucket\n"
+    assert out == f"{UID}\ntrainshed\nfrom the bucket\n"
     assert {path.name for path in (tmp_path / "bucket").iterdir()} == {"data", "new", "a"}
     assert (tmp_path / "bucket/new").stat().st_uid == UID
     assert (tmp_path / "bucket/a/b/c").exists()

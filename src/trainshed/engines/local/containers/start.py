@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
+from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, DOCKER, Runtime
 from trainshed.engines.isolation_modes import USER_NAME
 from trainshed.engines.local.containers.argv import (
     PROCESSES_MAX,
@@ -18,10 +18,12 @@ from trainshed.engines.local.containers.argv import (
     shm_bytes,
 )
 from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
+from trainshed.engines.local.supervise.mounts import PASSWD, write_passwd
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan
 
+_ROOT: Final = 0
 _PRIVATE: Final = 0o600
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -81,6 +83,7 @@ def replica_start(  # noqa: PLR0913 - one replica, and what is chosen for it
         raise AssertionError(f"{replica.task_name} has no container")
     named = _named(runtime, around)
     spec = _spec(replica, replica.container, around, {**named, **env}, tuple(devices))
+    spec = spec._replace(binds=(*spec.binds, *_known(runtime, replica, around)))
     client = client_env(launcher_env)
     if runtime.name in CHILDREN_OF_CLIENT:
         inside = for_apptainer(runtime.name, spec.env)
@@ -104,6 +107,20 @@ def _named(runtime: Runtime, around: AttemptSetup) -> dict[str, str]:
     if runtime.user is None:
         return {}
     return {"HOME": around.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
+
+
+def _known(runtime: Runtime, replica: ReplicaPlan, around: AttemptSetup) -> Iterator[Bind]:
+    """Docker alone leaves the user of a container out of its ``/etc/passwd``.
+
+    Of the image's own users root is kept: the container can be none of them.
+    """
+    if runtime.name != DOCKER or runtime.user is None:
+        return
+    uid, gid = (int(part) for part in runtime.user.split(":"))
+    if uid != _ROOT:
+        path = str(_in(around.files, f"{replica.task_name}.passwd"))
+        write_passwd(path, uid, gid, around.work, known=None)
+        yield Bind(path, PASSWD, is_read_only=True)
 
 
 def _spec(
@@ -144,14 +161,15 @@ def _binds(around: AttemptSetup) -> Iterator[Bind]:
 
 
 def _written(folder: str, task_name: str, text: str) -> str:
-    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = Path(folder, task_name)
+    path = _in(folder, task_name)
     path.touch(mode=_PRIVATE)
     path.write_text(text, encoding="utf-8")
     return str(path)
 
 
-_ROOT = 0
+def _in(folder: str, name: str) -> Path:
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Path(folder, name)
 
 
 def hand_over(folders: Iterable[str], user: str | None, *, before: int | None = None) -> None:

@@ -28,6 +28,7 @@ _NEW_NAMESPACE = 0x00020000
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1 << 19
 _CAP_SYS_ADMIN = 21
 
+_ROOT: Final = "root:x:0:0::/:/bin/sh"
 _STDERR: Final = 2
 _READABLE: Final = 0o644
 
@@ -64,20 +65,20 @@ def write_hosts(path: str, names: Iterable[Sequence[str]]) -> None:
         file.write("\n".join(lines) + "\n")
 
 
-def write_passwd(path: str, uid: int, gid: int, home: str) -> None:
-    """Write a passwd file: the machine's own, and a user that it does not know.
+def write_passwd(path: str, uid: int, gid: int, home: str, *, known: str | None = PASSWD) -> None:
+    """Write a passwd file: those whom the file ``known`` knows, or root, and another user.
 
     Programs look for their user's name and home there, gcloud's rsync for one, and end where there
     is none.
     """
     try:
-        machine = read(PASSWD).rstrip("\n")
+        others = read(known).rstrip("\n") if known else _ROOT
     except OSError:
-        machine = "root:x:0:0::/:/bin/sh"
+        others = _ROOT
     user = f"{USER_NAME}:x:{uid}:{gid}::{home}:/bin/sh"
     with open(path, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), _READABLE)
-        file.write(f"{machine}\n{user}\n")
+        file.write(f"{others}\n{user}\n")
 
 
 def private_mounts(hosts: str | None, binds: Sequence[Sequence[str]]) -> Callable[[], None] | None:
