@@ -1,8 +1,11 @@
 """What starts a replica in its own image (contracts/vertex-sdk.md 8)."""
 
+import os
 import shlex
 import subprocess
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +26,7 @@ from trainshed.model.launch_plan import ContainerPlan, Environment
 from trainshed.model.roles import Role
 
 IMAGE = "registry.example/train:1"
+NOBODY = 65_534
 INSIDE = frozenset({Role.PRIMARY})
 
 
@@ -98,6 +102,26 @@ def test_an_executor_image_installs_the_packages_first(tmp_path):
     pip = shlex.join(("-m", "pip", "install", *containers.PIP_FLAGS))
     assert install == f"{base} {pip} {' '.join(packages)}"
     assert run == f"{base} -m trainer.task --x a  b"
+
+
+def test_a_package_s_program_starts_where_it_may_write():
+    """A trainer writes files where it stands, and an image's own folder is closed."""
+    found = container_of(executor(), environment=Environment(python="x", packages=("/p.whl",)))
+    with tempfile.TemporaryDirectory() as home:  # pytest's folders are closed to others
+        Path(home).chmod(0o777)
+        Path(home, "python3").write_text("#!/bin/sh\npwd\n")
+        Path(home, "python3").chmod(0o755)
+        for cwd, begun in (("/", home), (home, home), ("/tmp", "/tmp")):  # noqa: S108
+            told = subprocess.run(
+                [*found.command, *found.args],
+                cwd=cwd,
+                env={"PATH": f"{home}:/bin:/usr/bin", "HOME": home},
+                user=NOBODY if os.geteuid() == 0 else None,
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+            assert told.split() == [cwd, begun]
 
 
 def test_every_kind_of_program_can_run_in_a_container():

@@ -49,13 +49,16 @@ def _module(program: Program, packages: Sequence[str]) -> Words:
         return ("python3", "-m", module)
     install = shlex.join(("python3", "-m", "pip", "install", *PIP_FLAGS, *packages))
     run = shlex.join(("exec", "python3", "-m", module))
-    return ("sh", "-c", f'{PRIVATE_BASE} && {install} && {run} "$@"', module)
+    return ("sh", "-c", f'{PRIVATE_BASE} && {install} && {WRITABLE} && {run} "$@"', module)
 
 
 PIP_FLAGS: Final = ("--user", "--quiet", "--disable-pip-version-check", "--no-warn-script-location")
 
 #: Replicas share the home of their job, and two installations into one folder spoil each other.
 PRIVATE_BASE: Final = 'export PYTHONUSERBASE="${TMPDIR:-/tmp}/trainshed-packages"'
+
+#: A program that came with no image writes where it stands, and an image's own files are closed.
+WRITABLE: Final = "{ [ -w . ] || cd || :; }"
 
 COMMAND: Final[Mapping[ProgramKind, Callable[[Program, Sequence[str]], Words]]] = {
     ProgramKind.CONTAINER: _own,
