@@ -108,6 +108,7 @@ def test_a_program_that_fails_is_told_with_its_exit_status(server):
     assert found["state"] == "JOB_STATE_FAILED"
     assert "7" in found["error"]["message"]
     assert "last words" in found["error"]["message"]
+    assert "peak memory" not in server.log_of(name)  # docker's client has one, and it is not told
 
 
 def test_of_a_cancelled_job_no_container_is_left(server, daemon):

@@ -279,7 +279,7 @@ class Replicas:
             killed=was_killed and index in self._killed,
             notice_s=None if self._asked_s is None else self._loop.now() - self._asked_s,
             oom=ran_out_of_memory(usage, index in self._killed, was_killed=was_killed),
-            peak_memory_bytes=usage.peak_bytes,
+            peak_memory_bytes=None if replica.cleanup else usage.peak_bytes,  # not docker's client
         )
         if self._is_watched and not ended.oom:
             ended = ended._replace(peak_memory_bytes=None)
