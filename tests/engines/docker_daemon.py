@@ -11,7 +11,6 @@ import tarfile
 import tempfile
 import time
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -34,8 +33,12 @@ def program(name):
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
+#: A daemon that leaves the machine's network alone; one in a network of its own has a bridge there.
+NO_BRIDGE = ("--bridge=none", "--storage-driver", "vfs")
+
+
 @contextmanager
-def running_daemon(folder: Path):
+def running_daemon(folder: Path, flags=NO_BRIDGE):
     """Start it; yields the environment of its clients, or the last words of one that ended."""
     env = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
     env["DOCKER_HOST"] = f"unix://{folder}/socket"
@@ -46,8 +49,8 @@ def running_daemon(folder: Path):
             [
                 *(program("dockerd"), "-H", env["DOCKER_HOST"], "--pidfile", folder / "pid"),
                 *("--data-root", folder / "data", "--exec-root", folder / "exec"),
-                *("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-masq=false"),
-                *("--storage-driver", "vfs"),
+                *("--iptables=false", "--ip6tables=false", "--ip-masq=false"),
+                *flags,
             ],
             env=env,
             stdin=subprocess.DEVNULL,
@@ -66,11 +69,11 @@ def running_daemon(folder: Path):
 
 
 @contextmanager
-def docker_with_image():
+def docker_with_image(flags=NO_BRIDGE):
     """The same with the image, in a folder that goes with it; skips where it does not start."""
     folder = Path(tempfile.mkdtemp(prefix="trainshed-docker-"))  # a socket's path must be short
     try:
-        with running_daemon(folder) as env:
+        with running_daemon(folder, flags) as env:
             if isinstance(env, str):
                 pytest.skip(f"dockerd does not start here: {env}")
             make_image(env)
@@ -109,23 +112,38 @@ def docker(env, *words, check=True, **more):
 
 def make_image(env) -> None:
     """The image, made of the machine's own shell and what it needs."""
-    data = BytesIO()
     files = {f"/bin/{name}": program(name) for name in PROGRAMS}
-    files |= {library: library for path in list(files.values()) for library in _libraries(path)}
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        for name in sorted({str(folder) for path in files for folder in Path(path).parents}):
-            folder = tarfile.TarInfo(name.lstrip("/"))
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(folder)
+    files |= {path: path for path in libraries(*files.values())}
+    changes = ('ENTRYPOINT ["/bin/sh", "-c"]', 'CMD ["echo from CMD"]', "ENV FROM_IMAGE=yes")
+    with importing(env, IMAGE, changes) as archive:
+        add_folders(archive, {str(folder) for path in files for folder in Path(path).parents})
         for inside, path in files.items():
             archive.add(os.path.realpath(path), inside.lstrip("/"))
-    changes = ('ENTRYPOINT ["/bin/sh", "-c"]', 'CMD ["echo from CMD"]', "ENV FROM_IMAGE=yes")
+
+
+@contextmanager
+def importing(env, image, changes=()):
+    """An archive whose files become an image's."""
     flags = [word for change in changes for word in ("--change", change)]
-    docker(env, "import", *flags, "-", IMAGE, input=data.getvalue())
+    command = [program("docker"), "import", *flags, "-", image]
+    taking = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    with taking, tarfile.open(fileobj=taking.stdin, mode="w|") as archive:
+        yield archive
+    assert taking.returncode == 0, image
 
 
-def _libraries(path):
+def add_folders(archive, names):
+    """Folders that everybody may read, in the order in which they are made."""
+    for name in sorted({name.lstrip("/") for name in names} - {""}):
+        folder = tarfile.TarInfo(name)
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+        archive.addfile(folder)
+
+
+def libraries(*paths):
+    """Where the machine has the libraries that programs, or libraries, are linked with."""
     told = subprocess.run(
-        [program("ldd"), path], check=False, capture_output=True, text=True
+        [program("ldd"), *paths], check=False, capture_output=True, text=True
     ).stdout
-    return [word for word in told.split() if word.startswith("/")]
+    words = (word for line in told.splitlines() if line[:1] == "\t" for word in line.split())
+    return sorted({word for word in words if word.startswith("/")})

@@ -1,16 +1,17 @@
-"""An image with the machine's own Python: there is no registry to fetch one from."""
+"""An image with a Python of the machine's: there is no registry to fetch one from."""
 
 import os
 import tarfile
-from io import BytesIO
 from pathlib import Path
 
-from engines.docker_daemon import _libraries, docker
+from engines.docker_daemon import add_folders, importing, libraries
 
 IMAGE = "trainshed-test/python:1"
 PYTHON = Path("/usr/bin/python3")
 #: What no trainer here imports makes most of it.
-LEFT_OUT = ("test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter", "__pycache__")
+LEFT_OUT = {
+    "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter", "site-packages", "dist-packages",
+}  # fmt: skip
 
 
 def why_not():
@@ -20,23 +21,25 @@ def why_not():
 
 def make(env):
     """Import it into a daemon."""
-    program = PYTHON.resolve()
-    library = Path("/usr/lib") / program.name
-    modules = [next(library.glob(f"lib-dynload/{name}.*")) for name in ("_ctypes", "_ssl")]
-    needed = [Path(found) for each in (program, *modules) for found in _libraries(each)]
-    data = BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        above = {str(folder).lstrip("/") for path in (library, *needed) for folder in path.parents}
-        for name in sorted({*above, "usr/bin", "tmp", "etc", "gcs"} - {""}):
-            folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(folder)
-        for path in dict.fromkeys((program, *needed)):
-            archive.add(os.path.realpath(path), str(path).lstrip("/"))
-        archive.add(program, "usr/bin/python")
-        archive.add(library, str(library).lstrip("/"), filter=_wanted)
-    docker(env, "import", "-", IMAGE, input=data.getvalue())
+    with importing(env, IMAGE) as archive:
+        add_python(archive, PYTHON)
+
+
+def add_python(archive, python, more=()):
+    """Put an interpreter into an image, with its library and what that and ``more`` link with."""
+    program = python.resolve()
+    library = program.parents[1] / "lib" / program.name
+    needed = list(map(Path, libraries(program, *library.glob("lib-dynload/*.so"), *more)))
+    above = {str(folder) for path in (program, library, *needed) for folder in path.parents}
+    add_folders(archive, {*above, "usr/bin", "tmp", "etc", "gcs"})
+    for path in dict.fromkeys((program, *needed)):
+        archive.add(os.path.realpath(path), str(path).lstrip("/"))
+    for name in ("python", "python3"):
+        link = tarfile.TarInfo(f"usr/bin/{name}")
+        link.type, link.linkname = tarfile.SYMTYPE, str(program)
+        archive.addfile(link)
+    archive.add(library, str(library).lstrip("/"), filter=_wanted)
 
 
 def _wanted(member):
-    return None if set(Path(member.name).parts).intersection(LEFT_OUT) else member
+    return None if LEFT_OUT.intersection(Path(member.name).parts) else member

@@ -58,10 +58,10 @@ def package():
 
 
 @contextlib.contextmanager
-def prepared(folder, mode=""):
+def prepared(folder, mode="", config="", program=None):
     """A server of a mode of isolation, with the data and the package in a bucket."""
     walls = f'[isolation]\nmode = "{mode}"\nallow_root_jobs = true\n' if mode else ""
-    with serving(folder, config=walls + CONFIG) as server:
+    with serving(folder, config=config + walls + CONFIG, program=program) as server:
         good(server.call("POST", f"/storage/v1/b?project={PROJECT}", {"name": BUCKET}))
         place(server.data_dir / "buckets" / BUCKET)
         yield server

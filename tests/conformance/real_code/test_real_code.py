@@ -83,9 +83,9 @@ def document(name, dialect):
     return {"displayName": name, "jobSpec": {"workerPoolSpecs": [pool]}}
 
 
-def ran(server, name, dialect):
+def ran(server, job):
     """Run it to its end; its log."""
-    full_name = submit(server, document(name, dialect))
+    full_name = submit(server, job)
     found = server.wait_for(
         f"/v1/{full_name}", {f"{p}{s}" for p in ("", "JOB_STATE_") for s in ENDS}
     )
@@ -113,7 +113,7 @@ def runnable(name):
 @pytest.mark.parametrize(("name", "dialect"), list(matrix()))
 def test_a_trainer_for_google_runs_in_a_job_of_the_service(real_server, name, dialect):
     runnable(name)
-    ran(real_server, name, dialect)
+    ran(real_server, document(name, dialect))
     check(name, real_server.data_dir / "buckets" / BUCKET, dialect)
 
 
@@ -128,7 +128,7 @@ def proxied_server(tmp_path_factory):
 @pytest.mark.parametrize("name", TRAINERS)
 def test_it_runs_where_googles_names_are_reached_by_proxy(proxied_server, name):
     runnable(name)
-    ran(proxied_server, name, "vertex")
+    ran(proxied_server, document(name, "vertex"))
     check(name, proxied_server.data_dir / "buckets" / BUCKET, "vertex")
 
 
@@ -164,7 +164,7 @@ def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
     check(name, bucket, "local")
 
 
-def without_credentials():
+def without_credentials(environ=os.environ):
     """The environment of somebody who has set nothing of Google's."""
     ours = ("CLOUDSDK_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {name: value for name, value in environ.items() if not name.startswith(ours)}
