@@ -6,6 +6,7 @@ LISTENER is the descriptor of a socket.  Whoever connects sends a request and is
 later the exit status.  A program ends with who has asked for it, and all end with standard input.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -93,7 +94,19 @@ def run(argv):
     return main()
 
 
+def leave(status):
+    """End without the interpreter's own end: it would write to all the pages that forks share.
+
+    The first to be registered is the last to be called: threads and other handlers have ended.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(*status)
+
+
 if __name__ == "__main__":
+    ended = [1]  # unless it says otherwise
+    atexit.register(leave, ended)
     descriptor, *modules = sys.argv[1:]
     for name in modules:
         importlib.import_module(name)
@@ -101,4 +114,9 @@ if __name__ == "__main__":
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     become(serve(socket.socket(fileno=int(descriptor))))
-    sys.exit(run(sys.argv))
+    try:
+        ended[0] = run(sys.argv)
+    except SystemExit as asked:
+        ended[0] = (asked.code or 0) if isinstance(asked.code, int | None) else 1
+        raise
+    sys.exit(*ended)

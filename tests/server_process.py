@@ -7,6 +7,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -24,11 +25,14 @@ END_S_MAX = 120
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
 #: In place of the mode that the machine gives: TRAINSHED_TEST_ISOLATION=landlock make test.
 ISOLATION = os.environ.get("TRAINSHED_TEST_ISOLATION", "")
-#: With what a server imports when it first needs it.
+#: With what a server and the doctor import when they first need it.
 _FORKS = ForkServer(
     *("trainshed.cli.main", "trainshed.cli.serve", "trainshed.store", "trainshed.api.native"),
     *("trainshed.engines.local.factory", "trainshed.service.metrics", "trainshed.tuning.advance"),
-    *("trainshed.service.auth.signing_keys", "alembic.context", "uvloop"),
+    *("trainshed.service.auth.signing_keys", "alembic.context", "alembic.command", "uvloop"),
+    *("cryptography.hazmat.backends.openssl.backend", "grpc._server", "pydantic.dataclasses"),
+    *("uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
+    "trainshed.workbench.doctor.examine",
     OPENBLAS_NUM_THREADS="1",
 )
 
@@ -36,6 +40,34 @@ _FORKS = ForkServer(
 def forked(argv, environ, log):
     """Start a server without its imports; ``argv`` is the command, or a Python file and words."""
     return _FORKS.start(argv, env=environ, output=log.name)
+
+
+def finished(argv, *, env=None, timeout_s=END_S_MAX):
+    """Run a command of ours without its imports; what ``subprocess.run`` returns of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("output", "errors")]
+        output, errors = files
+        process = _FORKS.start(
+            argv, env={**os.environ, **(env or {})}, output=output, errors=errors
+        )
+        code = process.wait(timeout_s)
+        return subprocess.CompletedProcess(argv, code, *(file.read_text() for file in files))
+
+
+class Waiting:
+    """Looks often at first and then less: who waits long does not keep the machine busy."""
+
+    def __init__(self, timeout_s):
+        self._began = time.monotonic()
+        self._timeout_s = timeout_s
+
+    @property
+    def is_over(self):
+        return time.monotonic() - self._began > self._timeout_s
+
+    def pause(self):
+        waited_s = time.monotonic() - self._began
+        time.sleep(min(0.25, max(0.03, waited_s / 10)))
 
 
 class ServerProcess:
@@ -86,11 +118,11 @@ class ServerProcess:
         )
 
     def _wait_until_ready(self):
-        deadline = time.monotonic() + READY_S_MAX
+        waiting = Waiting(READY_S_MAX)
         while not self._is_ready():
             assert self._process.poll() is None, self.output()
-            assert time.monotonic() < deadline, self.output()
-            time.sleep(0.05)
+            assert not waiting.is_over, self.output()
+            waiting.pause()
 
     def _is_ready(self):
         try:
@@ -184,7 +216,7 @@ class ServerProcess:
 
     def wait_for(self, path, states, *, timeout_s=180):
         """Poll a resource until it is in one of the states."""
-        deadline = time.monotonic() + timeout_s
+        waiting = Waiting(timeout_s)
         while True:
             status, found = self.call("GET", path)
             assert status == 200, found
@@ -192,8 +224,8 @@ class ServerProcess:
                 return found
             is_over = str(found.get("state")).removeprefix("JOB_STATE_") in OVER
             assert not is_over, f"{found}\n{self.output()[-3000:]}"
-            assert time.monotonic() < deadline, f"{found}\n{self.output()[-3000:]}"
-            time.sleep(0.1)
+            assert not waiting.is_over, f"{found}\n{self.output()[-3000:]}"
+            waiting.pause()
 
     def kill(self):
         """SIGKILL: the server has no last word."""

@@ -3,22 +3,22 @@
 import os
 import socket
 import subprocess
-import sys
 
 import pytest
 
-SERVE = ("-m", "trainshed.cli.main", "serve", "--port", "0", "--grpc-port", "none")
+from server_process import TRAINSHED, finished
+
+SERVE = (TRAINSHED, "serve", "--port", "0", "--grpc-port", "none")
 
 
-def refused(tmp_path, *flags, **environ):
-    done = subprocess.run(
-        [sys.executable, *SERVE, "--data-dir", tmp_path / "data", *flags],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environ},
+def executed(argv, env):
+    return subprocess.run(
+        argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=120, check=False
     )
+
+
+def refused(tmp_path, *flags, run=lambda argv, env: finished(argv, env=env), **environ):
+    done = run([*SERVE, "--data-dir", tmp_path / "data", *flags], environ)
     assert done.returncode in {1, 2}
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -53,5 +53,5 @@ def test_an_installation_without_the_service_names_the_extra(tmp_path, package):
     stub = tmp_path / "stub"
     stub.mkdir()
     (stub / f"{package}.py").write_text(f"raise ModuleNotFoundError(name={package!r})\n")
-    said = refused(tmp_path, PYTHONPATH=str(stub))
+    said = refused(tmp_path, run=executed, PYTHONPATH=str(stub))
     assert said == f"error: {package} is not installed; pip install 'trainshed[server]'\n"

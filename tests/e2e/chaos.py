@@ -4,17 +4,19 @@ import contextlib
 import json
 import os
 import random
-import subprocess
 import sys
 
 from e2e.support import check_the_end, end_all, good, log_lines, native
-from server_process import TRAINSHED
+from server_process import TRAINSHED, finished
 
 #: ``TRAINSHED_CHAOS=full`` asks for as much as issue and docs promise; the suite takes a part.
 FULL = os.environ.get("TRAINSHED_CHAOS") == "full"
 
 #: Longer than a lease of a server lives (3.5 s), after which others may take its jobs.
 OUTAGE_S = 60.0 if FULL else 6.0
+
+#: How long a program that counts rests between two lines; each costs the server something.
+PAUSE_S = 0.002 if FULL else 0.01
 
 #: Writes 1, 2, 3 ... until a file is there, then how many it were.
 COUNT = """\
@@ -43,7 +45,7 @@ def started(*servers):
             end_all(server)
 
 
-def counting(go, *, pause_s=0.002, status=0):
+def counting(go, *, pause_s=PAUSE_S, status=0):
     """A program that counts until a file is there, and ends with a status."""
     return COUNT.format(go=str(go), pause_s=pause_s) + f"raise SystemExit({status})\n"
 
@@ -119,7 +121,7 @@ def cancel(server, name):
 def doctor(server, *flags):
     """What ``trainshed doctor`` says: its exit code and, by id, every check that is not well."""
     argv = [TRAINSHED, "doctor", "--data-dir", server.data_dir, "--format", "json", *flags]
-    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+    ran = finished(argv)
     assert ran.returncode in {0, 1, 2}, ran.stderr
     checks = json.loads(ran.stdout)["checks"]
     return ran.returncode, {each["id"]: each for each in checks if each["result"] != "ok"}

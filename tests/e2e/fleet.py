@@ -7,7 +7,7 @@ import subprocess
 
 from conformance import gcloud as real
 from e2e.support import PROJECT, good, log_lines, native, submit, wait_until
-from server_process import TRAINSHED
+from server_process import TRAINSHED, finished
 
 BUCKET = "results"
 NODES = "/trainshed/v1/nodes"
@@ -144,19 +144,12 @@ def ends_of(server, name, attempt):
 
 def trainshed(server, *argv):
     """A command of ours; what it printed."""
-    done = subprocess.run(
-        [TRAINSHED, *map(str, argv)],
-        env={
-            **os.environ,
-            "NO_COLOR": "1",
-            "CLOUDSDK_CORE_PROJECT": PROJECT,
-            "TRAINSHED_DATA_DIR": str(server.data_dir),
-        },
-        text=True,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    env = {
+        "NO_COLOR": "1",
+        "CLOUDSDK_CORE_PROJECT": PROJECT,
+        "TRAINSHED_DATA_DIR": str(server.data_dir),
+    }
+    done = finished([TRAINSHED, *argv], env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

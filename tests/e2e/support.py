@@ -3,12 +3,11 @@
 import contextlib
 import json
 import sys
-import time
 import urllib.request
 
 import psutil
 
-from server_process import ServerProcess
+from server_process import ServerProcess, Waiting
 from trainshed.engines.local.supervise.spec import FORK_SERVER
 
 PROJECT = "demo-proj"
@@ -114,10 +113,10 @@ def _forks(words):
 
 def wait_until(is_so, why=lambda: "", *, timeout_s=120):
     """Poll until something is so; ``why`` tells what is wrong where it never is."""
-    deadline = time.monotonic() + timeout_s
+    waiting = Waiting(timeout_s)
     while not (found := is_so()):
-        assert time.monotonic() < deadline, why()
-        time.sleep(0.05)
+        assert not waiting.is_over, why()
+        waiting.pause()
     return found
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import threading
 from urllib.error import HTTPError
 
@@ -10,7 +9,7 @@ import pytest
 
 from e2e.chaos import check_count, check_doctor, check_ran_once, counting, replica_texts
 from e2e.support import FINAL, PARENT, custom_job, good, serving, submit, wait_until
-from server_process import TRAINSHED
+from server_process import TRAINSHED, finished
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -20,7 +19,7 @@ JOBS_TELL_BY_FILES = True
 def trainshed(*words, code=0):
     """What a command prints as JSON; its complaint where it fails."""
     argv = [TRAINSHED, *words, "--format", "json"]
-    ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    ran = finished(argv)
     assert ran.returncode == code, ran.stdout + ran.stderr
     assert "Traceback" not in ran.stderr
     return json.loads(ran.stdout) if ran.stdout else ran.stderr

@@ -6,7 +6,6 @@ and goes on when the fault is gone.
 
 import json
 import sqlite3
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -35,7 +34,7 @@ from e2e.support import (
     submit,
     wait_until,
 )
-from server_process import TRAINSHED
+from server_process import TRAINSHED, finished
 from trainshed.store import database_file
 
 #: Its jobs run without walls (conftest.py).
@@ -172,13 +171,7 @@ def test_a_server_is_not_started_on_a_read_only_data_directory(tmp_path):
         with read_only(server.data_dir):
             running.end("early")
             argv = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "none"]
-            said = subprocess.run(
-                [*argv, "--data-dir", server.data_dir],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            said = finished([*argv, "--data-dir", server.data_dir])
             assert said.returncode
             assert said.stderr.startswith("error: ")
             assert "read-only" in said.stderr.lower()

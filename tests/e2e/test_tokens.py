@@ -1,14 +1,13 @@
 """Tokens on a running server: revoked at once, streams too; and their texts are written nowhere."""
 
 import json
-import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
 
 from e2e.support import PARENT, PROJECT, custom_job, good, serving
-from server_process import TRAINSHED
+from server_process import TRAINSHED, finished
 
 pytestmark = pytest.mark.slow
 
@@ -95,17 +94,8 @@ def test_the_command_line_tells_the_audit_log(server):
     new_token(server, name="seen", role="viewer")
     raw(server, "GET", "/v1/projects/alpha/jobs", token="tsd_nobody-has-this")
     words = ("audit", "list", "--data-dir", server.data_dir, "--since", "1h")
-    done = subprocess.run(
-        [TRAINSHED, *words, "--limit", "1000", "--format", "json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = finished([TRAINSHED, *words, "--limit", "1000", "--format", "json"])
     found = [(each["status"], each["caller"], each["method"]) for each in json.loads(done.stdout)]
     assert ("OK", "first-admin", "POST /trainshed/v1/tokens") in found
     assert ("UNAUTHENTICATED", "", "GET /v1/projects/{project}/jobs") in found
-    table = subprocess.run(
-        [TRAINSHED, *words], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "first-admin" in table.stdout
+    assert "first-admin" in finished([TRAINSHED, *words]).stdout
