@@ -112,7 +112,7 @@ def new_server(data):
     return server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(tmp_path_factory):
     server = new_server(tmp_path_factory.mktemp("service"))
     yield server

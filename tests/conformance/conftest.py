@@ -1,4 +1,4 @@
-"""One server for all conformance tests, and the real clients pointed at it."""
+"""A server for the conformance tests of a file, and the real clients pointed at it."""
 
 import json
 import secrets
@@ -38,10 +38,10 @@ def pytest_generate_tests(metafunc):
         is_marked = metafunc.definition.get_closest_marker("over_https") is not None
         https = pytest.param("https", marks=() if is_marked else pytest.mark.full)
         ways = [https] if is_marked else ["http", https]
-        metafunc.parametrize("server", ways, indirect=True, scope="session")
+        metafunc.parametrize("server", ways, indirect=True, scope="module")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(request, tmp_path_factory):
     data = tmp_path_factory.mktemp("service")
     is_https = getattr(request, "param", "http") == "https"  # others' tests have the plain one
@@ -79,7 +79,7 @@ def gcloud_at(tmp_path_factory):
     return variables
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gcloud_env(server, gcloud_at):
     """gcloud, pointed at the server."""
     return gcloud_at(server.url, server.token) | server.certificates

@@ -29,7 +29,7 @@ def uri(own_folder):
     return f"gs://{own_folder.parent.name}/{own_folder.name}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def warm(server, tmp_path_factory):
     """One for each server: gcloud storage remembers the address of its first."""
     assert server

@@ -37,7 +37,7 @@ def postgres():
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def world(tmp_path_factory):
     """Two projects; whatever the tests try, bravo keeps what it had, and alpha gets none of it."""
     never_too_many = "[server]\nfailed_sign_ins_a_minute = 0\n"
