@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from e2e import fleet
 from e2e.chaos import records
 from e2e.fleet import BUCKET
-from e2e.support import native, submit, wait_until
+from e2e.support import custom_job, native, submit, wait_until
 from examples.cluster import EXAMPLES
 from trainshed.workbench.sdists import build_sdist
 
@@ -100,6 +100,46 @@ def by_notice_of_a_killed_server(training):
 
 
 WAYS = (by_notice, without_notice, by_the_supervisors_death, by_notice_of_a_killed_server)
+
+
+#: A training of nothing but numbers: its steps depend on each other and on chance.
+SMALL = """\
+import hashlib, json, random, sys, time
+from trainshed_trainer import checkpoint_saver, latest_checkpoint, notice, progress
+
+def save():
+    state = json.dumps([step, weights, random.getstate()])
+    saver.save(step, lambda out: out.write(state.encode()))
+
+notice()  # from here on SIGTERM is a notice, not the end
+random.seed(1)
+saver = checkpoint_saver(suffix=".json")
+newest = latest_checkpoint(pattern="checkpoint-*.json")
+step, weights = 0, ""
+if newest:
+    step, weights, (version, numbers, gauss) = json.loads(newest.read_text())
+    random.setstate((version, tuple(numbers), gauss))
+print(f"resumed from step {step}" if newest else "started at step 0", flush=True)
+while step < STEPS and notice() is None:
+    weights = hashlib.sha256(f"{weights} {random.random()}".encode()).hexdigest()
+    step += 1
+    time.sleep(STEP_S)
+    progress(step=step, total=STEPS)
+    if step % SAVE_EVERY == 0:
+        save()
+if step < STEPS:
+    save()
+    print(f"told to stop at step {step}", flush=True)
+    sys.exit(143)
+(saver.directory.parent / "result.json").write_text(json.dumps({"weights_sha256": weights}))
+"""
+
+
+def small_job(server, name, steps, step_s):
+    """A program of the trainer library alone, as a job of Vertex."""
+    values = {"STEPS": steps, "STEP_S": step_s, "SAVE_EVERY": SAVE_EVERY}
+    code = "".join(f"{key} = {value}\n" for key, value in values.items()) + SMALL
+    return _training(server, submit(server, fleet.in_bucket(custom_job(name, code), name)), name)
 
 
 def torch_job(server, job_id, steps, step_s):

@@ -14,6 +14,7 @@ from e2e.interrupting import (
     WAYS,
     by_the_supervisors_death,
     keras_job,
+    small_job,
     torch_job,
 )
 from e2e.support import custom_job, log_lines, native, serving
@@ -24,7 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if FULL else 900)]
 #: More supervisors are killed here than anybody loses.
 CONFIG = "[restarts]\ninfra = 20\n"
 
-TORCH_STOPS, KERAS_STOPS = (14, 6) if FULL else (1, 1)
+SMALL_STOPS = 8 if FULL else 2
+TORCH_STOPS, KERAS_STOPS = 14, 6
 
 
 #: Keeps one checkpoint; the next attempt looks at it or does not.
@@ -59,23 +61,28 @@ def node_is_back(server):
     fleet.resume(server)
 
 
+def test_a_program_of_the_library_alone(server):
+    check(server, "small", SMALL_STOPS, small_job)
+
+
+@pytest.mark.full
 @needs("torch")
 def test_torch_on_two_replicas(server):
-    check(server, TORCH_STOPS, torch_job)
+    check(server, "torch", TORCH_STOPS, torch_job)
 
 
 @pytest.mark.full
 @needs("tensorflow")
 def test_keras(server, tmp_path):
-    check(server, KERAS_STOPS, lambda *job: keras_job(*job, tmp_path))
+    check(server, "keras", KERAS_STOPS, lambda *job: keras_job(*job, tmp_path))
 
 
-def check(server, stops, submit):
+def check(server, name, stops, submit):
     """Once straight on, once with stops at random steps."""
     chance = some_random()
     steps = LAST_STEPS + stops * STEPS_PER_STOP
-    straight = submit(server, "straight", steps, 0).weights()
-    training = submit(server, "stopped", steps, STEP_S)
+    straight = submit(server, f"{name}_straight", steps, 0).weights()
+    training = submit(server, f"{name}_stopped", steps, STEP_S)
     ways = a_shuffle(chance, stops)
     for number, step in enumerate(sorted(chance.sample(range(5, steps - LAST_STEPS), stops)), 1):
         fleet.running(server, training.name, number)
