@@ -80,8 +80,10 @@ def _nothing_is_left(request, _own_temporary_folder):
     owner = request.node.nodeid
     before = _held(owner)
     yield
-    _keep_for_servers(request.fixturenames, _held(owner) - before)
-    if left := _wait(lambda: _held(owner) - before - _known):
+    added = _held(owner) - before
+    _keep_for_servers(request.fixturenames, added)
+    # looked for once in most tests: to look costs as much as many of them
+    if added - _known and (left := _wait(lambda: _held(owner) - before - _known)):
         _say(f"the test leaves behind: {_words(left)}")
 
 

@@ -1,6 +1,7 @@
 """docs/invariants.md is current: its tests exist, and the doctor's checks are those it names."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -39,11 +40,16 @@ def test_a_test_of_every_promise_is_in_the_short_suite(number):
 
 def is_left_to_full(path, function):
     """Whether ``make test`` leaves out all of a test: its own mark says so, or its file's."""
-    nodes = list(ast.walk(ast.parse((ROOT / path).read_text("utf-8"))))
+    nodes = nodes_of(path)
     marks = [node.value for node in nodes if isinstance(node, ast.Assign) and is_marks(node)]
     functions = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     marks += next(node.decorator_list for node in functions if node.name == function)
     return any("pytest.mark.full" in ast.unparse(mark).split("parametrize")[0] for mark in marks)
+
+
+@functools.cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse((ROOT / path).read_text("utf-8"))))
 
 
 def is_marks(node):

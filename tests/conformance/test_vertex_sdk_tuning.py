@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from conformance.test_vertex_sdk import SDKS, WAYS
+from conformance.test_vertex_sdk import SDKS
 from trainshed.wire.parsed import snake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 HERE = Path(__file__).parent
+#: In `make test` one way: each costs an import of the SDK, and test_vertex_sdk.py has two.
+WAYS = [
+    pytest.param(("newest", "grpc"), id="newest-grpc"),
+    *(
+        pytest.param(way, id="-".join(way), marks=pytest.mark.full)
+        for way in (("newest", "rest"), ("1.60.0", "rest"), ("1.60.0", "grpc"))
+    ),
+]
 
 
 @pytest.fixture(scope="module", params=WAYS)

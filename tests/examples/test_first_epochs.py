@@ -46,6 +46,7 @@ def test_it_trains_from_its_configuration(example, args, fewer, tmp_path):
     assert any((tmp_path / "job").iterdir()), outcome.story()
 
 
+@FULL
 @TORCH
 def test_reducers_sum_the_first_epoch(tmp_path):
     document = yaml.safe_load((EXAMPLES / "torch-reduction" / "job.yaml").read_text())

@@ -140,6 +140,7 @@ def test_what_maintenance_stops_resumes(command, server):
     assert "resumed from step-7" in text, text
 
 
+@pytest.mark.full
 @needs("torch")
 def test_reducers_sum_for_torch(command, stranger, dist):
     stranger.link(dist, "torch")
