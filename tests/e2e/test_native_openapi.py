@@ -25,7 +25,9 @@ CHECKS = (
 NOWHERE = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
 #: Fuzzing takes a minute, and many on a machine that is busy.
 FUZZ_S_MAX = 900
-EXAMPLES = "20" if FULL else "5"
+#: What the document's own words and bounds lead to; make test-full draws beside them.
+PHASES = "coverage,fuzzing" if FULL else "coverage"
+EXAMPLES = "20"
 
 
 def test_the_document_is_the_committed_one():
@@ -46,7 +48,7 @@ def fuzz(server, folder, *flags, settings=""):
          f"{server.url}/trainshed/v1/openapi.json", "--checks", CHECKS,
          "--header", f"Authorization: Bearer {server.token}", "--request-timeout", "30",
          "--generation-database", "none", "--seed", "1", "--no-color",
-         "--phases", "coverage,fuzzing", "--max-examples", EXAMPLES,
+         "--phases", PHASES, "--max-examples", EXAMPLES,
          "--suppress-health-check", "too_slow", *flags],
         env={**os.environ, **NOWHERE, "NO_PROXY": "127.0.0.1", "SCHEMATHESIS_REPORT": "false"},
         cwd=folder,

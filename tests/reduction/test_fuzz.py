@@ -28,9 +28,9 @@ from trainshed_trainer.reduction.frames import Dtype, Frame, Segment
 
 pytestmark = pytest.mark.slow
 
-MUTATIONS = 100_000 if FULL else 3_000
+MUTATIONS = 100_000 if FULL else 1_000
 #: So many come before a reducer is measured: its arenas and stacks are there then.
-BEFORE = 5_000 if FULL else 500
+BEFORE = 5_000 if FULL else 200
 #: What a process may vary by without growing: buffers, arenas, its list of threads.
 NOISE = 6 << 20
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # it has no stubs
 from optuna import Study, create_study, create_trial, visualization
-from optuna.importance import get_param_importances
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
@@ -170,6 +169,8 @@ def _importances(study: Study, name: str, of: str, done: int) -> Plot:
     if done < _IMPORTANCE_TRIALS_MIN:
         about = f"They need {_IMPORTANCE_TRIALS_MIN} finished trials; there are {done}."
         return Plot(title=title, about=about)
+    from optuna.importance import get_param_importances  # noqa: PLC0415  # scikit-learn: a second
+
     if not get_param_importances(study):
         return Plot(title=title, about="No trial has a parameter.")
     figure = visualization.plot_param_importances(study, target_name=name)
