@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.packages import prepare
 from engines.support import (
     DEADLINE_S,
     FOREVER,
@@ -27,7 +28,6 @@ from engines.support import (
 )
 from trainshed.engines.local.environments import cache as environments
 from trainshed.engines.local.environments import content, plan, uv
-from trainshed.engines.local.environments.cache import prepare
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -82,7 +82,9 @@ def prepared(cache, *packages, **more):
 
 def entries(cache):
     """What a cache keeps, but for the lock files."""
-    return [p for p in cache.iterdir() if p.suffix != ".lock"] if cache.exists() else []
+    return (
+        [p for p in cache.iterdir() if p.suffix not in {".lock", ".used"}] if cache.exists() else []
+    )
 
 
 def run_module(found):
@@ -316,10 +318,10 @@ def test_what_a_job_writes_into_its_own_project_is_no_part_of_the_package(tree):
     """A --job-dir inside the project must not make every run install anew."""
     output, inner = tree / "runs", tree / "cache"
     environment = Environment(python=sys.executable, packages=(str(tree),), ignored=(str(output),))
-    first = environments.prepare(environment, cache_dir=inner, note=print)
+    first = prepare(environment, cache_dir=inner, note=print)
     output.mkdir()
     (output / "result.json").write_text("{}")
-    second = environments.prepare(environment, cache_dir=inner, note=print)
+    second = prepare(environment, cache_dir=inner, note=print)
     assert first == second
     assert len([path for path in inner.iterdir() if path.is_dir()]) == 1
 

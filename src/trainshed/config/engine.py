@@ -15,7 +15,7 @@ from trainshed.storage.buckets import buckets_of, cache_dir
 _LOCAL = (
     "policy", "slots", "fake_gpus", "gpu_wait_s", "container_runtime", "container_user", "hang_s",
     "hang_stacks", "grace_s", "processes_max", "package_bytes_max", "relax_pins",
-    "log_bytes_per_s_max", "log_bytes_max", "pass_env",
+    "environments_bytes_max", "log_bytes_per_s_max", "log_bytes_max", "pass_env",
 )  # fmt: skip
 
 

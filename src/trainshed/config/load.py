@@ -327,7 +327,10 @@ _TABLES: Mapping[str, Mapping[str, tuple[str, Reader]]] = {
         "project_jobs_max": ("project_jobs_max", most),
         "streams_max": ("streams_max", most),
     },
-    "environments": {"relax_pins": ("relax_pins", switch)},
+    "environments": {
+        "relax_pins": ("relax_pins", switch),
+        "bytes_max": ("environments_bytes_max", most),
+    },
     "logs": {
         "bytes_max": ("log_bytes_max", whole(1)),
         "days_max": ("log_days_max", number),

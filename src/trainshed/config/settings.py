@@ -128,6 +128,8 @@ class Settings:
     """The most that a package of a job may unpack to; no limit if None."""
     relax_pins: bool = False
     """Whether the nearest version is taken for a pin that the Python of its job cannot have."""
+    environments_bytes_max: int | None = 100 << 30
+    """Kept packages that no attempt reads go, the longest unused first; no limit if None."""
     log_bytes_per_s_max: int | None = 16 << 20
     """What a job writes to its log each second; lines beyond are dropped; no limit if None."""
     project_bytes_max: int | None = None

@@ -83,6 +83,7 @@ class LocalEngine:
         processes_max: int | None = None,
         package_bytes_max: int | None = None,
         relax_pins: bool = False,
+        environments_bytes_max: int | None = None,
         log_bytes_per_s_max: int | None = None,
         log_bytes_max: int | None = None,
         name: str = "local",
@@ -101,7 +102,8 @@ class LocalEngine:
         and threads at most.  Lines beyond
         ``log_bytes_per_s_max`` are dropped; a log of more than ``log_bytes_max`` says that its
         oldest go.  A package unpacks to ``package_bytes_max`` at most; with ``relax_pins`` the
-        nearest version is taken for a pin that cannot be met.
+        nearest version is taken for a pin that cannot be met.  Kept packages that no attempt
+        reads go, the longest unused first, beyond ``environments_bytes_max``.
 
         ``isolation`` is how jobs are kept apart, by default not at all; ``pass_env`` names what
         programs get of the server's environment besides what all get, by default all but its
@@ -134,6 +136,7 @@ class LocalEngine:
         self._grace_s = grace_s
         self._package_bytes_max = package_bytes_max
         self._relax_pins = relax_pins
+        self._environments_bytes_max = environments_bytes_max
         self._log = LogRule(log_bytes_per_s_max, log_bytes_max)
         self._processes_max = processes_max
         if processes_max and not _limits_processes(isolation):
@@ -316,6 +319,7 @@ class LocalEngine:
             fake_gpus=self._fake_gpus,
             package_bytes_max=self._package_bytes_max,
             relax_pins=self._relax_pins,
+            environments_bytes_max=self._environments_bytes_max,
             runtime=self._runtime,
             isolation=self._isolation,
             variables=self._variables,

@@ -65,6 +65,8 @@ class Preparation(NamedTuple):
     """The most that a package may unpack to; no limit if None."""
     relax_pins: bool = False
     """Whether the nearest version is taken for a pin that no Python here can have."""
+    environments_bytes_max: int | None = None
+    """What kept packages may have before those go that no attempt reads; no limit if None."""
     isolation: Isolation | None = None
     """How programs are kept apart; not at all in a local run."""
     variables: tuple[str, ...] | None = None

@@ -2,7 +2,8 @@
 
 A child of the supervisor, because it needs what the supervisor should not carry for days.  What it
 prints are notes for the job's log.  Its answer goes through descriptor 3: one JSON object, with the
-locks of the devices attached; they are the supervisor's from then on, and are freed by its end.
+locks of the devices and of the packages attached; they are the supervisor's from then on, and are
+freed by its end.
 
 ``python -P -m trainshed.engines.local.attempts.prepare FOLDER`` ends with 0, with ``HELD`` where
 somebody else has the devices (the machine is at fault, not the job), or with 1 where the job
@@ -14,11 +15,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import IO, Any, Final
 
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts.folder import AttemptFolder
@@ -68,7 +69,7 @@ def _prepare(folder: AttemptFolder) -> None:
     site = plan_file.site_of(preparation, key, folder)._replace(gpus=_gpus_of(lease.uuids))
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
-    _send(PreparerAnswer(replicas, after, lease.uuids), lease)
+    _send(PreparerAnswer(replicas, after, lease.uuids), [home.used, *lease.locks])
 
 
 @contextmanager
@@ -94,14 +95,14 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     if "/" in environment.python and not (environment.packages or environment.requirements):
         return JobPython(python=environment.python)
     # most jobs install nothing, and do not wait for what installing imports
-    from trainshed.engines.local.environments import cache  # noqa: PLC0415  # see above
+    from trainshed.engines.local.environments import cache, prune  # noqa: PLC0415  # see above
     from trainshed.engines.local.environments.builder import PROJECTS, Builder  # noqa: PLC0415
 
-    where = _path(preparation.cache_dir) or default_cache_dir()
+    where = whole = _path(preparation.cache_dir) or default_cache_dir()
     view, owner = builder_of(preparation.isolation, plan, folder)
     if view is not None and plan.owner is not None:
         where = where / PROJECTS / str(plan.owner.number)
-    return cache.prepare(
+    found = cache.prepare(
         environment,
         cache_dir=where,
         note=_note,
@@ -109,6 +110,9 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
         builder=Builder(view, owner, tuple(preparation.variables or ())),
         relaxes=preparation.relax_pins,
     )
+    if preparation.environments_bytes_max is not None:
+        prune.prune(whole, preparation.environments_bytes_max)
+    return found
 
 
 def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
@@ -143,11 +147,11 @@ def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:
     return Holder(os.getppid(), f"attempt {key}", str(root))
 
 
-def _send(answer: PreparerAnswer, lease: Lease) -> None:
+def _send(answer: PreparerAnswer, held: Iterable[IO[Any] | None]) -> None:
     """A message of any length; the descriptors come with its first byte."""
     data = json.dumps(encode(answer)).encode()
     with socket.socket(fileno=CHANNEL) as channel:
-        locks = [lock.fileno() for lock in lease.locks]
+        locks = [lock.fileno() for lock in held if lock is not None]
         socket.send_fds(channel, [data[:1]], locks)
         channel.sendall(data[1:])
 

@@ -21,7 +21,8 @@ from trainshed.files.trees import opened_folders
 
 #: Below the cache: one for each project, by its number.
 PROJECTS: Final = "projects"
-_UV_CACHE: Final = "uv"
+#: Below the folder of a project: what uv keeps, such as what it has downloaded.
+UV_CACHE: Final = "uv"
 _UV_SETTINGS: Final = "/etc/uv/uv.toml"
 _PRIVATE_FOLDER: Final = 0o700
 _READABLE: Final = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
@@ -50,6 +51,10 @@ class Builder(NamedTuple):
     passed: tuple[str, ...] = ()
     """What it has of the environment besides the usual (``processes.variables``)."""
 
+    def cache(self, project: Path) -> Path | None:
+        """Below the folder of a project what uv keeps of it; None: it is our user's own."""
+        return None if self.view is None else project / UV_CACHE
+
     def build(
         self, argv: Sequence[str], work: Path, cache: Path, reads: tuple[str, ...] = ()
     ) -> Build:
@@ -58,11 +63,11 @@ class Builder(NamedTuple):
         To be called in the process that forks, which adopts what the command leaves behind.
         """
         parent = os.getpid()
-        if self.view is None:
+        kept = self.cache(cache)
+        if self.view is None or kept is None:
             env = {**os.environ, "NO_COLOR": "1"}
             return Build(tuple(argv), env, partial(tree.die_with_parent, parent))
         tree.adopt_orphans(on=True)
-        kept = cache / _UV_CACHE
         kept.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
         for folder in (work, kept):
             self._give(folder)

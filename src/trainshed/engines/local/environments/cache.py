@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from trainshed.engines.local.environments import content, interpreter, uv
+from trainshed.engines.local.environments import content, interpreter, prune, uv
 from trainshed.engines.local.environments.builder import Builder
 from trainshed.engines.local.environments.install import install
 from trainshed.engines.local.environments.interpreter import Interpreter
@@ -62,11 +62,21 @@ def prepare(  # noqa: PLR0913 - what is installed, and how
         with content.own_copies(ignored, cache_dir, bytes_max) as own:
             identity = f"{facts.identity}{' relaxed' * relaxes}"
             home = cache_dir / content.address(identity, own)
-            if not home.is_dir():
-                how = {"builder": builder, "bytes_max": bytes_max, "relaxes": relaxes}
+            how = {"builder": builder, "bytes_max": bytes_max, "relaxes": relaxes}
+            while (used := _used(home)) is None:
                 _install_once(own, facts, home, note, **how)
+    return JobPython(python=python, python_path_entries=(str(home),), used=used)
+
+
+def _used(home: Path) -> TextIO | None:
+    """What keeps an environment from being removed; None if it is not there."""
+    if home.is_dir():
         _check_ours(home)
-    return JobPython(python=python, python_path_entries=(str(home),))
+        file = prune.use(home)
+        if home.is_dir():  # nor was it removed meanwhile
+            return file
+        file.close()
+    return None
 
 
 def _check_ours(folder: Path) -> None:
@@ -110,7 +120,7 @@ def _install_once(
     ``how``: the rest of what ``install`` needs, and the builder.
     """
     builder = how.pop("builder")
-    with _locked(home.with_suffix(".lock"), note):
+    with _locked(home.with_suffix(".lock"), note), _uv_cache_used(builder.cache(home.parent)):
         if home.is_dir():  # another job was quicker
             return
         partial = home.with_suffix(".partial")
@@ -123,6 +133,8 @@ def _install_once(
             place.target.rename(home)
             _check_is_folder(home)
             (home / ".lock").unlink(missing_ok=True)  # uv's own
+            with prune.use(home) as used:
+                prune.measure(home, used)
         finally:
             _remove(partial)
 
@@ -143,6 +155,17 @@ def _check_is_folder(home: Path) -> None:
 
 
 @contextmanager
+def _uv_cache_used(cache: Path | None) -> Iterator[None]:
+    """What uv keeps of a project stays while something is installed, and is measured then."""
+    if cache is None:
+        yield
+        return
+    with prune.use(cache) as used:
+        yield
+        prune.measure(cache, used)
+
+
+@contextmanager
 def _locked(path: Path, note: Callable[[str], None]) -> Iterator[None]:
     """Hold a lock file; it is removed, while it is held, when what is done under it fails."""
     with _current(path, note):
@@ -159,7 +182,7 @@ def _current(path: Path, note: Callable[[str], None]) -> TextIO:
         file = path.open("w")
         try:
             _wait_for(file, note)
-            if _lies_at(file, path):
+            if prune.lies_at(file, path):
                 return file
         except BaseException:
             file.close()
@@ -173,13 +196,6 @@ def _wait_for(file: TextIO, note: Callable[[str], None]) -> None:
     except BlockingIOError:
         note("another job is installing the same packages; waiting for it")
         fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _lies_at(file: TextIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What the replicas of a job run in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TextIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,3 +10,5 @@ class JobPython:
 
     python: str
     python_path_entries: tuple[str, ...] = ()
+    used: TextIO | None = field(default=None, compare=False, repr=False)
+    """As long as it is open somewhere, those folders stay (``prune.use``)."""

@@ -77,9 +77,9 @@ class Plan:
         pin, found = "==".join(answer.unbuilt), self._instead_of_unbuilt(answer)
         other = f" (the nearest with one is {found.nearest})" if found else ""
         raise EngineFault(
-            f"{failure}:\n{answer.last_lines()}\n"
-            f"{pin} has no wheel for Python {self._interpreter.version} here{other}, "
-            f"and its source does not build.\n{_ways_out(relaxing=found is not None)}"
+            f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} here{other}, "
+            f"and its source does not build.\n{_ways_out(relaxing=found is not None)}\n"
+            f"{answer.last_lines()}"
         )
 
     def _resolved(self, *how: str) -> Answer:
