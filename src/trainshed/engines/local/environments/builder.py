@@ -69,8 +69,9 @@ class Builder(NamedTuple):
             return Build(tuple(argv), env, partial(tree.die_with_parent, parent))
         tree.adopt_orphans(on=True)
         kept.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-        for folder in (work, kept):
-            self._give(folder)
+        self._give(work)
+        if self.owner is not None and kept.stat().st_uid != self.owner.uid:
+            self._give(kept)  # large, and nobody else writes there
         reads = (*self.view.reads, *reads)
         view = self.view._replace(writes=(str(work), str(kept)), reads=reads)
         env = of_builders(os.environ, self.passed) | {"NO_COLOR": "1"}
