@@ -20,7 +20,8 @@ def kept(root, name, used_s, *, says=f"{BYTES}\n"):
     (root / name / "module.py").write_bytes(os.urandom(BYTES))
     beside = root / f"{name}.used"
     beside.write_text(says)
-    os.utime(beside, (used_s, used_s))
+    for path in (root / name, beside):
+        os.utime(path, (used_s, used_s))
     return root / name
 
 

@@ -30,9 +30,10 @@ _BACKEND = """
 import io
 import tarfile
 import zipfile
-NAME, VERSION, BUILDS = {name!r}, {version!r}, {builds!r}
+NAME, VERSION, BUILDS, TRIED = {name!r}, {version!r}, {builds!r}, {tried!r}
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     if not BUILDS:
+        open(TRIED, "w").close()
         raise SystemExit("fatal error: frame.h is gone")
     stem = NAME + "-" + VERSION
     with zipfile.ZipFile(folder + "/" + stem + "-py3-none-any.whl", "w") as archive:
@@ -47,12 +48,17 @@ _PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-pa
 
 
 def make_sdist(folder, name, version, *, builds=True, says="2.2"):
-    """A source of one module; one that ``says`` metadata of before 2.2 is built to be resolved."""
+    """A source of one module; one that ``says`` metadata of before 2.2 is built to be resolved.
+
+    One that does not build leaves a file ``.tried`` beside itself when that is tried.
+    """
     stem = f"{name}-{version}"
     files = {
         "PKG-INFO": f"Metadata-Version: {says}\nName: {name}\nVersion: {version}\n",
         "pyproject.toml": _PROJECT,
-        "backend.py": _BACKEND.format(name=name, version=version, builds=builds),
+        "backend.py": _BACKEND.format(
+            name=name, version=version, builds=builds, tried=f"{folder}/{stem}.tried"
+        ),
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{stem}.tar.gz"

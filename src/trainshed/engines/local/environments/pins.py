@@ -58,7 +58,8 @@ def unmet(pins: Pins, index: Index) -> Iterator[Unmet]:
     if not pins:
         return
     here = _installed(index)
-    listed = index.releases(f"{name}=={version}" for name, version in pins.values())
+    wanted = [f"{name}=={version}" for name, version in pins.values()]
+    listed = index.releases(wanted, "--offline") or index.releases(wanted)
     wheels = {release.name for release in listed if release.wheel}
     for key, (name, version) in pins.items():
         if key not in wheels and here.get(key) != version:

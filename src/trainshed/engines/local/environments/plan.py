@@ -53,8 +53,8 @@ class Plan:
     def lacking(self) -> tuple[str, ...]:
         """What is to be installed besides the wheels.  Raises EngineFault."""
         answer = self._resolved("--offline")
-        if answer.code and not answer.disk_is_full:
-            self._relax_unmet()
+        relaxed = self._relaxes_unmet(answer)
+        if (answer.code or relaxed) and not answer.disk_is_full:
             answer = self._resolved()
             while self.relaxes(answer):
                 answer = self._resolved()
@@ -96,10 +96,17 @@ class Plan:
         file.chmod(_READABLE)
         return ("--override", str(file))
 
-    def _relax_unmet(self) -> None:
-        if self._relaxed:
-            for each in pins.unmet(self._kept(), self._index):
-                self._relax(each)
+    def _relaxes_unmet(self, answer: Answer) -> bool:
+        """Whether pins are relaxed, which is not asked where the interpreter has everything.
+
+        Offline a source can be planned that uv has, too: it may have failed to build before.
+        """
+        if self._relaxed is None or not (answer.code or any(_planned(answer.text, self._wheels))):
+            return False
+        found = list(pins.unmet(self._kept(), self._index))
+        for each in found:
+            self._relax(each)
+        return bool(found)
 
     def _relax(self, pin: pins.Unmet) -> None:
         if self._relaxed:

@@ -101,11 +101,11 @@ def _kept(root: Path) -> Iterator[_Kept]:
 
 
 def _looked_at(folder: Path) -> _Kept:
-    """Which is no use of it."""
+    """Which is no use of it.  One from before sizes were written was last used when it was made."""
     with _beside(folder).open("a+") as file:
-        used = os.fstat(file.fileno())
         file.seek(0)
         text = file.read(_SIZE_CHARACTERS_MAX).strip()
+        used = os.fstat(file.fileno()) if text else folder.stat()
         size = int(text) if text.isdecimal() else measure(folder, file)
         os.utime(file.fileno(), ns=(used.st_atime_ns, used.st_mtime_ns))
         return _Kept(used.st_mtime, size, folder)
