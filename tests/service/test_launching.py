@@ -11,6 +11,7 @@ import pytest
 from engines.support import Recorder, run
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config import ImageMapping, LocalEnvironment
+from trainshed.engines.local import engine
 from trainshed.engines.local.engine import LocalEngine
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.model.faults import EngineFault
@@ -374,6 +375,26 @@ def test_where_processes_have_no_names_of_their_own_a_proxy_leads_there(
     launch = with_gateway(store, tmp_path, place, mode="landlock")
     plan = launch(desk.custom(custom_job()), 1, [])
     assert plan.primary.env["https_proxy"] == f"http://{place.authority}"
+    assert not googles(plan)
+
+
+def test_a_container_with_a_network_of_its_own_asks_no_resolver_for_the_metadata_server(
+    desk, store, tmp_path, place, monkeypatch
+):
+    """Google's logging client does, at its start; without a resolver each question takes 10 s."""
+    monkeypatch.setattr(engine, "bridge_address", lambda _runtime: "172.17.0.1")
+    found = DOCKER.with_walls(is_read_only=True)
+    launch = Launching(
+        store,
+        LocalEngine(tmp_path / "jobs", containers=found),
+        images=images(containers=found),
+        buckets=Buckets(root=tmp_path / "buckets"),
+        library=tmp_path / LIBRARY,
+        open_gateway=lambda: place._replace(also=("172.17.0.1",)),
+    )
+    plan = launch(desk.custom(custom_job()), 1, [])
+    assert plan.primary.env["GCE_METADATA_HOST"] == f"172.17.0.1:{place.port}"
+    assert {("127.0.0.1", f"metadata.google.internal{dot}") for dot in ("", ".")} <= {*plan.hosts}
     assert not googles(plan)
 
 

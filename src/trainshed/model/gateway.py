@@ -26,5 +26,13 @@ class GatewaySight(NamedTuple):
     hosts: tuple[tuple[str, str], ...] = ()
     """(address, name): Google's names that lead there by a hosts file; where there are none,
     programs need the proxy."""
+    closed: tuple[tuple[str, str], ...] = ()
+    """(address, name): names of the metadata server that cannot lead there.  Nobody listens at the
+    address, so that a client is refused at once, where a resolver may take ten seconds."""
     without_proxy: tuple[str, ...] = ()
     """Hosts that the machine reaches without its own proxy."""
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """(address, name): what of Google's a hosts file is to have."""
+        return (*self.hosts, *self.closed)

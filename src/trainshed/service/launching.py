@@ -37,7 +37,13 @@ from trainshed.service.bucket_uris import (
     mounted,
     with_real_paths,
 )
-from trainshed.service.gateway.places import NO_GATEWAY, NO_PROXIES, OpenGateway, sight_of
+from trainshed.service.gateway.places import (
+    METADATA_NAMES,
+    NO_GATEWAY,
+    NO_PROXIES,
+    OpenGateway,
+    sight_of,
+)
 from trainshed.service.images import Images, StandIn
 from trainshed.service.interpreters import TrainerLibrary
 from trainshed.service.local_run import AIP_FOLDERS, PORT_ORDER, in_environment, installed_here
@@ -54,6 +60,9 @@ from trainshed.store.records import JobRecord
 METRIC_FILE = "output.metrics"
 
 PYTHON_WORD = "python"
+
+#: Where nobody listens in a container whose network is its own.
+_NOBODY = "127.0.0.1"
 
 
 class Launching:
@@ -142,7 +151,7 @@ class Launching:
             environment=installed_here(plan),
             replicas=tuple(self._started(replica, found) for replica in replicas),
             notes=tuple(dict.fromkeys(notes)),
-            hosts=(*_hosts(spec, plan, sight), *(gateway.hosts if gateway else ())),
+            hosts=(*_hosts(spec, plan, sight), *(gateway.names if gateway else ())),
             binds=mounted(record.job.project, seen, self._store),
             checkpoints=tuple(_checkpoints(spec, attempt, sight, seen)),
             metrics=_metrics(spec, plan, seen, sight.metrics),
@@ -173,8 +182,10 @@ class Launching:
             return None
         if self._is_cut_off(spec, contained):
             bridge = self._engine.traits.bridge
-            own = place._replace(host=bridge or "")
-            return sight_of(own, proxies=self._proxies) if bridge in place.also else None
+            if bridge is None or bridge not in place.also:
+                return None
+            sight = sight_of(place._replace(host=bridge), proxies=self._proxies)
+            return sight._replace(closed=tuple((_NOBODY, name) for name in METADATA_NAMES))
         has_processes = len(contained) < sum(1 for group in spec.groups if group.count)
         has_names = not has_processes or self._engine.traits.has_names
         return sight_of(place, has_names=has_names, proxies=self._proxies)

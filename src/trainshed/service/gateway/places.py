@@ -20,10 +20,11 @@ NAMES: Final = (
     "metadata.google.internal",
 )
 METADATA_HOSTS: Final = ("metadata.google.internal", "metadata", "169.254.169.254")
+#: As hosts files name it, which are literal: Google's logging client writes a dot behind it.
+METADATA_NAMES: Final = (*METADATA_HOSTS[:2], "metadata.google.internal.")
 #: Google's hosts that a replica's hosts file may name: each is answered, if only with a refusal.
 HOSTS: Final = (
-    *METADATA_HOSTS[:2],
-    "metadata.google.internal.",  # as Google's logging client writes it; hosts files are literal
+    *METADATA_NAMES,
     "www.googleapis.com",
     "storage.googleapis.com",
     "oauth2.googleapis.com",
