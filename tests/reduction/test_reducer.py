@@ -258,8 +258,8 @@ def test_the_first_round_has_waited_since_its_first_rank_came():
         socks = [
             stack.enter_context(admitted(pool[0].address, rank=rank, world=3)) for rank in range(3)
         ]
-        epoch = pool[0]._epoch
         assert next_frame(socks[2])[0] is Frame.READY
+        epoch = pool[0]._epoch  # there is one when all have come
         socks[0].sendall(frames.segment_frame(ONE))
         soon(lambda: epoch._ledger.behind() == [1, 2])
         moved = epoch._moved
