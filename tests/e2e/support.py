@@ -104,11 +104,12 @@ def processes_of(server):
             is_below = is_ours or env.get("TRAINSHED_NOTICE_FILE", "").startswith(jobs)
             if not is_zombie and (is_below or process.pid == own):
                 found.append((process.pid, process.cmdline()))
-    return [(pid, words) for pid, words in found if own is None or not _forks(words)]
+    # one that has ended meanwhile has no words
+    return [(pid, words) for pid, words in found if words and (own is None or not _forks(words))]
 
 
 def _forks(words):
-    return bool(words) and words[-1].strip() == FORK_SERVER
+    return words[-1].strip() == FORK_SERVER
 
 
 def wait_until(is_so, why=lambda: "", *, timeout_s=120):
