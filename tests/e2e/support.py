@@ -38,9 +38,13 @@ allow_root_jobs = true
 WALLS = {"settings": ""}
 
 
+#: No job of a test asks at Google for what is public there.
+NO_PUBLIC = '[gateway]\npublic = "refuse"\n'
+
+
 def settings(config=""):
-    """The text of a server's file; no job of a test asks at Google for what is public there."""
-    return config + "\n" + WALLS["settings"] + CONFIG + '[gateway]\npublic = "refuse"\n'
+    """The text of a server's file."""
+    return config + "\n" + WALLS["settings"] + CONFIG
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support import custom_job, good, serving, submit
+from e2e.support import NO_PUBLIC, custom_job, good, serving, submit
 from engines.isolating import isolation_of
 from examples.cluster import needs
 
@@ -42,6 +42,7 @@ OFF += "; print('model', os.environ['AIP_MODEL_DIR'])"
 
 GOOGLE_PYTHON = Path(__file__).parents[2] / ".venv-google/bin/python"
 CONFIG = f"""\
+{NO_PUBLIC}
 [isolation]
 mode = "MODE"
 allow_root_jobs = true

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support import PROJECT, good, serving
+from e2e.support import NO_PUBLIC, PROJECT, good, serving
 
 HERE = Path(__file__).parent
 #: Has what the images of Google have; `make test` makes it.
@@ -21,6 +21,7 @@ setup(name="trainers", version="1.0", packages=["trainers"])
 """
 
 CONFIG = f"""\
+{NO_PUBLIC}
 [[environment]]
 name = "gs"
 python = "{PYTHON}"
