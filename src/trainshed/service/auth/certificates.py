@@ -116,6 +116,7 @@ class ServerTls:
         """The key and the certificate as PEM, and what HTTP's handshakes begin with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.num_tickets = 0  # few clients come back with one, and each would be sent two
         context.set_alpn_protocols(self._protocols)
         context.load_cert_chain(self.files.certificate, self.files.key)
         return (self.files.key.read_bytes(), self.files.certificate.read_bytes()), context
