@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainshed.config import ImageMapping, LocalEnvironment, Settings, load_settings
-from trainshed.config.load import _ROWS, _TABLES, WrongValue, fake_gpus
+from trainshed.config.load import _ROWS, _TABLES
 from trainshed.config.settings import GatewaySettings, IsolationSettings
+from trainshed.config.values import WrongValue, fake_gpus
 from trainshed.engines.local.devices.find import COUNT_MAX
 from trainshed.model.faults import UsageFault
 from trainshed.model.resources import FleetPolicy

@@ -146,7 +146,7 @@ def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _container_user(text: str) -> str:
-    from trainshed.config.load import WrongValue, container_user  # noqa: PLC0415 - rarely given
+    from trainshed.config.values import WrongValue, container_user  # noqa: PLC0415 - rarely given
 
     try:
         return container_user(text)

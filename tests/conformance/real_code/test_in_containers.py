@@ -5,15 +5,13 @@ Docker and the servers run in a network of the tests', so that the bridge is the
 
 import contextlib
 import json
-import subprocess
 import sys
 
 import pytest
 
 from conformance.real_code import image
 from conformance.real_code.conftest import BUCKET, PYTHON, place, prepared
-from conformance.real_code.test_real_code import TRAINSHED, check, flags, ran, without_credentials
-from e2e.support import PROJECT
+from conformance.real_code.test_real_code import TRAINSHED, check, flags, here, ran, ran_here
 from engines import docker_daemon
 from engines.own_network import own_network
 
@@ -142,15 +140,6 @@ def test_a_trainer_runs_in_its_image_without_a_server(docker, tmp_path):
     bucket, config = tmp_path / "data/buckets" / BUCKET, tmp_path / "job.json"
     place(bucket)
     config.write_text(json.dumps(vertex(contained("storage_client", "local"), OWN)["jobSpec"]))
-    done = subprocess.run(
-        [TRAINSHED, "ai", "custom-jobs", "local-run", "--config", config, "--project", PROJECT,
-         "--container-runtime", "docker", "--data-dir", tmp_path / "data"],
-        cwd=tmp_path,
-        env={**without_credentials(docker), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    words = ["ai", "custom-jobs", "local-run", "--config", config, "--container-runtime", "docker"]
+    ran_here([*words, *here(tmp_path)], tmp_path, docker)
     check("storage_client", bucket, "local")

@@ -150,21 +150,31 @@ def test_it_runs_on_this_machine_without_a_server(tmp_path, name, dialect):
     bucket = tmp_path / "data" / "buckets" / BUCKET
     place(bucket)
     package = shutil.copytree(HERE / "trainers", tmp_path / "code" / "trainers")
+    words = [*local(dialect, package), f"trainers.{name}", "--python", PYTHON]
+    ran_here([*words, *here(tmp_path), "--", *flags(name, "local")], tmp_path)
+    check(name, bucket, "local")
+
+
+def here(folder):
+    """The project and the data of a local run."""
+    return "--project", PROJECT, "--data-dir", folder / "data"
+
+
+def ran_here(words, folder, environ=os.environ):
+    """A command of ours, run to its end by somebody who has nothing of Google's."""
     done = subprocess.run(
-        [TRAINSHED, *local(dialect, package), f"trainers.{name}", "--python", PYTHON,
-         "--project", PROJECT, "--data-dir", tmp_path / "data", "--", *flags(name, "local")],
-        cwd=tmp_path,
-        env={**without_credentials(), "TMPDIR": str(tmp_path)},
+        [TRAINSHED, *words],
+        cwd=folder,
+        env={**without_credentials(environ), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
-    check(name, bucket, "local")
 
 
-def without_credentials(environ=os.environ):
+def without_credentials(environ):
     """The environment of somebody who has set nothing of Google's."""
     ours = ("CLOUDSDK_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
     return {name: value for name, value in environ.items() if not name.startswith(ours)}
