@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.model.removed import advice
+from trainshed.model.advice import advice
 
 #: As the libraries word them, with a part of the sentence.
 AGED = {

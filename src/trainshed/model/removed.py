@@ -5,19 +5,9 @@ Old trainers die of their age far from the cause: ``module 'tensorflow' has no a
 libraries' own release notes.
 """
 
-import re
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Removed(NamedTuple):
-    """One thing that is gone."""
-
-    error: str
-    """A pattern of the line that names the error."""
-    advice: str
-    """The sentence, with the pattern's first group that matched as ``{0}``."""
-
+from trainshed.model.known_errors import KnownError
 
 _TF1: Final = "use a container of TensorFlow 1.15, or tf.compat.v1"
 _TF_OF = r"module 'tensorflow(?:\.[\w.]+)?' has no attribute "
@@ -25,37 +15,37 @@ _NO = r"No module named "
 _PYTHON_2: Final = "this is Python 2: use a container that has it, or convert the program with 2to3"
 
 #: The first that matches counts.
-_REMOVED: Final[tuple[Removed, ...]] = (
-    Removed(
+REMOVED: Final[tuple[KnownError, ...]] = (
+    KnownError(
         rf"{_NO}'tensorflow\.contrib|{_TF_OF}'contrib'",
         f"tf.contrib is gone since TensorFlow 2.0: {_TF1} and tf_slim, tensorflow-addons",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'tensorflow\.examples",
         "tensorflow.examples is gone since TensorFlow 2.0: use tf.keras.datasets",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'tensorflow_estimator|{_NO}'tensorflow\.(?:python\.)?estimator|{_TF_OF}'estimator'",
         "tf.estimator is gone since TensorFlow 2.16: use a container or an environment of "
         "TensorFlow 2.15 or older",
     ),
-    Removed(
+    KnownError(
         rf"{_TF_OF}'(SessionRunHook|SessionRunArgs|exponential_decay|get_or_create_global_step|"
         r"NanTensorHook|LoggingTensorHook|Scaffold|replica_device_setter)'",
         f"tf.train.{{0}} is gone since TensorFlow 2.0: {_TF1}",
     ),
-    Removed(
+    KnownError(
         rf"{_TF_OF}'(logging|app|flags|Session|placeholder|GraphKeys|gfile|get_variable|"
         r"global_variables_initializer|ConfigProto|reset_default_graph|set_random_seed|"
         r"log|to_float|FixedLenFeature|parse_example|read_file|python_io|"
         r"AdamOptimizer|GradientDescentOptimizer|MonitoredTrainingSession|Server)'",
         f"tf.{{0}} is gone since TensorFlow 2.0: {_TF1}",
     ),
-    Removed(
+    KnownError(
         rf"{_TF_OF}'(?:wrappers|scikit_learn)'|{_NO}'(?:tensorflow\.)?keras\.wrappers",
         "the scikit-learn wrappers are gone since Keras 2.12: use scikeras",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'keras\.(?:utils\.np_utils|layers\.(?:core|convolutional|normalization)|"
         r"optimizers\.legacy|preprocessing\.image)|Only instances of `keras\.Layer` can be|"
         r"The filepath provided must end in `\.keras`|Invalid filepath extension for saving|"
@@ -66,75 +56,75 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         "the program is written for Keras 2: set TF_USE_LEGACY_KERAS=1 where tf-keras is "
         "installed, or use an environment of TensorFlow 2.15 or older",
     ),
-    Removed(
+    KnownError(
         r"sklearn\.externals",
         "sklearn.externals is gone since scikit-learn 0.23: import joblib (or six) itself",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'sklearn\.(?:cross_validation|grid_search|learning_curve)'",
         "this module is gone since scikit-learn 0.20: its content is in sklearn.model_selection",
     ),
-    Removed(
+    KnownError(
         r"cannot import name 'Imputer' from 'sklearn\.preprocessing'|"
         rf"{_NO}'sklearn\.preprocessing\.(?:imputation|label|data)",
         "this is gone since scikit-learn 0.22: SimpleImputer is in sklearn.impute",
     ),
-    Removed(
+    KnownError(
         r"The 'loss' parameter of \w+ must be a str among \{.*'log_loss'.* Got 'log' instead",
         "the loss 'log' is gone since scikit-learn 1.3: it is log_loss",
     ),
-    Removed(
+    KnownError(
         r"OneHotEncoder\.__init__\(\) got an unexpected keyword argument 'sparse'",
         "sparse is gone since scikit-learn 1.4: it is sparse_output",
     ),
-    Removed(
+    KnownError(
         r"module 'numpy' has no attribute '(float|int|bool|object|str|complex|long|unicode)'",
         "np.{0} is gone since NumPy 1.24: use {0} itself, or NumPy older than 1.24",
     ),
-    Removed(
+    KnownError(
         r"`?np\.(\w+)`? was removed in the NumPy 2\.0 release|compiled using NumPy 1\.x cannot",
         "the program is written for NumPy 1: ask for numpy<2",
     ),
-    Removed(
+    KnownError(
         r"'(?:DataFrame|Series)' object has no attribute '(append|ix|iteritems|as_matrix)'",
         ".{0} is gone since pandas 2.0 (ix and as_matrix since 1.0): use concat, loc, items, "
         "to_numpy, or an older pandas",
     ),
-    Removed(
+    KnownError(
         r"unexpected keyword argument '(error_bad_lines|warn_bad_lines|squeeze|line_terminator)'",
         "{0} is gone since pandas 2.0: see on_bad_lines, or use an older pandas",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'(scipy\.misc|sklearn\.utils\.linear_assignment_)|"
         r"cannot import name '(?:imread|imresize|imsave|logsumexp)' from 'scipy\.misc'",
         "this is gone since SciPy 1.3: imageio and scipy.special have it",
     ),
-    Removed(
+    KnownError(
         r"module 'collections' has no attribute '(\w+)'|"
         r"cannot import name '(?:Mapping|MutableMapping|Sequence|Iterable|Callable|OrderedDict)' "
         r"from 'collections'",
         "the abstract classes have left collections in Python 3.10: import them of "
         "collections.abc, or use an older Python",
     ),
-    Removed(
+    KnownError(
         r"module 'time' has no attribute 'clock'",
         "time.clock is gone since Python 3.8: use time.perf_counter",
     ),
-    Removed(
+    KnownError(
         r"module 'inspect' has no attribute '(ArgSpec|getargspec|formatargspec)'",
         "inspect.{0} is gone since Python 3.11: use an older Python, or a newer version of the "
         "library that wants it",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'(distutils|imp|asynchat|asyncore)(?:\.|')",
         "{0} is gone since Python 3.12: use an older Python, or install setuptools for distutils",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'pkg_resources'",
         "pkg_resources comes with setuptools, which environments no longer have by themselves: "
         "ask for setuptools<81 in setup.py",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'(?:urllib2|urlparse|ConfigParser|StringIO|cPickle|Queue|httplib|commands|"
         r"__builtin__|HTMLParser|Tkinter|cStringIO)'|"
         r"Missing parentheses in call to '(?:print|exec)'|"
@@ -143,42 +133,28 @@ _REMOVED: Final[tuple[Removed, ...]] = (
         r"^TabError: |multiple exception types must be parenthesized",
         _PYTHON_2,
     ),
-    Removed(
+    KnownError(
         rf"^ModuleNotFoundError: {_NO}'(models?|inputs?|input_\w+|utils?|metadata|featurizer|"
         r"constants|config|data|dataset|preprocess|hyperparameters?)'$",
         "Python 2 found {0}.py beside the module that imports it: write from trainer import {0}, "
         "with the name of your package",
     ),
-    Removed(
+    KnownError(
         r"^TypeError: Descriptors cannot (?:not )?be created directly",
         "the generated code is older than the protobuf here: ask for protobuf<=3.20",
     ),
-    Removed(
+    KnownError(
         r"cannot import name '(AdamW|load_dataset|TFTrainer)' from 'transformers",
         "{0} has left transformers: use torch.optim.AdamW or datasets, or an older transformers",
     ),
-    Removed(
+    KnownError(
         r"^_pickle\.UnpicklingError: Weights only load failed",
         "torch.load reads only weights since PyTorch 2.6: pass weights_only=False for files that "
         "you trust",
     ),
-    Removed(
+    KnownError(
         rf"{_NO}'torch\._six'|{_NO}'torchtext\.legacy|{_NO}'torchtext'",
         "this has left PyTorch (torch._six in 2.0; torchtext is no longer made): use an older "
         "PyTorch",
     ),
 )
-
-
-def advice(lines: Iterable[str]) -> str:
-    """One sentence on what a program died of, if that is its age; empty for any other death.
-
-    ``lines`` are the last that it wrote on stderr; some errors take several, and end with an
-    address.
-    """
-    said = list(lines)
-    for line in reversed(said):
-        for each in _REMOVED:
-            if match := re.search(each.error, line):
-                return each.advice.format(next(filter(None, match.groups()), ""))
-    return ""

@@ -21,8 +21,8 @@ STOPPED_EARLY: Final = Outcome(
 
 
 def advice_on(lines: Sequence[str]) -> str:
-    """What helps a program that its age has killed; only a failure pays for the list of it."""
-    from trainshed.model.removed import advice  # noqa: PLC0415
+    """What helps a program that died of what is known; only a failure pays for the lists of it."""
+    from trainshed.model.advice import advice  # noqa: PLC0415
 
     return advice(lines)
 
