@@ -196,7 +196,12 @@ def build(
         body_bytes_max=settings.body_bytes_max,
         audit=audit_log.add,
     )
-    nodes = NodeService(store=store, notice_s=settings.notice_s, ordered=controller.look_at_nodes)
+    nodes = NodeService(
+        store=store,
+        notice_s=settings.notice_s,
+        ordered=controller.look_at_nodes,
+        gpus_now=engine.traits.gpus_now,
+    )
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
     native = LazyApp(
@@ -408,7 +413,7 @@ def _native(  # noqa: PLR0913 - all that its routes ask
         store=store,
         stories=Stories(store),
         logs=logs,
-        metrics=ServerMetrics(store).text,
+        metrics=ServerMetrics(store, nodes.gpus_now).text,
         nodes=nodes,
         buckets=buckets,
         streams=streams,

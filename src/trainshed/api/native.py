@@ -6,6 +6,7 @@ They come behind the chain's guards: ``request.state.caller`` is known.  See ``o
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Annotated, Any
 
@@ -255,9 +256,9 @@ def _fleet(native: Native) -> APIRouter:
     }
 
     @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
-    def list_nodes(_: Known) -> Json:
-        """Show the fleet as it was last seen."""
-        return nodes.listing()
+    def list_nodes(caller: Known) -> Json:
+        """Show the fleet as it was last seen; GPUs of this server's machine as they are now."""
+        return nodes.listing(partial(caller.may, AccessRole.VIEWER))
 
     @router.post("/nodes/{node}:drain", **ordered)
     def drain(node: str, order: shown.NodeOrder | None = None) -> Json:

@@ -116,6 +116,45 @@ class Trials(BaseModel):
     trials: list[Trial]
 
 
+class GpuReading(BaseModel):
+    """What a GPU told of itself at one moment; what its driver does not measure is absent.
+
+    ``use`` is the share of the last instants in which any kernel ran, from 0 to 1: not how busy it
+    was.  ``useMinute`` is its mean over a minute, ``eccErrors`` the uncorrectable ones since the
+    driver was loaded, ``throttled`` why the clocks are lower than they could be.
+    """
+
+    at: str
+    usedBytes: int | None = None
+    use: float | None = None
+    useMinute: float | None = None
+    powerW: float | None = None
+    temperatureC: int | None = None
+    eccErrors: int | None = None
+    throttled: list[str] | None = None
+
+
+class NodeGpu(BaseModel):
+    """A GPU of a node, or an instance of one that is divided (MIG).
+
+    HELD: a job has it; FOREIGN: ``who`` has it without asking the server; FAULTY: nothing new is
+    placed on it, ``problem`` says why and what helps.  ``reading`` and HELD are told of the
+    answering server's own machine, ``job`` to those who may see it.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    type: str
+    memoryBytes: int | None = None
+    pciBusId: str | None = None
+    state: Literal["FREE", "HELD", "FOREIGN", "FAULTY"]
+    who: str | None = None
+    job: str | None = None
+    problem: str | None = None
+    reading: GpuReading | None = None
+
+
 class Node(BaseModel):
     """One machine of the fleet; ``notice`` is what replicas get before its maintenance."""
 
@@ -133,6 +172,7 @@ class Node(BaseModel):
     isolation: str = ""
     leftovers: str = ""
     seen: str
+    devices: list[NodeGpu] | None = None
 
 
 class Nodes(BaseModel):

@@ -4,6 +4,7 @@ from typing import Any
 
 from trainshed.cli import flags
 from trainshed.cli.connecting import place_of
+from trainshed.cli.node_gpus import gpu_table
 from trainshed.cli.resource_texts import date_of
 from trainshed.cli.terminal import answer, table
 from trainshed.client.faults import Json
@@ -17,8 +18,9 @@ def parser(prog: str) -> flags.Parser:
     """The command line."""
     parser = flags.Parser(
         prog,
-        summary="Lists the machines of the fleet as they were last seen. Administrators take one "
-        "out of service with nodes drain and nodes maintain, and back with nodes resume.",
+        summary="Lists the machines of the fleet as they were last seen, and their GPUs: who has "
+        "each and what it does now, where the server that answers sees it. Administrators take a "
+        "machine out of service with nodes drain and nodes maintain, and back with nodes resume.",
         example=EXAMPLE,
         usage=f"{prog} [list] [flags]",
     )
@@ -36,7 +38,8 @@ _HEADERS = (
 def run(request: flags.Request) -> int:
     """List the nodes."""
     nodes = place_of(request.args).server.call("GET", "/trainshed/v1/nodes")["nodes"]
-    answer(request.args, nodes, table(_HEADERS, map(_row, nodes)))
+    tables = (table(_HEADERS, map(_row, nodes)), gpu_table(nodes))
+    answer(request.args, nodes, "\n\n".join(filter(None, tables)))
     return 0
 
 

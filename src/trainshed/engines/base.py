@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
+from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
 from trainshed.model.resources import Node, Seat
 from trainshed.model.roles import Role
@@ -77,6 +78,8 @@ class Traits:
     """Whether processes that it starts resolve the names in ``LaunchPlan.hosts``."""
     add_lines: AddLines | None = field(default=None, compare=False)
     """None: what programs write elsewhere cannot come into their logs."""
+    gpus_now: Callable[[], Sequence[GpuNow]] | None = field(default=None, compare=False)
+    """The GPUs of the server's own machine as they are now; None: the engine cannot tell."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
 

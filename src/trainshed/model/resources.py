@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trainshed.model.gpus import NodeGpu
 from trainshed.model.roles import Role
 
 #: In ``Node.gpu_alias``: GPUs of whatever type stand in for the type that was asked.
@@ -86,7 +87,8 @@ class Node:
     asked for to one that the node has, or to ``ANY_GPU``.  ``slots`` bounds the replicas at once,
     under every policy.  ``region`` None serves all regions: one's own machines need not be where
     Google's are.  ``isolation`` is how programs of jobs are kept apart on it, ``leftovers`` by what
-    means it is ended what a killed supervisor leaves; empty: not known.
+    means it is ended what a killed supervisor leaves; empty: not known.  ``devices`` are its GPUs
+    one by one, for people: placement counts ``gpus``.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Node:
     state: NodeState = NodeState.READY
     isolation: str = ""
     leftovers: str = ""
+    devices: tuple[NodeGpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,18 +8,23 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from trainshed.service import gpu_metrics, node_gpus
+from trainshed.service.node_gpus import GpusNow
 from trainshed.store.opening import Store
 
 
 class ServerMetrics:
     """Counts jobs and replicas whenever somebody looks; keeps nothing."""
 
-    def __init__(self, store: Store) -> None:
-        """Make a registry of our own: a process may hold several servers, in tests."""
+    def __init__(self, store: Store, gpus_now: GpusNow | None = None) -> None:
+        """Make a registry of our own: a process may hold several servers, in tests.
+
+        ``gpus_now`` tells of the GPUs of this server's machine.
+        """
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
-        self._registry.register(_Fleet(store))
+        self._registry.register(_Fleet(store, gpus_now))
         self._lock = threading.Lock()
 
     def text(self) -> str:
@@ -29,21 +34,24 @@ class ServerMetrics:
 
 
 class _Fleet(Collector):
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, gpus_now: GpusNow | None) -> None:
         self._store = store
+        self._gpus_now = gpus_now
 
     def describe(self) -> Iterable[Metric]:
         """Ask nothing of the store at registration."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """Jobs by project and state; nodes with their replicas."""
+        """Jobs by project and state; nodes with their replicas and their GPUs."""
         jobs = GaugeMetricFamily("trainshed_jobs", "Jobs by state", labels=["project", "state"])
         for (project, state), count in self._store.counts().items():
             jobs.add_metric([project, state], count)
         replicas = GaugeMetricFamily(
             "trainshed_node_replicas", "Replicas that hold a place", labels=["node", "state"]
         )
-        for row in self._store.nodes():
+        nodes = self._store.nodes()
+        for row in nodes:
             replicas.add_metric([row.node.name, row.node.state.value], row.replicas)
-        return jobs, replicas
+        now = node_gpus.by_uuid(self._gpus_now)
+        return jobs, replicas, *gpu_metrics.families([row.node for row in nodes], now)

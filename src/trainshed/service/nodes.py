@@ -7,6 +7,8 @@ from typing import Any, Final
 from trainshed.model.durations import duration_of
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.resources import NodeState
+from trainshed.service import node_gpus
+from trainshed.service.node_gpus import GpusNow
 from trainshed.store.opening import Store
 from trainshed.store.records import Holding, NodeRow
 from trainshed.wire.times import rfc3339
@@ -26,10 +28,24 @@ class NodeService:
     """What replicas get when a maintenance says nothing of it."""
     ordered: Callable[[], None] = lambda: None
     """Called when an order was kept: whoever places jobs looks at the nodes once a second."""
+    gpus_now: GpusNow | None = None
+    """The GPUs of this server's machine (``Traits.gpus_now``)."""
 
-    def listing(self) -> Json:
-        """All nodes as their engines last reported them."""
-        return {"nodes": [_shown(row) for row in self.store.nodes()]}
+    def listing(self, sees: Callable[[str], bool] = lambda _: True) -> Json:
+        """All nodes as their engines last reported them.
+
+        ``sees`` says of a project whether the caller may know its jobs by name.
+        """
+        rows = self.store.nodes()
+        now = node_gpus.by_uuid(self.gpus_now)
+        held = any(each.attempt is not None for each in now.values())
+        jobs = node_gpus.names_of(self.store.holding(), sees) if held else {}
+        return {
+            "nodes": [
+                {**_shown(row), "devices": node_gpus.shown(row.node.devices, now, jobs)}
+                for row in rows
+            ]
+        }
 
     def drain(self, name: str, notice_s: float | None = None) -> Json:
         """Let a node take no new replicas; with a notice it goes into maintenance.

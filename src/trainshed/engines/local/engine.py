@@ -36,7 +36,8 @@ from trainshed.engines.local.containers.bridge import bridge_address
 from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.devices.inventory import Inventory
+from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, leased_to
+from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.processes import peers
 from trainshed.engines.local.processes.identity import lives
@@ -48,6 +49,7 @@ from trainshed.engines.local.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
 from trainshed.model.faults import EngineFault, is_transient
+from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat
 from trainshed.model.stopping import StopOrder
@@ -117,7 +119,10 @@ class LocalEngine:
         self._gpu_alias = dict(gpu_alias or {})
         self._fake_gpus = fake_gpus
         self._gpu_wait_s = gpu_wait_s
-        self._inventory = Inventory(self._root, find_gpus or partial(find.devices, fake_gpus))
+        self._sampler = Sampler() if find_gpus is None and not fake_gpus else None
+        self._inventory = Inventory(
+            self._root, find_gpus or partial(find.devices, fake_gpus), problem=self._problem
+        )
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")
         leftovers = self._leftovers = _leftovers_ended_by(isolation)
@@ -129,6 +134,7 @@ class LocalEngine:
             leftovers=leftover_means.described(leftovers),
             attempt_at=self._attempt_at,
             add_lines=self._add_lines,
+            gpus_now=self._gpus_now,
             has_names=isolation.has_names if isolation else mounts.allowed(),
             bridge=bridge_address(containers.runtime),
         )
@@ -250,11 +256,18 @@ class LocalEngine:
         return True
 
     def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
-        """Call back when a supervisor ends that this process has started."""
+        """Call back when a supervisor ends that this process has started.
+
+        Who listens is a server: from now on the GPUs are sampled.
+        """
         self._news.listen(callback)
+        if self._sampler is not None:
+            self._sampler.start()
 
     def close(self) -> None:
         """End the threads and the fork server; supervisors live on."""
+        if self._sampler is not None:
+            self._sampler.close()
         self._fork_server.close()
         self._news.close()
         self._sweeper.close()
@@ -289,14 +302,36 @@ class LocalEngine:
             status = self._inventory.status()
             return machine.node_of(
                 self._node_name,
-                status.devices,
+                status,
                 policy=self._policy,
                 slots=self._slots,
                 gpu_alias=self._gpu_alias,
-                held=status.held,
                 isolation=self._isolation.mode if self._isolation else "",
                 leftovers=self._leftovers,
             )
+
+    def _problem(self, device: Device) -> str:
+        return "" if self._sampler is None else self._sampler.problem(device)
+
+    def _gpus_now(self) -> Sequence[GpuNow]:
+        """The devices with who has them, and what they tell of themselves."""
+        with self._lock:
+            status = self._inventory.status()
+        return [self._gpu_now(device, status) for device in status.devices]
+
+    def _gpu_now(self, device: Device, status: DeviceStatus) -> GpuNow:
+        ours = leased_to(self._root, device)
+        gpu = machine.node_gpu(device, status, str(ours) if ours else "")
+        attempt = None if ours is None else ours.attempt
+        if self._sampler is None:
+            return GpuNow(gpu=gpu, attempt=attempt)
+        return GpuNow(
+            gpu=gpu,
+            attempt=attempt,
+            reading=self._sampler.reading(device.uuid),
+            xids=self._sampler.xid_counts(device),
+            driver=self._sampler.driver,
+        )
 
     def _attempt(self, key: AttemptKey) -> TrackedAttempt:
         if key not in self._attempts:
@@ -310,11 +345,13 @@ class LocalEngine:
         self, key: AttemptKey, attempt: TrackedAttempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
         plan = machine.bounded(plan, self._processes_max)
+        status = self._inventory.status()
         preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,
             cache_dir=str(self._cache_dir) if self._cache_dir else None,
             uses_gpus=not emulates,
             gpu_alias=self._gpu_alias,
+            closed_gpus=status.faulty,
             gpu_wait_s=self._gpu_wait_s,
             fake_gpus=self._fake_gpus,
             package_bytes_max=self._package_bytes_max,
@@ -324,7 +361,7 @@ class LocalEngine:
             isolation=self._isolation,
             variables=self._variables,
         )
-        devices = () if emulates else self._inventory.status().devices
+        devices = () if emulates else status.devices
         starter = AttemptStarter(
             devices=devices,
             hang=self._hang,

@@ -3,11 +3,13 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.inventory import DeviceStatus
+from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
 from trainshed.model.resources import FleetPolicy, Node
 
@@ -38,20 +40,20 @@ _ACCELERATORS: Final = tuple(
 
 def node_of(  # noqa: PLR0913 - what is found, and what is set
     name: str,
-    devices: Sequence[Device],
+    status: DeviceStatus,
     *,
     policy: FleetPolicy | None,
     slots: int | None,
     gpu_alias: Mapping[str, str],
-    held: Collection[str] = (),
     isolation: str = "",
     leftovers: str = "",
 ) -> Node:
     """The machine, with the processors and the memory that the server may use.
 
     Without ``policy`` it is best effort where there are GPUs, and emulation where there are none.
-    ``held`` are the UUIDs of devices that strangers have.
+    Devices that nobody may have now are there, as held.
     """
+    devices = status.devices
     cores = len(os.sched_getaffinity(0))
     default = FleetPolicy.BEST_EFFORT if devices else FleetPolicy.EMULATE
     return Node(
@@ -59,12 +61,31 @@ def node_of(  # noqa: PLR0913 - what is found, and what is set
         vcpus=cores,
         memory_gb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB,
         gpus=Counter(map(accelerator_of, devices)),
-        gpus_held=Counter(accelerator_of(device) for device in devices if device.uuid in held),
+        gpus_held=Counter(accelerator_of(each) for each in devices if each.uuid in status.held),
         gpu_alias=gpu_alias,
         slots=slots or max(_SLOTS_MIN, _SLOTS_PER_CORE * cores),
         policy=policy or default,
         isolation=isolation,
         leftovers=leftovers,
+        devices=tuple(node_gpu(device, status) for device in devices),
+    )
+
+
+def node_gpu(device: Device, status: DeviceStatus, attempt: str = "") -> NodeGpu:
+    """A device as one of the node's; ``attempt`` is who of ours has it, if that is known."""
+    problem = status.faulty.get(device.uuid, "")
+    stranger = "" if problem else status.held.get(device.uuid, "")
+    state = GpuState.HELD if attempt else GpuState.FOREIGN if stranger else GpuState.FREE
+    return NodeGpu(
+        uuid=device.uuid,
+        index=device.index,
+        name=device.name,
+        type=accelerator_of(device),
+        memory_bytes=device.memory_bytes,
+        pci_bus_id=device.pci_bus_id,
+        state=GpuState.FAULTY if problem else state,
+        who=attempt or stranger,
+        problem=problem,
     )
 
 

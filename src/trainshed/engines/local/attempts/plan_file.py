@@ -55,6 +55,8 @@ class Preparation(NamedTuple):
     """What runs containers here."""
     gpu_alias: Mapping[str, str] = {}
     """Which accelerators stand in for others (``model.resources.Node``)."""
+    closed_gpus: Mapping[str, str] = {}
+    """By UUID: devices that it must not take, and what is wrong with them."""
     gpu_wait_s: float = 60.0
     """How long devices that others hold are waited for."""
     takes_free: bool = False

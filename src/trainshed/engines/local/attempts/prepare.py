@@ -127,6 +127,7 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
             note=_note,
             aliases=preparation.gpu_alias,
             lock_dir=device_locks.shared_directory(),
+            closed=preparation.closed_gpus,
         )
         if preparation.takes_free:
             return leaser.lease_free(replicas)

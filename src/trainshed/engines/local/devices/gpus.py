@@ -38,6 +38,10 @@ class Device:
     """The GPU that an instance is part of."""
     busy_pids: tuple[int, ...] = ()
     """Processes other than this one that compute on it."""
+    memory_bytes: int | None = None
+    """All its memory; None where the driver does not tell."""
+    pci_bus_id: str = ""
+    """As nvidia-smi writes it; empty where the driver does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

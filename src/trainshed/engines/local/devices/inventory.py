@@ -1,18 +1,21 @@
 """Who has the devices of this machine: by their locks, or by computing on them.  Takes nothing.
 
 A device that somebody else has is still the machine's: it is offered as held, so that jobs wait for
-it.  So is one that the driver named before and does not now, as during a fault of the driver; a
-machine that forgot its GPUs would begin to run jobs without.
+it.  So is one with which something is wrong, and one that the driver named before and does not now;
+a machine that forgot its GPUs would begin to run jobs without.
 """
 
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices import xids
 from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.faults import EngineFault
 
 
@@ -45,8 +48,14 @@ def leased_below(
     """
     directory = lock_dir or device_locks.shared_directory()
     return frozenset(
-        device.uuid for device in devices if _root_of(directory, device.uuid) == str(root)
+        device.uuid for device in devices if leased_to(root, device, directory) is not None
     )
+
+
+def leased_to(root: Path, device: Device, lock_dir: Path | None = None) -> Holder | None:
+    """Which living attempt in this folder of attempts has locked a device."""
+    found = _locked(lock_dir or device_locks.shared_directory(), device.uuid)
+    return found if found is not None and found.root == str(root) else None
 
 
 def stranger_held(
@@ -57,12 +66,11 @@ def stranger_held(
     return {uuid: who for uuid, who in found.items() if who is not None}
 
 
-def _root_of(directory: Path, uuid: str) -> str | None:
+def _locked(directory: Path, uuid: str) -> Holder | None:
     try:
-        locked = device_locks.holder_of(directory, uuid)
+        return device_locks.holder_of(directory, uuid)
     except EngineFault:
         return None
-    return None if locked is None else locked.root
 
 
 def _name(pid: int) -> str:
@@ -85,41 +93,70 @@ class DeviceStatus(NamedTuple):
 
     devices: Sequence[Device]
     held: Mapping[str, str]
-    """By UUID: who has it that is no attempt of ours, or what is the matter with it."""
+    """By UUID: who has it that is no attempt of ours, or what is wrong with it."""
+    faulty: Mapping[str, str] = {}
+    """By UUID: those of them with which something is wrong."""
 
 
 class Inventory:
     """What is known of the devices."""
 
     def __init__(
-        self, root: Path, find: Callable[[], Sequence[Device]], fresh_s: float = FRESH_S
+        self,
+        root: Path,
+        find: Callable[[], Sequence[Device]],
+        fresh_s: float = FRESH_S,
+        problem: Callable[[Device], str] = lambda _: "",
     ) -> None:
-        """``root`` is the folder of our attempts; ``find`` asks the driver."""
+        """``root`` is the folder of our attempts; ``find`` asks the driver.
+
+        ``problem`` says what is wrong with a device, and is asked each time.
+        """
         self._root = root
         self._find = find
         self._fresh_s = fresh_s
+        self._problem = problem
         self._looked_s = -float("inf")
-        self._status = DeviceStatus((), {})
+        self._seen = DeviceStatus((), {})
+        self._status = self._seen
+        self._gone: dict[str, str] = {}
 
     def status(self) -> DeviceStatus:
-        """The devices, as of ``fresh_s`` seconds ago at most."""
+        """The devices as of ``fresh_s`` seconds ago at most; what is wrong with them as of now."""
         now = time.monotonic()
         if now - self._looked_s >= self._fresh_s:
-            before, self._status, self._looked_s = self._status.held, self._seen(), now
-            for uuid, who in self._status.held.items():
-                if before.get(uuid) != who:
-                    _LOG.warning("the GPU %s cannot be given out: %s", uuid, who)
-            for uuid in before.keys() - self._status.held.keys():
-                _LOG.info("the GPU %s can be given out again", uuid)
+            self._seen, self._looked_s = self._look(), now
+        before, self._status = self._status, self._judged(self._seen)
+        if before.held != self._status.held:
+            _tell(before.held, self._status.held)
         return self._status
 
-    def _seen(self) -> DeviceStatus:
+    def _look(self) -> DeviceStatus:
         found = tuple(self._find())
-        gone = _gone(self._status.devices, found)
+        gone = _gone(self._seen.devices, found)
         held = stranger_held(found, leased_below(self._root, found)) if found else {}
-        missing = {device.uuid: "the driver does not tell of it any more" for device in gone}
+        self._gone = {d.uuid: self._gone.get(d.uuid) or _missed(datetime.now(UTC)) for d in gone}
         devices = sorted((*found, *gone), key=lambda device: device.index)
-        return DeviceStatus(devices, {**held, **missing})
+        return DeviceStatus(devices, held)
+
+    def _judged(self, seen: DeviceStatus) -> DeviceStatus:
+        wrong = {device.uuid: self._problem(device) for device in seen.devices}
+        faulty = {**self._gone, **{uuid: problem for uuid, problem in wrong.items() if problem}}
+        if not faulty:
+            return seen
+        return DeviceStatus(seen.devices, {**seen.held, **faulty}, faulty)
+
+
+def _tell(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    for uuid, who in now.items():
+        if before.get(uuid) != who:
+            _LOG.warning("the GPU %s cannot be given out: %s", uuid, who)
+    for uuid in before.keys() - now.keys():
+        _LOG.info("the GPU %s can be given out again", uuid)
+
+
+def _missed(since: datetime) -> str:
+    return xids.problem("the driver does not tell of it any more", since, xids.LOOK)
 
 
 def _gone(before: Sequence[Device], found: Sequence[Device]) -> list[Device]:

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -127,6 +127,8 @@ class DeviceLeaser:
     aliases: Mapping[str, str]
     """Which types stand in for others (``Node.gpu_alias``)."""
     lock_dir: Path
+    closed: Mapping[str, str] = field(default_factory=dict)
+    """By UUID: devices that are not taken, and why."""
 
     def lease(self, replicas: Sequence[ReplicaPlan], wait_s: float = WAIT_S) -> Lease:
         """Take all devices at once, when they are free.
@@ -192,7 +194,7 @@ class DeviceLeaser:
     def _taken(self, replicas: Sequence[ReplicaPlan]) -> Lease | None:
         """All devices, or none; those that are held are not even tried."""
         devices = self.look()
-        free = [device for device in devices if holder(device, self.lock_dir) is None]
+        free = [device for device in devices if self._held_by(device) is None]
         chosen = choose(replicas, free, self.aliases)
         if chosen is None:
             return None
@@ -229,6 +231,13 @@ class DeviceLeaser:
             return f"this machine has {names or 'none'}"
         asking = [replica for replica in replicas if replica.gpu_count]
         wanted = [d for d in devices if any(serves(d, r, self.aliases) for r in asking)]
-        held = {device.uuid: holder(device, self.lock_dir) for device in wanted}
-        held_by = (f"{uuid} is held by {who}" for uuid, who in held.items() if who is not None)
-        return "; ".join(held_by) or "another job is taking its devices"
+        held = {device.uuid: self._held_by(device) for device in wanted}
+        said = (f"{uuid} {why}" for uuid, why in held.items() if why is not None)
+        return "; ".join(said) or "another job is taking its devices"
+
+    def _held_by(self, device: Device) -> str | None:
+        """Why a device cannot be taken; None for one that is free."""
+        if device.uuid in self.closed:
+            return f"is closed: {self.closed[device.uuid]}"
+        who = holder(device, self.lock_dir)
+        return None if who is None else f"is held by {who}"

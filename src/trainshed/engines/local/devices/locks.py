@@ -15,6 +15,7 @@ systems of their own there is no common directory, and what NVML says of running
 import fcntl
 import json
 import os
+import re
 import stat
 import struct
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.faults import EngineFault
 
 _SYSTEM = Path("/run/lock")
@@ -53,6 +55,14 @@ class Holder(NamedTuple):
         """``process 12 (attempt 7/1)``."""
         return f"process {self.pid} ({self.what})" if self.pid else "another job"
 
+    @property
+    def attempt(self) -> AttemptKey | None:
+        """The attempt that it says to be."""
+        found = _ATTEMPT.fullmatch(self.what)
+        return None if found is None else AttemptKey(int(found[1]), int(found[2]))
+
+
+_ATTEMPT: Final = re.compile(r"attempt ([0-9]{1,20})/([0-9]{1,6})", re.ASCII)
 
 #: For a lock whose file does not say.
 UNKNOWN: Final = Holder(pid=0, what="")

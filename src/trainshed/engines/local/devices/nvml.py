@@ -24,15 +24,46 @@ def opened() -> Iterator[Callable[[], tuple[Device, ...]]]:
 
     A GPU that is divided (MIG) is not there itself; its instances are.
     """
+    with session() as nvml:
+        yield tuple if nvml is None else lambda: tuple(device for device, _ in devices(nvml))
+
+
+@contextmanager
+def session() -> Iterator[Any]:
+    """The binding with the driver opened; None where there is no driver, or it does not work."""
     nvml = _opened()
-    if nvml is None:
-        yield tuple
-        return
     try:
-        yield lambda: tuple(_all_devices(nvml))
+        yield nvml
     finally:
+        if nvml is not None:
+            with suppress(nvml.NVMLError):
+                nvml.nvmlShutdown()
+
+
+def has_driver() -> bool:
+    """Whether this machine has NVIDIA's library; it may still refuse to work."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+def handles(nvml: Any) -> Iterator[tuple[int, Any]]:
+    """The GPUs that answer, by index: one that has fallen off the bus is left out."""
+    count = 0
+    with suppress(nvml.NVMLError):
+        count = nvml.nvmlDeviceGetCount()
+    for index in range(count):
         with suppress(nvml.NVMLError):
-            nvml.nvmlShutdown()
+            yield index, nvml.nvmlDeviceGetHandleByIndex(index)
+
+
+def devices(nvml: Any) -> Iterator[tuple[Device, Any]]:
+    """All devices with their handles; a divided GPU is there as its instances."""
+    for index, handle in handles(nvml):
+        with suppress(nvml.NVMLError):
+            yield from _devices(nvml, handle, index)
 
 
 def visible(found: Sequence[Device], names: str | None) -> tuple[Device, ...]:
@@ -63,10 +94,7 @@ def _named(found: Sequence[Device], name: str) -> list[Device]:
 
 
 def _opened() -> Any:
-    """The binding with the driver opened; None where there is no driver, or it does not work."""
-    try:
-        ctypes.CDLL(_LIBRARY)
-    except OSError:
+    if not has_driver():
         return None
     import pynvml  # noqa: PLC0415  # only machines with a driver have a use for it
 
@@ -77,27 +105,17 @@ def _opened() -> Any:
     return pynvml
 
 
-def _all_devices(nvml: Any) -> Iterator[Device]:
-    """What answers: a GPU that has fallen off the bus is left out."""
-    count = 0
-    with suppress(nvml.NVMLError):
-        count = nvml.nvmlDeviceGetCount()
-    for index in range(count):
-        with suppress(nvml.NVMLError):
-            yield from _devices(nvml, index)
-
-
-def _devices(nvml: Any, index: int) -> Iterator[Device]:
+def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[Device, Any]]:
     """The GPU, or its instances where it is divided."""
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
     gpu = _device(nvml, handle, index)
     if not _is_divided(nvml, handle):
-        yield gpu
+        yield gpu, handle
         return
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         with suppress(nvml.NVMLError):
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-            yield replace(_device(nvml, instance, index), gpu_uuid=gpu.uuid)
+            part = _device(nvml, instance, index)
+            yield replace(part, gpu_uuid=gpu.uuid, pci_bus_id=gpu.pci_bus_id), instance
 
 
 def _device(nvml: Any, handle: Any, index: int) -> Device:
@@ -109,6 +127,8 @@ def _device(nvml: Any, handle: Any, index: int) -> Device:
         name=name,
         index=index,
         busy_pids=_busy_pids(nvml, handle),
+        memory_bytes=_memory_bytes(nvml, handle),
+        pci_bus_id=_pci_bus_id(nvml, handle),
     )
 
 
@@ -129,3 +149,16 @@ def _busy_pids(nvml: Any, handle: Any) -> tuple[int, ...]:
         with suppress(nvml.NVMLError):
             return tuple(sorted({process.pid for process in listing(handle)} - {os.getpid()}))
     return ()
+
+
+def _memory_bytes(nvml: Any, handle: Any) -> int | None:
+    with suppress(nvml.NVMLError):
+        return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    return None
+
+
+def _pci_bus_id(nvml: Any, handle: Any) -> str:
+    with suppress(nvml.NVMLError):
+        found = nvml.nvmlDeviceGetPciInfo(handle).busId
+        return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+    return ""

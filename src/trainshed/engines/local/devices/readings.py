@@ -1,0 +1,109 @@
+"""What one GPU tells of itself: figures, and whether something is wrong with it for good.
+
+Any figure may be unknown to a card or its driver (instances of MIG have no use of their own,
+laptops no ECC): then it is None, and the others are there all the same.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+from trainshed.model.gpus import Reading
+
+#: Reasons for lower clocks that cost speed, by their bit, as ``nvidia-smi -q`` words them.  Idle
+#: clocks, set clocks and clocks kept in step with other GPUs are no such reason.
+_THROTTLES: Final = {
+    0x04: "sw power cap",
+    0x08: "hw slowdown",
+    0x20: "sw thermal slowdown",
+    0x40: "hw thermal slowdown",
+    0x80: "hw power brake slowdown",
+}
+#: nvmlDeviceGpuRecoveryAction_t: reset, restart of the node, drain and reset, bus reset, restart of
+#: the system.  The others let new programs run.
+_RECOVERY_BY_RESET: Final = frozenset({1, 2, 4, 6, 7})
+#: What an ailment can be.
+NOT_REMAPPED: Final = "a row of its memory could not be remapped"
+NEEDS_RESET: Final = "the driver asks for a reset"
+LOST: Final = "the driver has lost it"
+_PERCENT: Final = 100.0
+_MW: Final = 1000.0
+
+
+class Asked:
+    """Asks the driver about one GPU; what it does not answer is None."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        """``nvml`` is the opened binding."""
+        self._nvml = nvml
+        self._handle = handle
+        self.is_lost = False
+        """Whether it has said that the GPU is gone."""
+        self.needs_reset = False
+
+    def __call__(self, function: str, *args: Any, **named: Any) -> Any:
+        """The answer of a function of the binding that takes the GPU first."""
+        call = getattr(self._nvml, function, None)
+        if call is None:
+            return None
+        try:
+            return call(self._handle, *args, **named)
+        except self._nvml.NVMLError as error:
+            code = getattr(error, "value", None)
+            self.is_lost |= code == self._nvml.NVML_ERROR_GPU_IS_LOST
+            self.needs_reset |= code == self._nvml.NVML_ERROR_RESET_REQUIRED
+        return None
+
+
+def reading(nvml: Any, ask: Asked, at: datetime) -> Reading:
+    """The figures now; cheap enough for every second."""
+    use = ask("nvmlDeviceGetUtilizationRates")
+    power = ask("nvmlDeviceGetPowerUsage")
+    return Reading(
+        at=at,
+        used_bytes=_used_bytes(nvml, ask),
+        use=None if use is None else use.gpu / _PERCENT,
+        power_w=None if power is None else power / _MW,
+        temperature_c=ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+        ecc_errors=ask(
+            "nvmlDeviceGetTotalEccErrors",
+            nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+            nvml.NVML_VOLATILE_ECC,
+        ),
+        throttled=_throttled(ask),
+    )
+
+
+def ailment(nvml: Any, ask: Asked) -> str:
+    """What is wrong for good: NOT_REMAPPED, NEEDS_RESET or LOST; empty for a GPU that is well."""
+    rows = ask("nvmlDeviceGetRemappedRows")
+    if rows is not None and rows[3]:
+        return NOT_REMAPPED
+    if _asks_for_reset(nvml, ask):
+        return NEEDS_RESET
+    if ask.is_lost:
+        return LOST
+    return NEEDS_RESET if ask.needs_reset else ""
+
+
+def _used_bytes(nvml: Any, ask: Asked) -> int | None:
+    """What nvidia-smi shows; older drivers count what they keep for themselves too."""
+    version = getattr(nvml, "nvmlMemory_v2", None)
+    found = ask("nvmlDeviceGetMemoryInfo", version=version) if version else None
+    found = found or ask("nvmlDeviceGetMemoryInfo")
+    return None if found is None else int(found.used)
+
+
+def _throttled(ask: Asked) -> tuple[str, ...] | None:
+    bits = ask("nvmlDeviceGetCurrentClocksEventReasons")
+    if bits is None:
+        bits = ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+    return None if bits is None else tuple(word for bit, word in _THROTTLES.items() if bits & bit)
+
+
+def _asks_for_reset(nvml: Any, ask: Asked) -> bool:
+    """Whether the driver recommends a reset or a restart; R565 and newer tell."""
+    field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
+    values = ask("nvmlDeviceGetFieldValues", [field]) if field else None
+    if values is None or values[0].nvmlReturn != nvml.NVML_SUCCESS:
+        return False
+    return values[0].value.uiVal in _RECOVERY_BY_RESET

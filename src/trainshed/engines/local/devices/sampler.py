@@ -1,0 +1,172 @@
+"""Samples the GPUs of this machine once a second, and hears of their Xids: one thread a server.
+
+The driver is opened once and stays open; that makes no CUDA context and takes none of a GPU's
+memory.  It is asked by one process for all jobs, and never by the jobs themselves.  What fails is
+"not measured" and no more.  Only what the driver itself says of a GPU closes it (``xids``).
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from trainshed.engines.local.devices import nvml as driver
+from trainshed.engines.local.devices import readings, xids
+from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.xid_events import Wait, XidEvent, xid_events
+from trainshed.model.gpus import Reading
+
+_LOG = logging.getLogger(__name__)
+
+PAUSE_S: Final = 1.0
+#: What is asked rarely: which devices there are, and whether they are well.
+_HEALTH_S: Final = 30.0
+#: Older readings are none: the driver hangs, or the device is gone.
+_FRESH: Final = timedelta(seconds=10)
+_MINUTE: Final = 60
+#: How soon ``close`` is noticed, and how many events are heard in one pause.
+_SLICE_S: Final = 0.25
+_EVENTS_MAX: Final = 64
+_CLOSE_S_MAX: Final = 1.5
+#: An Xid that closes nothing is told once in this time for each GPU.
+_TOLD_AGAIN_S: Final = 60.0
+
+_REMEDIES: Final[Mapping[str, Callable[[str], str]]] = {
+    readings.NOT_REMAPPED: lambda _: xids.REPLACE,
+    readings.NEEDS_RESET: xids.reset,
+    readings.LOST: lambda _: xids.RESTART,
+}
+
+
+class Sampler:
+    """The newest readings, the mean of a minute, and what is wrong with which GPU."""
+
+    def __init__(self, pause_s: float = PAUSE_S) -> None:
+        """Nothing is asked before ``start``."""
+        self.driver = ""
+        """The driver's version; empty where it is not known."""
+        self._pause_s = pause_s
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._readings: dict[str, Reading] = {}
+        self._uses: dict[str, deque[float]] = {}
+        self._problems: dict[str, str] = {}
+        self._xids: dict[str, Counter[int]] = {}
+        self._told_s: dict[tuple[str, int], float] = {}
+
+    def start(self) -> None:
+        """Begin, where there is a driver; again is nothing."""
+        if self._thread is None and driver.has_driver():
+            self._thread = threading.Thread(target=self._work, name="gpu-sampler", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, unless the driver hangs."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S_MAX)
+            self._thread = None
+
+    def reading(self, uuid: str) -> Reading | None:
+        """The newest reading of a device; None when there is none of the last seconds."""
+        found = self._readings.get(uuid)
+        return None if found is None or datetime.now(UTC) - found.at > _FRESH else found
+
+    def problem(self, device: Device) -> str:
+        """Why nothing is to be placed on a device; empty for one that is well.
+
+        What is wrong with a GPU is wrong with all its instances.
+        """
+        return self._problems.get(device.uuid) or self._problems.get(device.gpu_uuid, "")
+
+    def xid_counts(self, device: Device) -> Mapping[int, int]:
+        """How often each Xid of a device's GPU was heard of."""
+        return dict(self._xids.get(device.gpu_uuid or device.uuid, {}))
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with driver.session() as nvml:
+                    if nvml is not None:
+                        self._watch(nvml)
+            except Exception:  # noqa: BLE001 - whatever the driver does, jobs go on without figures
+                _LOG.exception("the GPUs are not measured for %g s", _HEALTH_S)
+            self._stop.wait(_HEALTH_S)
+
+    def _watch(self, nvml: Any) -> None:
+        """Sample until the end; the devices are looked for anew from time to time."""
+        with suppress(nvml.NVMLError, UnicodeDecodeError):
+            self.driver = str(nvml.nvmlSystemGetDriverVersion())
+        with xid_events(nvml) as wait:
+            due = time.monotonic()
+            while not self._stop.is_set():
+                devices = self._looked(nvml)
+                until = time.monotonic() + _HEALTH_S
+                while not self._stop.is_set() and time.monotonic() < until:
+                    for device, handle in devices:
+                        self._sample(nvml, device, handle)
+                    due = max(due + self._pause_s, time.monotonic())  # late samples are left out
+                    self._listen(nvml, wait, due)
+
+    def _looked(self, nvml: Any) -> list[tuple[Device, Any]]:
+        """The devices now; each GPU is asked whether it is well."""
+        for _, handle in driver.handles(nvml):
+            self._examine(nvml, handle)
+        devices = list(driver.devices(nvml))
+        for uuid in self._readings.keys() - {device.uuid for device, _ in devices}:
+            del self._readings[uuid]
+            self._uses.pop(uuid, None)
+        return devices
+
+    def _sample(self, nvml: Any, device: Device, handle: Any) -> None:
+        ask = readings.Asked(nvml, handle)
+        found = readings.reading(nvml, ask, datetime.now(UTC))
+        uses = self._uses.setdefault(device.uuid, deque(maxlen=_MINUTE))
+        if found.use is not None:
+            uses.append(found.use)
+        mean = sum(uses) / len(uses) if found.use is not None else None
+        self._readings[device.uuid] = replace(found, use_minute=mean)
+        if ask.is_lost:
+            self._close_gpu(device.gpu_uuid or device.uuid, readings.LOST)
+
+    def _examine(self, nvml: Any, handle: Any) -> None:
+        with suppress(nvml.NVMLError, UnicodeDecodeError):
+            uuid = nvml.nvmlDeviceGetUUID(handle)
+            if ailment := readings.ailment(nvml, readings.Asked(nvml, handle)):
+                self._close_gpu(uuid, ailment)
+
+    def _listen(self, nvml: Any, wait: Wait, due: float) -> None:
+        """Wait until then, and take what the driver tells meanwhile."""
+        heard = 0
+        while (left := due - time.monotonic()) > 0 and not self._stop.is_set():
+            if heard >= _EVENTS_MAX:
+                self._stop.wait(left)
+            elif event := wait(min(left, _SLICE_S)):
+                heard += 1
+                self._hear(nvml, event)
+
+    def _hear(self, nvml: Any, event: XidEvent) -> None:
+        self._xids.setdefault(event.uuid, Counter())[event.xid] += 1
+        if event.xid in xids.CLOSING:
+            self._close_gpu(event.uuid, xids.meaning(event.xid), event.xid)
+        else:
+            self._tell(event)
+            self._examine(nvml, event.handle)  # 154 says that the driver asks for something else
+
+    def _close_gpu(self, uuid: str, what: str, xid: int | None = None) -> None:
+        """Once closed it stays so while this server lives: the first cause is the one to tell."""
+        if uuid not in self._problems:
+            helps = xids.remedy(xid, uuid) if xid is not None else _REMEDIES[what](uuid)
+            self._problems[uuid] = xids.problem(what, datetime.now(UTC), helps)
+            _LOG.error("the GPU %s: %s", uuid, self._problems[uuid])
+
+    def _tell(self, event: XidEvent) -> None:
+        now = time.monotonic()
+        if now - self._told_s.get(event[:2], -_TOLD_AGAIN_S) >= _TOLD_AGAIN_S:
+            self._told_s[event[:2]] = now
+            _LOG.warning("the GPU %s: %s", event.uuid, xids.meaning(event.xid))

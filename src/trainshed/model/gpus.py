@@ -1,0 +1,77 @@
+"""What a GPU of a node is, whether it is given out, and what it does now.
+
+``NodeGpu`` is kept with its node and changes rarely.  A ``Reading`` is worth a few seconds, and
+never goes through the database.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trainshed.model.attempt import AttemptKey
+
+
+class GpuState(enum.Enum):
+    """Whether a GPU can be given out."""
+
+    FREE = "FREE"
+    HELD = "HELD"
+    """An attempt of this installation has it."""
+    FOREIGN = "FOREIGN"
+    """Somebody has it who does not ask the server."""
+    FAULTY = "FAULTY"
+    """Something is wrong with it; nothing new is placed on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGpu:
+    """A GPU of a node, or an instance of one that is divided (MIG)."""
+
+    uuid: str
+    index: int = 0
+    """The driver's number; instances have that of their GPU."""
+    name: str = ""
+    """As the driver writes it."""
+    type: str = ""
+    """The word by which jobs ask for it."""
+    memory_bytes: int | None = None
+    pci_bus_id: str = ""
+    state: GpuState = GpuState.FREE
+    who: str = ""
+    """The process that has it, for people."""
+    problem: str = ""
+    """What is wrong with it, since when, and what helps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a GPU told of itself at one moment; None is "not measured", and never 0."""
+
+    at: datetime
+    used_bytes: int | None = None
+    """Memory in use, without what the driver keeps for itself."""
+    use: float | None = None
+    """The share of the last instants in which any kernel ran, 0 to 1: not how busy it was."""
+    use_minute: float | None = None
+    """The mean of ``use`` over the last minute."""
+    power_w: float | None = None
+    temperature_c: int | None = None
+    ecc_errors: int | None = None
+    """Uncorrectable errors of its memory since the driver was loaded."""
+    throttled: tuple[str, ...] | None = None
+    """Why its clocks are lower than they could be, in the words of nvidia-smi."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNow:
+    """A GPU of the answering server's machine as it is now."""
+
+    gpu: NodeGpu
+    attempt: AttemptKey | None = None
+    """Who of this installation has it."""
+    reading: Reading | None = None
+    xids: Mapping[int, int] = field(default_factory=dict)
+    """How often each Xid was seen since the server started."""
+    driver: str = ""
+    """The driver's version."""

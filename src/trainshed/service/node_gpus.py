@@ -1,0 +1,72 @@
+"""The GPUs of nodes one by one: what the store knows, and what the answering server's engine sees.
+
+Figures do not go through the database: those of other servers' nodes are absent here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from trainshed.model.gpus import GpuNow, NodeGpu, Reading
+from trainshed.store.records import Holding
+from trainshed.wire.times import rfc3339
+
+Json = dict[str, Any]
+
+#: What an engine tells of the GPUs of its own machine.
+GpusNow = Callable[[], Sequence[GpuNow]]
+_DIGITS: Final = 4
+
+
+def shown(
+    gpus: Iterable[NodeGpu], now: Mapping[str, GpuNow], jobs: Mapping[int, str]
+) -> list[Json]:
+    """As the API shows them; ``jobs`` are the names of those that the caller may see, by uid."""
+    return [_shown(now[gpu.uuid], jobs) if gpu.uuid in now else _gpu(gpu) for gpu in gpus]
+
+
+def by_uuid(gpus_now: GpusNow | None) -> dict[str, GpuNow]:
+    """The GPUs of the server's own machine; none where the engine cannot tell."""
+    return {} if gpus_now is None else {each.gpu.uuid: each for each in gpus_now()}
+
+
+def names_of(holding: Iterable[Holding], sees: Callable[[str], bool]) -> dict[int, str]:
+    """The names of the jobs that hold places, of projects that the caller sees."""
+    return {int(held.uid): held.name for held in holding if sees(held.project)}
+
+
+def _shown(now: GpuNow, jobs: Mapping[int, str]) -> Json:
+    attempt = now.attempt
+    job = {} if attempt is None else {"job": jobs.get(attempt.uid)}
+    reading = {} if now.reading is None else {"reading": _reading(now.reading)}
+    return {**_gpu(now.gpu), **job, **reading}
+
+
+def _gpu(gpu: NodeGpu) -> Json:
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "type": gpu.type,
+        "memoryBytes": gpu.memory_bytes,
+        "pciBusId": gpu.pci_bus_id or None,
+        "state": gpu.state.value,
+        "who": gpu.who or None,
+        "problem": gpu.problem or None,
+    }
+
+
+def _reading(reading: Reading) -> Json:
+    return {
+        "at": rfc3339(reading.at.replace(microsecond=reading.at.microsecond // 1000 * 1000)),
+        "usedBytes": reading.used_bytes,
+        "use": _rounded(reading.use),
+        "useMinute": _rounded(reading.use_minute),
+        "powerW": _rounded(reading.power_w),
+        "temperatureC": reading.temperature_c,
+        "eccErrors": reading.ecc_errors,
+        "throttled": None if reading.throttled is None else list(reading.throttled),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
