@@ -10,6 +10,7 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, folder, marked, texts
 from engines.isolating import UIDS, isolation_of
+from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.isolation import choose, device_nodes, interpreters, users
 from trainshed.engines.local.isolation.choose import Asked, Machine, chosen
 from trainshed.engines.local.isolation.view import View
@@ -227,27 +228,21 @@ def test_a_mode_is_tried_before_it_is_used():
     assert choose.tried("sandbox-that-nobody-knows", UIDS[0])
 
 
-@pytest.fixture
-def gpus(tmp_path):
-    """What the driver tells of two GPUs, with their nodes."""
-    for minor, uuid in ((0, "GPU-a"), (1, "GPU-b")):
-        place = tmp_path / f"proc/0000:0{minor}"
-        place.mkdir(parents=True)
-        (place / "information").write_text(f"GPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n")
-    (tmp_path / "dev/nvidia-caps").mkdir(parents=True)
+def device(minor, gpu_uuid=""):
+    return Device(uuid=f"GPU-{minor}", name="NVIDIA L4", minor=minor, gpu_uuid=gpu_uuid)
+
+
+def test_the_nodes_of_a_lease_are_its_gpus_and_no_other(tmp_path):
+    dev = str(tmp_path)
+    (tmp_path / "nvidia-caps").mkdir()
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-caps/nvidia-cap1"):
-        (tmp_path / "dev" / name).touch()
-    return str(tmp_path / "dev"), str(tmp_path / "proc")
-
-
-def test_the_nodes_of_a_lease_are_its_gpus_and_no_other(gpus):
-    dev, proc = gpus
-    own = device_nodes.of(["GPU-b"], {}, dev, proc)
+        (tmp_path / name).touch()
+    own = device_nodes.of([device(1)], dev)
     assert own == (f"{dev}/nvidia1",)
     assert device_nodes.others(own, dev) == (f"{dev}/nvidia-caps/nvidia-cap1", f"{dev}/nvidia0")
-    part = device_nodes.of(["MIG-1"], {"MIG-1": "GPU-a"}, dev, proc)
+    part = device_nodes.of([device(0, "GPU-a")], dev)
     assert part == (f"{dev}/nvidia0", f"{dev}/nvidia-caps/nvidia-cap1")
-    assert device_nodes.of(["GPU-fake-0001"], {}, dev, proc) == ()
+    assert device_nodes.of([device(None)], dev) == ()
 
 
 OPENS = """

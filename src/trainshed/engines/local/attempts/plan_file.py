@@ -15,7 +15,7 @@ from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
 from trainshed.engines.local.attempts import observe
 from trainshed.engines.local.attempts.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
-from trainshed.engines.local.devices.gpus import Share
+from trainshed.engines.local.devices.gpus import Device, Share
 from trainshed.engines.local.environments.job_python import JobPython
 from trainshed.engines.local.isolation import device_nodes
 from trainshed.engines.local.isolation.compose import (
@@ -100,8 +100,8 @@ class Site(NamedTuple):
     runtime: Runtime | None = None
     """What runs containers here."""
     isolation: Isolation | None = None
-    gpus: Mapping[str, str] = {}
-    """The GPU of each leased part of one."""
+    devices: tuple[Device, ...] = ()
+    """The GPUs that the attempt has leased."""
 
 
 def site_of(
@@ -159,7 +159,7 @@ def _walled(  # noqa: PLR0913, PLR0917 - a process, and what was found for it
         replica,
         folder=site.folder,
         entries=(home.python, *home.python_path_entries),
-        devices=device_nodes.of(share.uuids, site.gpus),
+        devices=device_nodes.of([d for d in site.devices if d.uuid in share.uuids]),
     )
     found = _process(site, plan, replica, tuple(command.argv), command.env)
     return found._replace(isolation=view)

@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -66,7 +66,7 @@ def _prepare(folder: AttemptFolder) -> None:
         home = _python_of(preparation, folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     lease = _leased(preparation, key, Path(folder.path).parents[1])
-    site = plan_file.site_of(preparation, key, folder)._replace(gpus=_gpus_of(lease.uuids))
+    site = plan_file.site_of(preparation, key, folder)._replace(devices=lease.devices)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
     _send(PreparerAnswer(replicas, after, lease.uuids), [home.used, *lease.locks])
@@ -132,14 +132,6 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
         if preparation.takes_free:
             return leaser.lease_free(replicas)
         return leaser.lease(replicas, preparation.gpu_wait_s)
-
-
-def _gpus_of(uuids: Sequence[str]) -> dict[str, str]:
-    """The GPU of each device that is a part of one."""
-    if not any(uuid.startswith("MIG-") for uuid in uuids):
-        return {}
-    with find.looking_at(uuids) as look:
-        return {device.uuid: device.gpu_uuid for device in look() if device.gpu_uuid}
 
 
 def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:

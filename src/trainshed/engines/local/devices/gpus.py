@@ -34,6 +34,8 @@ class Device:
     name: str
     index: int = 0
     """The driver's number of the GPU."""
+    minor: int | None = None
+    """The number of the GPU's node, ``/dev/nvidia0``; None where the driver does not tell."""
     gpu_uuid: str = ""
     """The GPU that an instance is part of."""
     busy_pids: tuple[int, ...] = ()

@@ -104,11 +104,12 @@ class Lease:
 
     shares: tuple[Share, ...]
     locks: tuple[FileIO, ...]
+    devices: tuple[Device, ...] = ()
 
     @property
     def uuids(self) -> tuple[str, ...]:
         """All its devices."""
-        return tuple(uuid for share in self.shares for uuid in share.uuids)
+        return tuple(device.uuid for device in self.devices)
 
     def close(self) -> None:
         """Give the devices back, unless another process has copies of the locks."""
@@ -168,9 +169,10 @@ class DeviceLeaser:
             self.note(gpus.in_the_way(busy))
         for _, lock in held[sum(counts) :]:
             lock.close()
-        taken = held[: sum(counts)]
-        shares = gpus.dealt([device for device, _ in taken], counts, some=bool(devices))
-        return Lease(shares=shares, locks=tuple(lock for _, lock in taken))
+        taken = tuple(device for device, _ in held[: sum(counts)])
+        shares = gpus.dealt(taken, counts, some=bool(devices))
+        locks = tuple(lock for _, lock in held[: sum(counts)])
+        return Lease(shares=shares, locks=locks, devices=taken)
 
     def _locked_free(
         self, devices: Sequence[Device], limit: int
@@ -198,13 +200,13 @@ class DeviceLeaser:
         chosen = choose(replicas, free, self.aliases)
         if chosen is None:
             return None
-        uuids = [device.uuid for each in chosen for device in each]
-        locks = self._locked(uuids)
+        taken = tuple(device for each in chosen for device in each)
+        locks = self._locked([device.uuid for device in taken])
         if locks is None:
             return None
         some = bool(devices)
         shares = (gpus.share([d.uuid for d in each], machine_has_gpus=some) for each in chosen)
-        return Lease(shares=tuple(shares), locks=locks)
+        return Lease(shares=tuple(shares), locks=locks, devices=taken)
 
     def _locked(self, uuids: Sequence[str]) -> tuple[FileIO, ...] | None:
         got: list[FileIO] = []

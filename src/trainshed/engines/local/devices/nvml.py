@@ -115,17 +115,21 @@ def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[Device, Any]]
         with suppress(nvml.NVMLError):
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
             part = _device(nvml, instance, index)
-            yield replace(part, gpu_uuid=gpu.uuid, pci_bus_id=gpu.pci_bus_id), instance
+            whole = {"gpu_uuid": gpu.uuid, "minor": gpu.minor, "pci_bus_id": gpu.pci_bus_id}
+            yield replace(part, **whole), instance
 
 
 def _device(nvml: Any, handle: Any, index: int) -> Device:
-    name = ""
+    name, minor = "", None
     with suppress(nvml.NVMLError, UnicodeDecodeError):
         name = nvml.nvmlDeviceGetName(handle)
+    with suppress(nvml.NVMLError):
+        minor = nvml.nvmlDeviceGetMinorNumber(handle)
     return Device(
         uuid=nvml.nvmlDeviceGetUUID(handle),
         name=name,
         index=index,
+        minor=minor,
         busy_pids=_busy_pids(nvml, handle),
         memory_bytes=_memory_bytes(nvml, handle),
         pci_bus_id=_pci_bus_id(nvml, handle),
