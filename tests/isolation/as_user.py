@@ -29,7 +29,7 @@ def main():
     uid, *argv = sys.argv[1:]
     checked(LIBC.unshare(NEW_NAMESPACE))
     mount(None, "/", None, PRIVATE | RECURSIVE)
-    plug_in_gpus()
+    plug_in_gpus(GPUS)
     closed = closed_folder(Path(sys.executable).resolve())
     if closed is not None:
         open_way(closed, Path(sys.executable).resolve().parents[1])
@@ -56,8 +56,8 @@ def open_way(closed, shown):
     os.close(descriptor)
 
 
-def plug_in_gpus():
-    """Have two nodes more in /dev, which is another one then."""
+def plug_in_gpus(names):
+    """Have these nodes more in /dev, which is another one then."""
     held = {
         name: os.open(f"/dev/{name}", os.O_PATH) for name in NODES if Path("/dev", name).exists()
     }
@@ -69,7 +69,7 @@ def plug_in_gpus():
         os.close(descriptor)
     for name, target in LINKS.items():
         Path("/dev", name).symlink_to(target)
-    for name in GPUS:
+    for name in names:
         os.mknod(f"/dev/{name}", 0o020666, os.makedev(1, 3))
         Path("/dev", name).chmod(0o666)
 

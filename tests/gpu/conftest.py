@@ -1,0 +1,39 @@
+"""GPUs for the tests: one card for all of them, and one that breaks when it is told to."""
+
+import pytest
+
+from gpu import card as cards
+from gpu import jobs
+
+
+@pytest.fixture(scope="session")
+def card(tmp_path_factory):
+    """The machine's own GPUs in ``make test-gpu``, those of our own driver everywhere else."""
+    how = cards.real() if cards.IS_REAL else cards.fake(tmp_path_factory.mktemp("card"))
+    with how as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def gpu_server(card, tmp_path_factory):
+    """A server of that machine, for all tests that leave it as it was."""
+    with jobs.serving(card, tmp_path_factory.mktemp("gpus") / "data") as found:
+        yield found
+
+
+@pytest.fixture
+def breakable_card(tmp_path):
+    """A card that no machine has: what becomes of it is written to its files."""
+    with cards.fake(tmp_path / "card", [cards.H100]) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def torch_device():
+    """What torch's own tests run on: ``cuda``, or ``cpu`` in the place of it."""
+    if not cards.IS_REAL:
+        return "cpu"
+    torch = pytest.importorskip("torch", reason="torch is not installed here")
+    if not torch.cuda.is_available():
+        pytest.skip(f"torch {torch.__version__} cannot use CUDA here")
+    return "cuda"

@@ -1,0 +1,78 @@
+"""Jobs that hold GPUs, and what is looked at while they do."""
+
+import contextlib
+import json
+from pathlib import Path
+
+from e2e import support
+from e2e.support import ml_job, native, submit, wait_until
+
+HOLD = (Path(__file__).parent / "programs/hold.py").read_text()
+MIB_HELD = 256
+FLAGS = ("--fleet-policy", "best-effort")
+#: Jobs ask for T4s, and get what there is.
+CONFIG = """\
+[fleet]
+slots = 16
+grace_s = 2
+
+[fleet.gpu_alias]
+NVIDIA_TESLA_T4 = "any"
+
+"""
+
+
+@contextlib.contextmanager
+def serving(card, folder, config=CONFIG):
+    """A server of a card's machine."""
+    with support.serving(folder, *FLAGS, config=config, program=card.server_program) as server:
+        yield server
+
+
+def job_of(job_id, program, *words, gpus=0):
+    """A job that runs a program with these words."""
+    document = ml_job(job_id, program, gpus=gpus)
+    document["trainingInput"]["masterConfig"]["containerArgs"] += map(str, words)
+    return document
+
+
+def hold(server, job_id, *words, gpus=1, mib=MIB_HELD):
+    """Submit a job that takes memory of all GPUs that it sees, and holds it unless told else."""
+    return submit(server, job_of(job_id, HOLD, mib, *(words or ("hold",)), gpus=gpus))
+
+
+def said(server, name):
+    """What the job says of the devices that it has, once it does."""
+    return wait_until(lambda: _said(server, name), lambda: server.log_of(name))
+
+
+def _said(server, name):
+    lines = [line for line in server.log_of(name).splitlines() if line.startswith('{"told')]
+    return json.loads(lines[-1]) if lines else None
+
+
+def running(server, name):
+    """The same of a job that runs."""
+    server.wait_for(f"/v1/{name}", {"RUNNING"})
+    return said(server, name)
+
+
+def cancel(server, name):
+    support.good(server.call("POST", f"/v1/{name}:cancel", {}))
+    server.wait_for(f"/v1/{name}", {"CANCELLED"})
+
+
+def supervisor_of(server, name, attempt=1):
+    """The process that has locked the folder of an attempt."""
+    lock = server.data_dir / "jobs" / str(native(server, name)["uid"]) / str(attempt) / "lock"
+    return json.loads(lock.read_bytes())[0]
+
+
+def wait_until_empty(card, before):
+    """Until no process is on a GPU, and each has the memory that it had before."""
+
+    def is_empty():
+        used = card.used_mib()
+        return not card.pids() and all(used[uuid] <= before[uuid] + 1 for uuid in before)
+
+    wait_until(is_empty, lambda: f"{card.look()}, before: {before}")

@@ -1,0 +1,65 @@
+"""However a job ends, its GPUs are empty and free afterwards."""
+
+import os
+import signal
+
+from e2e.support import native
+from gpu import jobs
+
+
+def killed(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+def free(card, server, job_id):
+    """Another job gets every GPU."""
+    name = jobs.hold(server, job_id, "leave", gpus=len(card.uuids), mib=16)
+    server.wait_for(f"/v1/{name}", {"SUCCEEDED"})
+    assert len(jobs.said(server, name)["devices"]) == len(card.uuids)
+
+
+def test_after_a_cancel(card, gpu_server):
+    before = card.used_mib()
+    name = jobs.hold(gpu_server, "cancelled")
+    jobs.running(gpu_server, name)
+    jobs.cancel(gpu_server, name)
+    jobs.wait_until_empty(card, before)
+    free(card, gpu_server, "after_cancelled")
+
+
+def test_after_the_trainer_was_killed(card, gpu_server):
+    before = card.used_mib()
+    name = jobs.hold(gpu_server, "killed")
+    jobs.running(gpu_server, name)
+    (pid,) = card.pids()
+    killed(pid)
+    gpu_server.wait_for(f"/v1/{name}", {"FAILED"})
+    jobs.wait_until_empty(card, before)
+    free(card, gpu_server, "after_killed")
+
+
+def test_after_the_supervisor_was_killed_the_next_attempt_has_the_gpu(card, gpu_server):
+    before = card.used_mib()
+    name = jobs.hold(gpu_server, "unattended")
+    jobs.running(gpu_server, name)
+    pids = card.pids()
+    killed(jobs.supervisor_of(gpu_server, name))
+    jobs.wait_until(lambda: native(gpu_server, name)["attempt"] == 2)
+    jobs.wait_until(lambda: card.pids() and not card.pids() & pids)
+    jobs.cancel(gpu_server, name)
+    jobs.wait_until_empty(card, before)
+    free(card, gpu_server, "after_unattended")
+
+
+def test_a_killed_servers_jobs_keep_their_gpus_until_they_end(card, gpu_server):
+    before = card.used_mib()
+    name = jobs.hold(gpu_server, "goes_on")
+    jobs.running(gpu_server, name)
+    pids = card.pids()
+    gpu_server.kill()
+    gpu_server.start()
+    assert card.pids() == pids
+    assert native(gpu_server, name)["attempt"] == 1
+    jobs.cancel(gpu_server, name)
+    jobs.wait_until_empty(card, before)
+    free(card, gpu_server, "after_goes_on")
