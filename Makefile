@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning test test-full postgres docker bubblewrap isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning test test-full test-gpu gpu-wheels postgres compiler docker bubblewrap isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -29,13 +29,33 @@ demo-tuning: $(VENV)/.demo
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
 
 # lint, format, types, import contracts, and at least one test of everything that is promised
-test: $(VENV)/.test postgres docker bubblewrap
+test: $(VENV)/.test postgres docker bubblewrap compiler
 	@$(BIN)/python scripts/suite.py
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres docker bubblewrap
+test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres docker bubblewrap compiler
 	@$(BIN)/python scripts/suite.py --full
+
+# all that touches a GPU, on this machine's, in ten minutes; without one it says so and is well.
+# Nothing is fetched: packages are those of PYTHON, and wheels in the folder GPU_WHEELS
+GPU_OUT ?= build/gpu
+GPU_SECONDS ?= 570
+test-gpu:
+	@$(PYTHON) scripts/gpu_suite.py --out $(GPU_OUT) --seconds $(GPU_SECONDS) $(if $(GPU_WHEELS),--wheels $(GPU_WHEELS))
+
+# the wheels for a machine without a network, on one that has one
+GPU_PYTHON ?= 3.12
+GPU_PLATFORMS := $(foreach libc,2_17 2_24 2_27 2_28 2_31 2_34,--platform manylinux_$(libc)_x86_64) --platform manylinux2014_x86_64
+gpu-wheels: $(VENV)/bin/python
+	@test -n "$(GPU_WHEELS)" || { echo "say where: make gpu-wheels GPU_WHEELS=FOLDER"; exit 1; }
+	$(BIN)/python -m pip download --quiet --no-deps --require-hashes --only-binary=:all: $(GPU_PLATFORMS) \
+	    --implementation cp --python-version $(GPU_PYTHON) -d $(GPU_WHEELS) -r locks/gpu.txt
+
+# the tests stand a driver of their own in for NVIDIA's; without a compiler they skip and say so
+compiler:
+	@command -v cc > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev > /dev/null; } \
+	    || echo "there is no C compiler (apt install gcc libc6-dev): the tests of GPUs will skip"
 
 # the tests start a server of their own from Debian's package; without it they skip and say so
 postgres:
@@ -98,7 +118,7 @@ dist: $(VENV)/.demo
 	@ls dist
 
 clean:
-	rm -rf $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-google .venv-google-old .venv-gs .venv-callers .venv-airflow .venv-gpu build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

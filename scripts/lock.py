@@ -34,12 +34,15 @@ GS: Final = (
     *("pyarrow", "fsspec", "gcsfs", "google-cloud-storage", "google-cloud-logging"),
     *("google-cloud-monitoring", "google-cloud-bigquery", *DEMO),
 )
+#: What the suite of the GPU needs that a machine with PyTorch hardly has.
+GPU: Final = ("pytest", "pytest-timeout", "hypothesis", "psutil")
 
 SETS: Final[dict[str, Sequence[str]]] = {
     "build": BUILD,
     "server": (OWN[0], OWN[1].format(extras="server,postgres,report")),
     "demo": (OWN[0], OWN[1].format(extras="server,torch,report"), *DEMO),
     "test": (OWN[0], OWN[1].format(extras="server,postgres,torch,jax,dev,report"), *TEST),
+    "gpu": (OWN[0], OWN[1].format(extras="server"), *GPU),
     "gs": GS,
     "google-clients": ("-r scripts/google-clients.txt",),
     "google-clients-old": ("-r scripts/google-clients-old.txt",),
@@ -47,7 +50,7 @@ SETS: Final[dict[str, Sequence[str]]] = {
     "airflow": ("apache-airflow==3.3.2", "apache-airflow-providers-google==22.8.0"),
 }
 #: Whose versions constraints.txt has; Google's clients pin what they need themselves.
-CONSTRAINED: Final = frozenset({"build", "server", "demo", "test", "gs"})
+CONSTRAINED: Final = frozenset({"build", "server", "demo", "test", "gpu", "gs"})
 
 #: Ours; PyTorch and its CUDA; the tensorflow wheel that tensorflow-cpu stands in for.
 LEFT_OUT: Final = re.compile(

@@ -31,16 +31,7 @@ class Card:
         #: The folder that says what becomes of GPUs that do not exist; None for real ones.
         self.state = state
         self.smi = smi
-        self._witness = subprocess.Popen(
-            self.command(sys.executable, HERE / "witness.py"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    @property
-    def is_real(self):
-        return self.state is None
+        self._witness = None
 
     def command(self, *argv):
         """What starts a program that sees the GPUs."""
@@ -58,7 +49,11 @@ class Card:
         return done.stdout
 
     def look(self):
-        """What NVML says of each GPU, itself asked."""
+        """What NVML says of each GPU."""
+        if self._witness is None:
+            argv = self.command(sys.executable, HERE / "witness.py")
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._witness = subprocess.Popen(argv, **pipes, text=True)
         self._witness.stdin.write("look\n")
         self._witness.stdin.flush()
         return json.loads(self._witness.stdout.readline())
@@ -80,8 +75,9 @@ class Card:
         (self.state / str(gpu) / name).write_text(str(text))
 
     def close(self):
-        with self._witness as process:
-            process.stdin.close()
+        if self._witness is not None:
+            with self._witness as process:
+                process.stdin.close()
 
 
 @contextlib.contextmanager
@@ -102,6 +98,7 @@ def fake(folder, names=(H100, H100)):
         pytest.skip("there is no C compiler (apt install gcc libc6-dev) for the driver")
     # programs of other users go in and out here
     state = folder / "state"
+    state.mkdir(parents=True)
     for gpu, name in enumerate(names):
         _describe(state / str(gpu), gpu, name)
     for place in (folder, state, *state.iterdir()):
@@ -125,7 +122,7 @@ def fake(folder, names=(H100, H100)):
 
 
 def _describe(folder, gpu, name):
-    folder.mkdir(parents=True)
+    folder.mkdir()
     (folder / "uuid").write_text(f"GPU-0000000{gpu}-1111-2222-3333-444444444444")
     (folder / "name").write_text(name)
     (folder / "memory").write_text("24576")

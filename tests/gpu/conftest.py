@@ -1,9 +1,37 @@
 """GPUs for the tests: one card for all of them, and one that breaks when it is told to."""
 
+import json
+import os
+import time
+from pathlib import Path
+
 import pytest
 
 from gpu import card as cards
 from gpu import jobs
+
+#: A file to which each test adds a line of JSON: what it is called, how it went, why.
+REPORT = os.environ.get("TRAINSHED_GPU_REPORT")
+#: When no further test is begun, in seconds since 1970.
+UNTIL = float(os.environ.get("TRAINSHED_GPU_UNTIL", "inf"))
+
+
+def pytest_runtest_setup():
+    if time.time() > UNTIL:
+        pytest.skip("not run: the time for the tests is over")
+
+
+def pytest_runtest_logreport(report):
+    if REPORT and (report.when == "call" or report.outcome != "passed"):
+        why = report.longrepr[2] if report.skipped else report.longreprtext.splitlines()[-1:]
+        line = {
+            "name": report.nodeid.removeprefix("tests/gpu/"),
+            "outcome": report.outcome,
+            "why": why if isinstance(why, str) else "".join(why),
+            "seconds": round(report.duration, 1),
+        }
+        with Path(REPORT).open("a") as file:
+            file.write(f"{json.dumps(line)}\n")
 
 
 @pytest.fixture(scope="session")

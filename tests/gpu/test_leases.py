@@ -1,10 +1,32 @@
-"""However a job ends, its GPUs are empty and free afterwards."""
+"""A GPU belongs to one job at a time; however that one ends, it is empty and free then (R10)."""
 
 import os
 import signal
 
-from e2e.support import native
+from e2e.support import native, wait_until
 from gpu import jobs
+
+
+def waiting(server, name):
+    """Why a job waits, once it has been looked at."""
+    found = native(server, name, "/explain").get("waiting")
+    return found if found and found["reason"] != "NOT_LOOKED_AT" else None
+
+
+def test_the_second_job_waits_and_says_so_until_the_first_is_gone(card, gpu_server):
+    before, all_of_them = card.used_mib(), len(card.uuids)
+    first = jobs.hold(gpu_server, "first", gpus=all_of_them)
+    devices = jobs.running(gpu_server, first)["devices"]
+    assert sorted(devices) == sorted(uuid.removeprefix("GPU-") for uuid in card.uuids)
+    held = card.used_mib()
+    assert all(held[uuid] >= before[uuid] + jobs.MIB_HELD for uuid in held)
+    second = jobs.hold(gpu_server, "second")
+    why = wait_until(lambda: waiting(gpu_server, second))
+    assert why["reason"] == "CAPACITY", why
+    jobs.cancel(gpu_server, first)
+    assert len(jobs.running(gpu_server, second)["devices"]) == 1
+    jobs.cancel(gpu_server, second)
+    jobs.wait_until_empty(card, before)
 
 
 def killed(pid):
@@ -44,8 +66,8 @@ def test_after_the_supervisor_was_killed_the_next_attempt_has_the_gpu(card, gpu_
     jobs.running(gpu_server, name)
     pids = card.pids()
     killed(jobs.supervisor_of(gpu_server, name))
-    jobs.wait_until(lambda: native(gpu_server, name)["attempt"] == 2)
-    jobs.wait_until(lambda: card.pids() and not card.pids() & pids)
+    wait_until(lambda: native(gpu_server, name)["attempt"] == 2)
+    wait_until(lambda: card.pids() and not card.pids() & pids)
     jobs.cancel(gpu_server, name)
     jobs.wait_until_empty(card, before)
     free(card, gpu_server, "after_unattended")
