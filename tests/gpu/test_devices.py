@@ -1,11 +1,15 @@
 """GPUs are those that the driver names, and a job sees its own and no other (R10)."""
 
+import os
+import shutil
 import sys
 
 import pytest
 
+from e2e.support import PROJECT, submit
 from engines.isolating import UIDS
 from gpu import jobs
+from isolation import python_image
 from trainshed.engines.local.isolation.choose import tried
 
 #: Behind these walls a program cannot open what was not given to its job.
@@ -53,6 +57,31 @@ def test_a_job_sees_its_own_devices_also_where_it_forgets_which(card, mode, tmp_
         assert seen(server, "none", gpus=0) == ([], [])
         _, none = seen(server, "blind_none", "--blind", gpus=0)
         assert (len(blind), none) == (1, []) if mode in PROMISING else blind == none == card.uuids
+
+
+@pytest.fixture
+def gpu_image(card):
+    """An image whose containers the machine's docker can give GPUs."""
+    if not card.is_real:
+        pytest.skip("containers cannot be given GPUs that do not exist")
+    if shutil.which("docker") is None:
+        pytest.skip("there is no docker here")
+    if "nvidia" not in card.output("docker", "info", "--format", "{{.Runtimes}}"):
+        pytest.skip("docker has no NVIDIA Container Toolkit here")
+    if why := python_image.why_not():
+        pytest.skip(why)
+    python_image.make(dict(os.environ))
+    return python_image.IMAGE
+
+
+def test_a_container_has_its_jobs_devices_and_no_other(card, gpu_image, tmp_path):
+    with jobs.serving(card, tmp_path / "data", config_of("container")) as server:
+        for name, gpus in (("one", 1), ("none", 0)):
+            job = jobs.job_of(name, jobs.HOLD, 16, "leave", "--blind", gpus=gpus)
+            job["trainingInput"]["masterConfig"]["imageUri"] = gpu_image
+            server.wait_for(f"/v1/{submit(server, job)}", {"SUCCEEDED"})
+            found = jobs.said(server, f"projects/{PROJECT}/jobs/{name}")
+            assert len(found["devices"]) == gpus
 
 
 def test_the_machine_has_the_devices_that_nvidia_smi_shows(card):
