@@ -115,8 +115,8 @@ def _devices(nvml: Any, handle: Any, index: int) -> Iterator[tuple[Device, Any]]
         with suppress(nvml.NVMLError):
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
             part = _device(nvml, instance, index)
-            whole = {"gpu_uuid": gpu.uuid, "minor": gpu.minor, "pci_bus_id": gpu.pci_bus_id}
-            yield replace(part, **whole), instance
+            part = replace(part, gpu_uuid=gpu.uuid, minor=gpu.minor)
+            yield replace(part, pci_bus_id=gpu.pci_bus_id), instance
 
 
 def _device(nvml: Any, handle: Any, index: int) -> Device:

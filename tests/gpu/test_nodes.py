@@ -1,10 +1,12 @@
-"""What goes wrong with a GPU is told as such, and a broken one is given to nobody."""
+"""`trainshed nodes` shows GPUs as nvidia-smi does; a broken one is given to nobody, and told."""
 
 from e2e.support import good, wait_until
 from gpu import jobs
+from gpu.card import MIB
 
 #: More than any card has.
 MIB_TOO_MANY = 1 << 30
+SMI = "--query-gpu=index,uuid,name,pci.bus_id,memory.total"
 #: Hardware and power, which NVML tells by a bit each.
 THROTTLED = 0x08 | 0x80
 
@@ -15,10 +17,29 @@ def devices(server):
     return node["devices"]
 
 
+def test_each_device_is_shown_with_what_nvidia_smi_shows(card, gpu_server):
+    rows = card.output(card.smi, SMI, "--format=csv,noheader,nounits").splitlines()
+    found = devices(gpu_server)
+    shown = [
+        (str(each["index"]), each["uuid"], each["name"], each["pciBusId"].lower()) for each in found
+    ]
+    told = [row.split(", ") for row in rows]
+    assert shown == [(*row[:3], row[3].lower()) for row in told]
+    for each, row in zip(found, told, strict=True):
+        assert abs(each["memoryBytes"] / MIB - int(row[4])) < 1
+        assert each["type"] in gpu_types(gpu_server)
+
+
+def gpu_types(server):
+    """The catalog's types that the node offers."""
+    (node,) = good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
+    return node["gpus"]
+
+
 def test_a_program_that_wants_more_memory_than_there_is_fails_of_that(gpu_server):
     name = jobs.hold(gpu_server, "too_large", mib=MIB_TOO_MANY)
     found = gpu_server.wait_for(f"/v1/{name}", {"FAILED"})
-    assert "memory of the GPU" in found["errorMessage"], found
+    assert "memory was full" in found["errorMessage"], found["errorMessage"]
 
 
 def test_a_gpu_with_an_error_of_its_own_is_given_to_nobody(breakable_card, tmp_path):
