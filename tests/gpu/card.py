@@ -32,6 +32,7 @@ class Card:
         self.state = state
         self.smi = smi
         self._witness = None
+        self._strangers = None
 
     def command(self, *argv):
         """What starts a program that sees the GPUs."""
@@ -67,8 +68,11 @@ class Card:
         return {gpu["uuid"]: gpu["used_bytes"] // MIB for gpu in self.look()}
 
     def pids(self):
-        """Every process that computes on one of them."""
-        return {pid for gpu in self.look() for pid in gpu["pids"]}
+        """Every process on one of them that was not there when this was first asked."""
+        found = {pid for gpu in self.look() for pid in gpu["pids"]}
+        if self._strangers is None:
+            self._strangers = found
+        return found - self._strangers
 
     def set(self, gpu, name, text):
         """Let something become of a GPU that does not exist."""

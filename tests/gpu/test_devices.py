@@ -28,7 +28,7 @@ for device in devices():
 
 
 def config_of(mode):
-    return f'{jobs.CONFIG}[isolation]\nmode = "{mode}"\nallow_root_jobs = true\n\n'
+    return f'{jobs.FLEET}[isolation]\nmode = "{mode}"\nallow_root_jobs = true\n\n'
 
 
 @pytest.fixture(params=MODES)
@@ -45,18 +45,24 @@ def seen(server, job_id, *words, gpus):
     assert found["state"] == "SUCCEEDED", server.log_of(name)
     said = jobs.said(server, name)
     told = said["told"].split(",") if said["told"] else []
-    return told, [f"GPU-{uuid}" for uuid in said["devices"]]
+    return [bare(uuid) for uuid in told], said["devices"]
+
+
+def bare(uuid):
+    """Without what it is: ``GPU-`` or ``MIG-``."""
+    return uuid.partition("-")[2]
 
 
 def test_a_job_sees_its_own_devices_also_where_it_forgets_which(card, mode, tmp_path):
     with jobs.serving(card, tmp_path / "data", config_of(mode)) as server:
         told, devices = seen(server, "one", gpus=1)
         assert told == devices
-        assert len(set(devices) & set(card.uuids)) == 1
+        uuids = [bare(uuid) for uuid in card.uuids]
+        assert len(set(devices) & set(uuids)) == 1
         _, blind = seen(server, "blind", "--blind", gpus=1)
         assert seen(server, "none", gpus=0) == ([], [])
         _, none = seen(server, "blind_none", "--blind", gpus=0)
-        assert (len(blind), none) == (1, []) if mode in PROMISING else blind == none == card.uuids
+        assert (len(blind), none) == (1, []) if mode in PROMISING else blind == none == uuids
 
 
 @pytest.fixture

@@ -39,6 +39,9 @@ def join(pid, argv):
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     checked(LIBC.setns(namespace, NEW_NAMESPACE))
     os.chdir(folder)
+    # where it names NVIDIA's own, that comes first
+    libraries = (str(HOME), *filter(None, [os.environ.get("LD_LIBRARY_PATH")]))
+    os.environ["LD_LIBRARY_PATH"] = ":".join(libraries)
     os.execvp(argv[0], argv)  # noqa: S606 - the purpose
 
 
