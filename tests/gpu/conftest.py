@@ -1,4 +1,4 @@
-"""GPUs for the tests: one card for all of them, and one that breaks when it is told to."""
+"""GPUs for the tests: one card for all of them, and a server of its machine."""
 
 import json
 import os
@@ -46,13 +46,6 @@ def card(tmp_path_factory):
 def gpu_server(card, tmp_path_factory):
     """A server of that machine, for all tests that leave it as it was."""
     with jobs.serving(card, tmp_path_factory.mktemp("gpus") / "data") as found:
-        yield found
-
-
-@pytest.fixture
-def breakable_card(tmp_path):
-    """A card that no machine has: what becomes of it is written to its files."""
-    with cards.fake(tmp_path / "card", [cards.H100]) as found:
         yield found
 
 

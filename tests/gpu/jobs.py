@@ -61,6 +61,12 @@ def running(server, name):
     return said(server, name)
 
 
+def devices(server):
+    """What ``trainshed nodes`` says of each device."""
+    (node,) = support.good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
+    return node["devices"]
+
+
 def cancel(server, name):
     support.good(server.call("POST", f"/v1/{name}:cancel", {}))
     server.wait_for(f"/v1/{name}", {"CANCELLED"})

@@ -8,6 +8,7 @@ import pytest
 
 from e2e.support import PROJECT, submit
 from engines.isolating import UIDS
+from gpu import card as cards
 from gpu import jobs
 from isolation import python_image
 from trainshed.engines.local.isolation.choose import tried
@@ -68,7 +69,7 @@ def test_a_job_sees_its_own_devices_also_where_it_forgets_which(card, mode, tmp_
 @pytest.fixture
 def gpu_image(card):
     """An image whose containers the machine's docker can give GPUs."""
-    if not card.is_real:
+    if not cards.IS_REAL:
         pytest.skip("containers cannot be given GPUs that do not exist")
     if shutil.which("docker") is None:
         pytest.skip("there is no docker here")
@@ -80,6 +81,7 @@ def gpu_image(card):
     return python_image.IMAGE
 
 
+@pytest.mark.full
 def test_a_container_has_its_jobs_devices_and_no_other(card, gpu_image, tmp_path):
     with jobs.serving(card, tmp_path / "data", config_of("container")) as server:
         for name, gpus in (("one", 1), ("none", 0)):

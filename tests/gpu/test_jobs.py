@@ -1,10 +1,16 @@
-"""A GPU belongs to one job at a time; however that one ends, it is empty and free then (R10)."""
+"""Jobs and GPUs: shown as they are, held by one at a time, empty and free afterwards (R10)."""
 
 import os
 import signal
 
-from e2e.support import native, wait_until
+from e2e.support import good, native, wait_until
 from gpu import jobs
+from gpu.card import MIB
+from gpu.jobs import devices
+
+SMI = "--query-gpu=index,uuid,name,pci.bus_id,memory.total"
+#: More than any card has.
+MIB_TOO_MANY = 1 << 30
 
 
 def waiting(server, name):
@@ -85,3 +91,28 @@ def test_a_killed_servers_jobs_keep_their_gpus_until_they_end(card, gpu_server):
     jobs.cancel(gpu_server, name)
     jobs.wait_until_empty(card, before)
     free(card, gpu_server, "after_goes_on")
+
+
+def test_each_device_is_shown_with_what_nvidia_smi_shows(card, gpu_server):
+    rows = card.output(card.smi, SMI, "--format=csv,noheader,nounits").splitlines()
+    found = devices(gpu_server)
+    shown = [
+        (str(each["index"]), each["uuid"], each["name"], each["pciBusId"].lower()) for each in found
+    ]
+    told = [row.split(", ") for row in rows]
+    assert shown == [(*row[:3], row[3].lower()) for row in told]
+    for each, row in zip(found, told, strict=True):
+        assert abs(each["memoryBytes"] / MIB - int(row[4])) < 1
+        assert each["type"] in gpu_types(gpu_server)
+
+
+def gpu_types(server):
+    """The catalog's types that the node offers."""
+    (node,) = good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
+    return node["gpus"]
+
+
+def test_a_program_that_wants_more_memory_than_there_is_fails_of_that(gpu_server):
+    name = jobs.hold(gpu_server, "too_large", mib=MIB_TOO_MANY)
+    found = gpu_server.wait_for(f"/v1/{name}", {"FAILED"})
+    assert "memory was full" in found["errorMessage"], found["errorMessage"]
