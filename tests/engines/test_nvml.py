@@ -5,75 +5,17 @@ import os
 import subprocess
 import sys
 
-import pynvml
 import pytest
 
+from engines.nvml_library import FakeLibrary, drive, number_of, point
 from trainshed.engines.local.devices import nvml
 from trainshed.engines.local.devices.find import devices, fake_devices
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.machine import accelerator_of
 
+__all__ = ["drive"]
+
 DEVICES = fake_devices(3)
-
-
-@pytest.fixture
-def drive(monkeypatch):
-    """Let a library stand for NVIDIA's; None for a machine without a driver."""
-
-    def put(library):
-        def opened(name):
-            if library is None:
-                raise OSError(name)
-            return library
-
-        monkeypatch.setattr(ctypes, "CDLL", opened)
-        monkeypatch.setattr(pynvml, "nvmlLib", library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return library
-
-    return put
-
-
-def point(handle, number):
-    """Fill a handle that was given by reference."""
-    ctypes.c_void_p.from_buffer(handle._obj).value = number
-
-
-def number_of(handle):
-    """The number that a handle was filled with."""
-    return ctypes.cast(handle, ctypes.c_void_p).value
-
-
-class FakeLibrary:
-    """NVML with two GPUs, the second of which has fallen off the bus."""
-
-    def __init__(self, init=0):
-        self.init = init
-        self.open = 0
-
-    def nvmlInitWithFlags(self, _flags):  # noqa: N802 - NVML's own names, here and below
-        self.open += 1
-        return self.init
-
-    def nvmlShutdown(self):  # noqa: N802
-        self.open -= 1
-        return 0
-
-    def nvmlDeviceGetCount_v2(self, count):  # noqa: N802
-        count._obj.value = 2
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index, handle):  # noqa: N802
-        point(handle, index.value + 1)
-        return 0 if index.value == 0 else 15  # NVML_ERROR_GPU_IS_LOST
-
-    def nvmlDeviceGetUUID(self, _handle, text, _size):  # noqa: N802
-        text.value = b"GPU-1234"
-        return 0
-
-    def nvmlDeviceGetName(self, _handle, text, _size):  # noqa: N802
-        text.value = b"Tesla T4"
-        return 0
 
 
 def test_the_devices_that_answer_are_found_and_the_library_is_closed_again(drive):

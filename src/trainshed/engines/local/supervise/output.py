@@ -27,8 +27,8 @@ _DRAIN_READS: Final = 64
 _RETRY_S: Final = 1.0
 #: The same while it waits for its reader, such as a terminal or a pager that takes no more.
 _RETRY_READER_S: Final = 0.05
-#: What is kept of stderr for the end: an error of several lines, and no more of a long one.
-_LAST_LINES: Final = 8
+#: What is kept of stderr for the end: launchers and frameworks write a page after an error.
+_LAST_LINES: Final = 48
 _LAST_LINE_LENGTH_MAX: Final = 500
 
 

@@ -1,0 +1,191 @@
+"""What GPUs tell of themselves: figures, and what closes them."""
+
+import logging
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from engines.nvml_library import LOST, NOT_SUPPORTED, Healthy, drive
+from engines.support import wait_until
+from trainshed.engines.local.devices import find, nvml
+from trainshed.engines.local.devices import sampler as sampling
+from trainshed.engines.local.devices.gpus import Device
+from trainshed.engines.local.devices.inventory import Inventory
+from trainshed.engines.local.devices.sampler import Sampler
+from trainshed.engines.local.devices.xids import CLOSING, TOLD
+
+__all__ = ["drive"]
+
+GPU = Device(uuid="GPU-1234", name="")
+PART = Device(uuid="MIG-1", name="", gpu_uuid="GPU-1234")
+#: Every function of the library that is asked for a figure.
+FIGURES = (
+    "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetTemperature", "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+)  # fmt: skip
+
+
+@pytest.fixture
+def library(drive, monkeypatch):
+    # the binding's own memory of which functions there are is emptied by drive
+    monkeypatch.setattr(sampling, "_SLICE_S", 0.01)
+    return drive(Healthy())
+
+
+@pytest.fixture
+def sampler():
+    with closing(Sampler(pause_s=0.01)) as found:
+        yield found
+
+
+def first(sampler, wanted=lambda _: True):
+    """The first reading that is as wanted."""
+    wait_until(lambda: (now := sampler.reading(GPU.uuid)) is not None and wanted(now), "a reading")
+    return sampler.reading(GPU.uuid)
+
+
+def test_a_device_has_its_memory_and_its_place(library):
+    assert library.open == 0
+    (device,) = find.devices(env={})
+    assert (device.memory_bytes, device.pci_bus_id) == (80 << 30, "00000000:3B:00.0")
+
+
+def test_a_gpu_is_read_while_somebody_listens_and_the_driver_is_closed_after(library, sampler):
+    assert sampler.reading(GPU.uuid) is None
+    library.answers["nvmlDeviceGetCurrentClocksEventReasons"] = (
+        pynvml.nvmlClocksEventReasonGpuIdle
+        | pynvml.nvmlClocksEventReasonSwPowerCap
+        | pynvml.nvmlClocksEventReasonHwThermalSlowdown
+    )
+    sampler.start()
+    found = first(sampler)
+    assert (found.used_bytes, found.use, found.use_minute) == (6 << 30, 0.4, 0.4)
+    assert (found.power_w, found.temperature_c, found.ecc_errors) == (312.5, 61, 0)
+    assert found.throttled == ("sw power cap", "hw thermal slowdown")
+    assert sampler.driver == "580.65.06"
+    assert sampler.problem(GPU) == ""
+    sampler.close()
+    assert library.open == 0
+
+
+def test_the_mean_use_is_of_the_readings_before(library, sampler):
+    sampler.start()
+    first(sampler)
+    library.use = 100
+    assert 0.4 < first(sampler, lambda now: now.use == 1.0).use_minute < 1.0
+
+
+def test_what_a_card_does_not_measure_is_unknown_and_the_rest_is_there(library, sampler):
+    library.refuse(NOT_SUPPORTED, *FIGURES, "nvmlDeviceRegisterEvents", "nvmlDeviceGetFieldValues")
+    library.refuse(NOT_SUPPORTED, "nvmlDeviceGetRemappedRows")
+    del library.answers["nvmlDeviceGetTotalEccErrors"]  # an old library has no such function
+    sampler.start()
+    found = first(sampler)
+    unknown = (found.use, found.use_minute, found.power_w, found.ecc_errors, found.throttled)
+    assert unknown == (None,) * 5
+    assert found.used_bytes == 7 << 30  # the older function tells what the newer refuses
+    assert sampler.problem(GPU) == ""
+
+
+@pytest.mark.parametrize("xid", CLOSING)
+def test_an_xid_that_nvidia_answers_with_a_reset_closes_the_gpu(xid, library, sampler, caplog):
+    library.xids.put(xid)
+    sampler.start()
+    wait_until(lambda: sampler.problem(GPU), "it is closed")
+    assert sampler.problem(GPU).startswith(f"Xid {xid} (")
+    assert "restart the machine" in sampler.problem(GPU)
+    assert sampler.problem(PART) == sampler.problem(GPU)
+    sampler.close()
+    assert [r.levelno for r in caplog.records if f"Xid {xid}" in r.message] == [logging.ERROR]
+
+
+def test_xids_of_programs_close_nothing_and_are_told_once(library, sampler, caplog):
+    for xid in (*TOLD, 31, 31):
+        library.xids.put(xid)
+    sampler.start()
+    wait_until(lambda: sampler.xid_counts(GPU).get(31) == 3, "three are heard")
+    assert sampler.xid_counts(PART)[31] == 3
+    assert sampler.problem(GPU) == ""
+    sampler.close()
+    told = [record.message for record in caplog.records if "Xid 31" in record.message]
+    assert told == ["the GPU GPU-1234: Xid 31 (GPU memory page fault, mostly the program's own)"]
+
+
+def test_the_first_cause_stays(library, sampler):
+    for xid in (95, 79):
+        library.xids.put(xid)
+    sampler.start()
+    wait_until(lambda: sampler.xid_counts(GPU).get(79), "the second is heard")
+    assert sampler.problem(GPU).startswith("Xid 95")
+
+
+def test_a_recovery_that_the_driver_asks_for_closes_the_gpu(library, sampler):
+    sampler.start()
+    first(sampler)
+    assert sampler.problem(GPU) == ""
+    library.recovery = pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET
+    library.xids.put(154)
+    wait_until(lambda: sampler.problem(GPU), "it is closed")
+    assert "nvidia-smi --gpu-reset -i GPU-1234" in sampler.problem(GPU)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda it: setattr(it, "rows", (0, 1, 0, 1)), "a row of its memory could not be remapped"),
+        (lambda it: setattr(it, "recovery", 2), "the driver asks for a reset"),
+        (lambda it: it.refuse(LOST, "nvmlDeviceGetPowerUsage"), "the driver has lost it"),
+    ],
+)
+def test_what_the_driver_says_without_an_event_closes_too(change, said, library, sampler):
+    change(library)
+    sampler.start()
+    wait_until(lambda: sampler.problem(GPU), "it is closed")
+    assert sampler.problem(GPU).startswith(said)
+
+
+def test_rows_that_wait_for_a_reset_close_nothing(library, sampler):
+    library.rows = (0, 2, 1, 0)
+    sampler.start()
+    first(sampler)
+    assert sampler.problem(GPU) == ""
+
+
+def test_a_driver_that_breaks_leaves_figures_out_and_nothing_else(library, sampler, monkeypatch):
+    failed = threading.Event()
+
+    def fail(_):
+        failed.set()
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(nvml, "devices", fail)
+    sampler.start()
+    assert failed.wait(60)
+    assert sampler.reading(GPU.uuid) is None
+    assert sampler.problem(GPU) == ""
+    assert library.xids.empty()
+
+
+def test_without_a_driver_there_is_no_thread(drive):
+    drive(None)
+    with closing(Sampler()) as found:
+        found.start()
+        assert "gpu-sampler" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_closed_gpu_is_held_at_once_though_the_look_is_fresh_and_told_once(
+    library, sampler, caplog
+):
+    seen = Inventory(Path("/data/jobs"), lambda: (GPU,), 3600.0, sampler.problem)
+    assert seen.status().held == {}
+    library.xids.put(79)
+    sampler.start()
+    wait_until(lambda: sampler.problem(GPU), "it is closed")
+    for _ in range(2):
+        status = seen.status()
+        assert status.held == status.faulty == {GPU.uuid: sampler.problem(GPU)}
+    assert len([text for text in caplog.messages if "cannot be given out: Xid 79" in text]) == 1
