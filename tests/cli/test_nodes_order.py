@@ -131,3 +131,33 @@ def test_the_list_shows_state_notice_and_what_is_left(trainshed, fleet):
     assert row.split()[:3] == ["gpu1", "MAINTENANCE", "120s"]
     assert row.split()[head.split().index("REPLICAS") - 1 + row.count("2 T4")] == "3"
     assert len(fleet.seen) == 1
+
+
+GPUS = [
+    {"index": 0, "uuid": "GPU-1", "name": "H", "type": "H100", "memoryBytes": 80 << 30,
+     "state": "HELD", "who": "process 5 (attempt 7/1)", "job": "projects/p/jobs/a",
+     "reading": {"at": "2026-08-01T10:00:00Z", "usedBytes": 6 << 30, "use": 0.5, "powerW": 312.5,
+                 "temperatureC": 61, "eccErrors": 0, "throttled": ["sw power cap"]}},
+    {"index": 1, "uuid": "GPU-2", "name": "H", "type": "H100", "state": "FAULTY",
+     "problem": "Xid 79 (the GPU has fallen off the bus)"},
+]  # fmt: skip
+
+
+def test_the_gpus_of_nodes_stand_below_them_with_who_has_them_and_what_is_wrong(
+    trainshed, monkeypatch
+):
+    monkeypatch.setenv("TRAINSHED_TOKEN", "t")
+    with StandIn(lambda *_: (200, {"nodes": [{**NODE, "devices": GPUS}]})) as server:
+        shown = trainshed("nodes", "--url", server.url).out
+        assert (
+            trainshed("nodes", "--url", server.url, "--format", "json").json[0]["devices"] == GPUS
+        )
+    nodes, gpus = shown.split("\n\n")
+    assert len(nodes.splitlines()) == 3
+    _, _, first, second, problem = gpus.splitlines()
+    assert "  ".join(first.split()) == (
+        "gpu1  0  H100  HELD  projects/p/jobs/a  6144/81920  50%  -  312  W  61  C  0  sw  power  "
+        "cap"
+    )
+    assert second.split() == ["gpu1", "1", "H100", "FAULTY", "-/-", *["-"] * 6]
+    assert problem == "gpu1 GPU 1 (GPU-2): Xid 79 (the GPU has fallen off the bus)"

@@ -327,3 +327,16 @@ def test_many_at_once_never_share_also_when_they_are_killed(locks, tmp_path):
     assert killed == [-signal.SIGKILL] * KILLS
     assert codes == [0] * WORKERS
     assert held(locks, MACHINE) == []
+
+
+def test_a_closed_device_is_not_taken_and_who_waits_for_it_is_told_why(locks):
+    closed = {"GPU-fake-0000": "Xid 79 since then"}
+    noted = []
+    asking = DeviceLeaser(
+        look=partial(find.fake_devices, 2), holder=ME, note=noted.append, aliases={},
+        lock_dir=locks, closed=closed,
+    )  # fmt: skip
+    with closing(asking.lease(wanting(1))) as lease:
+        assert lease.uuids == ("GPU-fake-0001",)
+    with pytest.raises(DevicesHeld, match="GPU-fake-0000 is closed: Xid 79 since then"):
+        asking.lease(wanting(2), wait_s=0.0)

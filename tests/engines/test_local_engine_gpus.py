@@ -24,6 +24,7 @@ from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.attempt import Phase
+from trainshed.model.gpus import GpuState
 from trainshed.model.resources import FleetPolicy
 from trainshed.model.roles import Role
 
@@ -209,3 +210,24 @@ def waiting_for(uuid, root):
         if uuid.encode() in words and here.startswith(root):
             return True
     return False
+
+
+def test_a_gpu_with_a_problem_is_given_to_nobody_and_the_others_are(
+    root, mark, locks, held, monkeypatch
+):
+    sick = {"GPU-fake-0000": "Xid 79 since then"}
+    engine = engine_at(root, find_gpus=None, fake_gpus=2)
+    monkeypatch.setattr(engine._inventory, "_problem", lambda device: sick.get(device.uuid, ""))
+    engine.launch(KEY, plan(mark, awaiting(held / "never"), 1), ())
+    until(engine, Phase.READY)
+    assert holder(locks, 0) is None
+    assert holder(locks, 1) is not None
+    (node,) = engine.fleet()
+    assert node.gpus_held == {"NVIDIA_FAKE_GPU": 1}
+    assert [(gpu.state, gpu.problem) for gpu in node.devices] == [
+        (GpuState.FAULTY, "Xid 79 since then"), (GpuState.FREE, ""),
+    ]  # fmt: skip
+    faulty, ours = engine.traits.gpus_now()
+    assert (faulty.gpu.state, faulty.attempt) == (GpuState.FAULTY, None)
+    assert (ours.gpu.state, ours.attempt) == (GpuState.HELD, KEY)
+    assert str(KEY) in ours.gpu.who

@@ -15,7 +15,7 @@ from trainshed.engines.local.devices import sampler as sampling
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.devices.sampler import Sampler
-from trainshed.engines.local.devices.xids import CLOSING, TOLD
+from trainshed.engines.local.devices.xids import CLOSING, LOGGED
 
 __all__ = ["drive"]
 
@@ -104,7 +104,7 @@ def test_an_xid_that_nvidia_answers_with_a_reset_closes_the_gpu(xid, library, sa
 
 
 def test_xids_of_programs_close_nothing_and_are_told_once(library, sampler, caplog):
-    for xid in (*TOLD, 31, 31):
+    for xid in (*LOGGED, 31, 31):
         library.xids.put(xid)
     sampler.start()
     wait_until(lambda: sampler.xid_counts(GPU).get(31) == 3, "three are heard")

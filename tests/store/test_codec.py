@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.model.explanation import Change, Explanation, Reason
+from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.model.job import JobSpec, Program, ReplicaGroup, Scheduling
 from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, Seat
 from trainshed.model.roles import Role
@@ -87,6 +88,16 @@ VALUES = {
             gpus=st.dictionaries(TEXT, st.integers(), max_size=2),
             gpu_alias=LABELS,
             memory_gb=NUMBER,
+            devices=st.lists(
+                st.builds(
+                    NodeGpu,
+                    uuid=TEXT,
+                    memory_bytes=st.none() | st.integers(),
+                    state=st.sampled_from(GpuState),
+                    problem=TEXT,
+                ),
+                max_size=2,
+            ).map(tuple),
         ),
     ),
     "explanation": (

@@ -117,7 +117,7 @@ class Trials(BaseModel):
 
 
 class GpuReading(BaseModel):
-    """What a GPU told of itself at one moment; what its driver does not measure is absent.
+    """What a GPU reported of itself at one moment; what its driver does not measure is absent.
 
     ``use`` is the share of the last instants in which any kernel ran, from 0 to 1: not how busy it
     was.  ``useMinute`` is its mean over a minute, ``eccErrors`` the uncorrectable ones since the
@@ -138,7 +138,7 @@ class NodeGpu(BaseModel):
     """A GPU of a node, or an instance of one that is divided (MIG).
 
     HELD: a job has it; FOREIGN: ``who`` has it without asking the server; FAULTY: nothing new is
-    placed on it, ``problem`` says why and what helps.  ``reading`` and HELD are told of the
+    placed on it, ``problem`` says why and what helps.  ``reading`` and HELD are known of the
     answering server's own machine, ``job`` to those who may see it.
     """
 

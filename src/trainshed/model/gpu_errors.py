@@ -1,7 +1,7 @@
 """What frameworks say when a GPU's memory is full or a GPU fails, as each words it.
 
 XLA and TensorFlow word a full memory of the host nearly the same: what does not name the GPU, or is
-not the GPU's own sentence, is left alone.  A fault of the device is told only where CUDA itself
+not the GPU's own sentence, is left alone.  A fault of the device is named only where CUDA itself
 says so: a launch that failed (``unspecified launch failure``) is mostly the program's own.
 """
 

@@ -46,7 +46,7 @@ class NodeGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a GPU told of itself at one moment; None is "not measured", and never 0."""
+    """What a GPU reported of itself at one moment; None is "not measured", and never 0."""
 
     at: datetime
     used_bytes: int | None = None

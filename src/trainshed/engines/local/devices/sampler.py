@@ -32,9 +32,9 @@ _MINUTE: Final = 60
 #: How soon ``close`` is noticed, and how many events are heard in one pause.
 _SLICE_S: Final = 0.25
 _EVENTS_MAX: Final = 64
-_CLOSE_S_MAX: Final = 1.5
-#: An Xid that closes nothing is told once in this time for each GPU.
-_TOLD_AGAIN_S: Final = 60.0
+_CLOSE_S_MAX: Final = 1.0
+#: An Xid that closes nothing is logged once in this time for each GPU.
+_LOGGED_AGAIN_S: Final = 60.0
 
 _REMEDIES: Final[Mapping[str, Callable[[str], str]]] = {
     readings.NOT_REMAPPED: lambda _: xids.REPLACE,
@@ -57,7 +57,7 @@ class Sampler:
         self._uses: dict[str, deque[float]] = {}
         self._problems: dict[str, str] = {}
         self._xids: dict[str, Counter[int]] = {}
-        self._told_s: dict[tuple[str, int], float] = {}
+        self._logged_s: dict[tuple[str, int], float] = {}
 
     def start(self) -> None:
         """Begin, where there is a driver; again is nothing."""
@@ -155,7 +155,7 @@ class Sampler:
         if event.xid in xids.CLOSING:
             self._close_gpu(event.uuid, xids.meaning(event.xid), event.xid)
         else:
-            self._tell(event)
+            self._log_of(event)
             self._examine(nvml, event.handle)  # 154 says that the driver asks for something else
 
     def _close_gpu(self, uuid: str, what: str, xid: int | None = None) -> None:
@@ -165,8 +165,8 @@ class Sampler:
             self._problems[uuid] = xids.problem(what, datetime.now(UTC), helps)
             _LOG.error("the GPU %s: %s", uuid, self._problems[uuid])
 
-    def _tell(self, event: XidEvent) -> None:
+    def _log_of(self, event: XidEvent) -> None:
         now = time.monotonic()
-        if now - self._told_s.get(event[:2], -_TOLD_AGAIN_S) >= _TOLD_AGAIN_S:
-            self._told_s[event[:2]] = now
+        if now - self._logged_s.get(event[:2], -_LOGGED_AGAIN_S) >= _LOGGED_AGAIN_S:
+            self._logged_s[event[:2]] = now
             _LOG.warning("the GPU %s: %s", event.uuid, xids.meaning(event.xid))

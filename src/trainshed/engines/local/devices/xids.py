@@ -28,8 +28,8 @@ CLOSING: Final = {
     143: "GPU initialization error",
     158: "GPU fatal timeout",
 }
-#: Those that are told and close nothing.
-TOLD: Final = {
+#: Those that are logged and close nothing.
+LOGGED: Final = {
     13: "graphics engine exception, mostly the program's own",
     31: "GPU memory page fault, mostly the program's own",
     43: "a fault of the program ended it; the GPU is healthy",
@@ -46,7 +46,7 @@ _FALLEN_OFF: Final = 79
 
 def meaning(xid: int) -> str:
     """What an Xid says, in a few words."""
-    words = CLOSING.get(xid) or TOLD.get(xid)
+    words = CLOSING.get(xid) or LOGGED.get(xid)
     return f"Xid {xid} ({words})" if words else f"Xid {xid}"
 
 

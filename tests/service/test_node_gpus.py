@@ -1,0 +1,117 @@
+"""GPUs one by one: what the store knows of them, and what the answering server sees of its own."""
+
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from databases import new_database
+from store.builders import add, place
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.gpus import GpuNow, GpuState, NodeGpu, Reading
+from trainshed.model.resources import Node
+from trainshed.service.metrics import ServerMetrics
+from trainshed.service.nodes import NodeService
+from trainshed.store import codec
+from trainshed.store.opening import open_store
+
+HERE = NodeGpu(
+    uuid="GPU-1", name="NVIDIA H100 80GB HBM3", type="H100", memory_bytes=80 << 30,
+    pci_bus_id="00000000:3B:00.0",
+)  # fmt: skip
+BROKEN = NodeGpu(uuid="GPU-2", index=1, type="H100", state=GpuState.FAULTY, problem="Xid 79")
+PART = NodeGpu(uuid="MIG-1", index=2, type="PART")
+AWAY = NodeGpu(uuid="GPU-9", type="T4", state=GpuState.FOREIGN, who="process 9 (python)")
+AT = datetime(2026, 11, 23, 12, 0, 0, 123456, tzinfo=UTC)
+READING = Reading(
+    at=AT, used_bytes=1 << 30, use=0.5, power_w=312.5, temperature_c=61, throttled=("hw slowdown",)
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = open_store(new_database(tmp_path))
+    found.see_nodes(
+        "test",
+        [Node(name="n1", devices=(HERE, BROKEN, PART)), Node(name="n2", devices=(AWAY,))],
+    )
+    yield found
+    found.close()
+
+
+def now(attempt=None):
+    """What the engine of the server on n1 tells."""
+    held = NodeGpu(uuid="GPU-1", name=HERE.name, type="H100", memory_bytes=80 << 30,
+                   state=GpuState.HELD, who="process 5 (attempt 7/1)")  # fmt: skip
+    return [
+        GpuNow(gpu=held, attempt=attempt, reading=READING, xids={31: 2}, driver="580.65.06"),
+        GpuNow(gpu=BROKEN, driver="580.65.06"),
+        GpuNow(gpu=PART, reading=Reading(at=AT, used_bytes=3)),
+    ]
+
+
+def devices(found):
+    return {gpu["uuid"]: gpu for node in found["nodes"] for gpu in node["devices"]}
+
+
+def test_figures_are_of_the_answering_servers_machine_and_what_is_unmeasured_is_none(store):
+    found = devices(NodeService(store=store, gpus_now=now).listing())
+    assert found["GPU-1"]["reading"] == {
+        "at": "2026-11-23T12:00:00.123Z", "usedBytes": 1 << 30, "use": 0.5, "useMinute": None,
+        "powerW": 312.5, "temperatureC": 61, "eccErrors": None, "throttled": ["hw slowdown"],
+    }  # fmt: skip
+    assert found["GPU-1"]["state"] == "HELD"
+    assert (found["GPU-2"]["state"], found["GPU-2"]["problem"]) == ("FAULTY", "Xid 79")
+    assert (found["GPU-9"]["state"], found["GPU-9"]["who"]) == ("FOREIGN", "process 9 (python)")
+    assert not {"reading", "job"} & (found["GPU-2"].keys() | found["GPU-9"].keys())
+
+
+def test_a_server_whose_engine_cannot_tell_shows_what_is_stored(store):
+    found = devices(NodeService(store=store).listing())
+    assert [gpu["state"] for gpu in found.values()] == ["FREE", "FAULTY", "FREE", "FOREIGN"]
+    assert found["GPU-1"]["pciBusId"] == "00000000:3B:00.0"
+
+
+def test_the_job_is_named_to_those_who_may_see_its_project(store):
+    job = place(store, add(store).uid)
+    nodes = NodeService(store=store, gpus_now=lambda: now(AttemptKey(int(job.uid), 1)))
+    (held,) = store.holding()
+    mine = devices(nodes.listing(lambda project: project == held.project))
+    others = devices(nodes.listing(lambda _: False))
+    assert held.name
+    assert mine["GPU-1"]["job"] == held.name
+    assert others["GPU-1"]["job"] is None
+
+
+def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
+    page = text_string_to_metric_families(ServerMetrics(store, now).text())
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in page
+        for sample in family.samples
+        if "_gpu" in sample.name
+    }
+    first = (("gpu", "0"), ("node", "n1"))
+    part = (("gpu", "2.0"), ("node", "n1"))
+    assert {key: value for key, value in found.items() if key[0] != "trainshed_gpu_info"} == {
+        ("trainshed_gpu_utilization_ratio", *first): 0.5,
+        ("trainshed_gpu_memory_used_bytes", *first): 1 << 30,
+        ("trainshed_gpu_memory_used_bytes", *part): 3,
+        ("trainshed_gpu_memory_total_bytes", *first): 80 << 30,
+        ("trainshed_gpu_power_watts", *first): 312.5,
+        ("trainshed_gpu_temperature_celsius", *first): 61,
+        ("trainshed_gpu_xid_errors_total", *first, ("xid", "31")): 2,
+        ("trainshed_node_gpus", ("node", "n1"), ("state", "faulty"), ("type", "H100")): 1,
+        ("trainshed_node_gpus", ("node", "n1"), ("state", "held"), ("type", "H100")): 1,
+        ("trainshed_node_gpus", ("node", "n1"), ("state", "free"), ("type", "PART")): 1,
+        ("trainshed_node_gpus", ("node", "n2"), ("state", "foreign"), ("type", "T4")): 1,
+    }
+    (info,) = [dict(key[1:]) for key in found if ("uuid", "GPU-1") in key]
+    assert (info["model"], info["driver"]) == (HERE.name, "580.65.06")
+
+
+def test_nodes_of_other_releases_are_read():
+    older = '{"name":"n1","region":null,"vcpus":4,"memory_gb":1.0,"policy":"exact"}'
+    assert codec.NODE.decode(older).devices == ()
+    newer = codec.NODE.encode(Node(name="n1")).replace("{", '{"of_the_next_release":[{"a":1}],', 1)
+    assert codec.NODE.decode(newer) == Node(name="n1")
