@@ -18,6 +18,7 @@ from placement.support import (
     rule_sets,
 )
 from trainshed.model.explanation import Reason
+from trainshed.model.gpus import GpuState, NodeGpu
 from trainshed.model.resources import FleetPolicy
 from trainshed.placement.jobs import QuotaRule
 from trainshed.placement.plan import Planner
@@ -44,6 +45,20 @@ def test_what_is_free_and_who_holds_the_rest():
     assert found.change.text == "would start now with 2 instead of 4 NVIDIA_TESLA_T4"
     assert (found.change.field, found.change.role) == ("accelerator_count", "primary")
     assert (found.change.asked, found.change.accepted) == ("4", "2")
+
+
+def test_a_job_that_waits_for_a_faulty_gpu_is_told_what_is_wrong_with_it():
+    faulty = [
+        NodeGpu(uuid=f"GPU-{i}", index=i, state=GpuState.FAULTY, problem="Xid 79") for i in range(2)
+    ]
+    nodes = [node("a", 4, gpus_held={T4: 2}, devices=(*faulty, NodeGpu(uuid="GPU-2")))]
+    found = waiting(nodes, [], [queued(1, demand(4))])[1]
+    assert found.reason is Reason.CAPACITY
+    assert found.message == (
+        "needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on a, and no node has more; "
+        "GPU 0 of a is faulty: Xid 79; and 1 more"
+    )
+    assert "faulty" not in waiting(nodes, [], [queued(1, demand(8))])[1].message
 
 
 def test_a_gang_is_told_how_many_replicas_there_is_room_for():

@@ -25,7 +25,7 @@ class Feasibility:
 
     def __init__(self, nodes: Sequence[Node], quotas: Sequence[QuotaRule] = ()) -> None:
         """Look at the nodes as if nobody were on them."""
-        nodes = [replace(node, gpus_held={}) if node.gpus_held else node for node in nodes]
+        nodes = [replace(n, gpus_held={}, devices=()) if n.gpus_held else n for n in nodes]
         ready = [replace(node, state=NodeState.READY) for node in nodes]
         self._all = FleetUsage(Topology(ready))
         drained = any(node.state is not NodeState.READY for node in nodes)

@@ -1,5 +1,6 @@
 """Says what of a demand a fleet has no room for, with the numbers."""
 
+from trainshed.model.gpus import GpuState
 from trainshed.model.resources import Demand, JobDemand
 from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.messages import of_each, within
@@ -42,8 +43,22 @@ class Shortage:
         most = self._most_gpus(region, batch.each) if batch.each.gpu_count else None
         if most and most[0] < batch.each.gpu_count:
             free = {0: "none is", 1: "1 is"}.get(most[0], f"{most[0]} are")
-            return f"{free} free on {most[1]}, and no node has more"
+            said = f"{free} free on {most[1]}, and no node has more"
+            return "; ".join((said, *self._faulty(region, batch.each)))
         return "no node has all of that free"
+
+    def _faulty(self, region: str | None, each: Demand) -> tuple[str, ...]:
+        """The GPUs that are given out to nobody, and why, on nodes that could hold a replica."""
+        topology = self._fleet.topology
+        nodes = [topology.nodes[i] for i, _ in topology.eligible(region, each)]
+        found = [
+            f"GPU {gpu.index} of {node.name} is faulty: {gpu.problem}"
+            for node in nodes
+            for gpu in node.devices
+            if gpu.state is GpuState.FAULTY
+        ]
+        more = (f"and {len(found) - 1} more",) if len(found) > 1 else ()
+        return (*found[:1], *more)
 
     def _most_gpus(self, region: str | None, each: Demand) -> tuple[int, str] | None:
         """The most GPUs that one replica could get, and where; None where none are given."""
