@@ -24,15 +24,15 @@ from trainshed.engines.local.processes import identity
 from trainshed.engines.local.processes.identity import Identity
 from trainshed.engines.local.processes.tree import stat_fields
 from trainshed.engines.local.supervise import control, preparer, watch_metrics
-from trainshed.model import removed, severity
+from trainshed.model import advice, severity
 
 #: Imported for those who import them when they need them.
 IMPORTED: Final = (
+    advice,
     control,
     landlock,
     none,
     preparer,
-    removed,
     sandbox,
     severity,
     users,
