@@ -1,10 +1,8 @@
 """Tensors of a device reach the reducers through host memory, while the device goes on.
 
-There is no GPU here: a device of threads stands for it, whose streams run behind the host as
-CUDA's do, and whose copies are late on purpose.
+There is no GPU here: a device of threads stands for it, whose copies are late on purpose.
 """
 
-import contextlib
 import queue
 import threading
 from datetime import timedelta
@@ -12,98 +10,13 @@ from datetime import timedelta
 import pytest
 import torch
 
+from reduction.thread_device import PATIENCE_S, ThreadDevice
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_exchange import Carrier
+from trainshed_trainer.reduction.torch_staging import staging_max
 from trainshed_trainer.reduction.torch_work import ReductionWork, can_go
 
-PATIENCE_S = 100
-
-
-class Stream:
-    """Does what it is told in order, behind the host."""
-
-    def __init__(self):
-        self._queue = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def put(self, action):
-        self._queue.put(action)
-
-    def end(self):
-        self._queue.put(None)
-        self._thread.join(PATIENCE_S)
-
-    def _run(self):
-        for action in iter(self._queue.get, None):
-            action()
-
-
-class FakeMark:
-    def __init__(self, device):
-        self._device = device
-        self._reached = threading.Event()
-        device.current().put(self._reached.set)
-
-    def synchronize(self):
-        if self._device.broken:
-            raise RuntimeError("an illegal memory access was encountered")
-        assert self._reached.wait(PATIENCE_S)
-
-    def query(self):
-        return self._reached.is_set()
-
-    def wait(self):
-        self._device.current().put(lambda: self._reached.wait(PATIENCE_S))
-
-
-class FakeDevice:
-    """Memory that is the host's, behind three streams; ``go`` lets its copies begin."""
-
-    def __init__(self):
-        self.go = threading.Event()
-        self.broken = False
-        self.allocated = []
-        self.compute, self._inward, self._outward = (Stream() for _ in range(3))
-        self._local = threading.local()
-
-    def current(self):
-        return getattr(self._local, "stream", self.compute)
-
-    def inward(self):
-        return self._entered(self._inward)
-
-    def outward(self):
-        return self._entered(self._outward)
-
-    def copy(self, target, source):
-        def run():
-            assert self.go.wait(PATIENCE_S)
-            target.copy_(source)
-
-        self.current().put(run)
-
-    def mark(self):
-        return FakeMark(self)
-
-    def keep(self, tensor):
-        assert tensor.dtype is torch.uint8
-        assert self.current() is not self.compute
-
-    def host_memory(self, nbytes):
-        self.allocated.append(nbytes)
-        return torch.empty(nbytes, dtype=torch.uint8)
-
-    def end(self):
-        self.go.set()
-        for stream in (self.compute, self._inward, self._outward):
-            stream.end()
-
-    @contextlib.contextmanager
-    def _entered(self, stream):
-        before, self._local.stream = self.current(), stream
-        yield
-        self._local.stream = before
+MB = 1 << 20
 
 
 class Doubling:
@@ -138,7 +51,7 @@ class Doubling:
 
 @pytest.fixture
 def device():
-    fake = FakeDevice()
+    fake = ThreadDevice()
     yield fake
     fake.end()
 
@@ -237,18 +150,87 @@ def test_a_later_copy_in_does_not_hold_back_an_earlier_copy_out(carrier, client,
 def test_host_memory_is_used_again_but_never_by_two_at_once(carrier, client, device):
     device.go.set()
     for _ in range(5):
-        ended = Ended(device)
-        carrier.allreduce(torch.ones(300_000), average=False, done=ended)
-        client.answer()
-        ended.wait()
-    assert device.allocated == [2 << 20]
-    both = [Ended(device), Ended(device)]
-    for ended in both:
-        carrier.allreduce(torch.ones(300_000), average=False, done=ended)
-    assert device.allocated == [2 << 20] * 2
+        one_round(carrier, client, device, 2 * MB)
+    assert device.allocated == [2 * MB]
+    both = [begun(carrier, device, 2 * MB) for _ in range(2)]
     for ended in both:
         client.answer()
         ended.wait()
+    assert device.allocated == [2 * MB] * 2
+
+
+@pytest.fixture
+def bounded(device, client):
+    carrier = Carrier(client, lambda _: device, staging_max=4 * MB)
+    device.go.set()
+    yield carrier
+    carrier.close()
+
+
+def test_however_many_are_under_way_host_memory_has_a_bound(bounded, client, device):
+    tensors = [torch.full((size,), float(size)) for size in (300_000, 1, 70_000, 262_144) * 10]
+    ends = [Ended(device) for _ in tensors]
+    for tensor, ended in zip(tensors, ends, strict=True):
+        bounded.allreduce(tensor, average=False, done=ended)
+    assert [client.answer() for _ in tensors] == [tensor.numel() for tensor in tensors]
+    for tensor, ended in zip(tensors, ends, strict=True):
+        ended.wait()
+        assert (tensor == 2.0 * tensor.numel()).all()
+    assert device.peak <= 4 * MB
+
+
+def test_a_tensor_above_the_bound_goes_alone(bounded, client, device):
+    ends = [begun(bounded, device, size) for size in (MB, 8 * MB, MB)]
+    for ended in ends:
+        client.answer()
+        ended.wait()
+    assert device.allocated == [MB, 8 * MB, MB]
+    assert device.peak == 8 * MB
+
+
+def test_host_memory_of_other_sizes_goes_where_room_is_needed(bounded, client, device):
+    for size in (2 * MB, MB, MB, 4 * MB):
+        one_round(bounded, client, device, size)
+    assert device.allocated == [2 * MB, MB, 4 * MB]
+    assert device.held == 4 * MB
+
+
+def test_a_round_that_failed_gives_its_host_memory_back(bounded, client, device):
+    for _ in range(3):
+        ended = begun(bounded, device, 4 * MB)
+        client.answer(ReductionError("worker 1 is lost"))
+        ended.wait()
+    assert device.allocated == [4 * MB]
+
+
+def test_what_waits_for_room_does_not_hold_up_who_ends_a_round(bounded, client, device):
+    """A callback may reduce again, and it runs in the thread that the next results come by."""
+    first, second, third = (Ended(device) for _ in range(3))
+
+    def again(error):
+        bounded.allreduce(torch.ones(MB), average=False, done=third)
+        first(error)
+
+    bounded.allreduce(torch.ones(MB), average=False, done=again)
+    bounded.allreduce(torch.ones(MB), average=False, done=second)
+    for ended in (first, second, third):
+        client.answer()
+        ended.wait()
+
+
+def test_what_waits_for_room_when_the_group_is_left_fails(bounded, client, device):
+    under_way, waiting = begun(bounded, device, 4 * MB), ReductionWork([torch.ones(1)], timeout())
+    _, _, _, done = client.came.get(timeout=PATIENCE_S)
+    bounded.allreduce(waiting.result()[0], average=False, done=waiting.finish)
+    bounded.close()
+    with pytest.raises(ReductionError, match="this group is closed"):
+        waiting.wait()
+    done(ReductionError("worker 0 has left"))
+    assert under_way.error
+    later = ReductionWork([torch.ones(1)], timeout())
+    bounded.allreduce(later.result()[0], average=False, done=later.finish)
+    with pytest.raises(ReductionError, match="this group is closed"):
+        later.wait()
 
 
 def test_an_error_leaves_the_tensor_as_it_was_and_is_told(carrier, client, device):
@@ -262,12 +244,41 @@ def test_an_error_leaves_the_tensor_as_it_was_and_is_told(carrier, client, devic
 
 
 def test_a_device_that_breaks_fails_the_round_and_leaves_the_group(carrier, client, device):
-    device.go.set()
+    """Nothing can be asked of it any more, not even to mark where it is."""
+    work = ReductionWork([torch.ones(10)], timeout())
+    carrier.allreduce(work.result()[0], average=False, done=work.finish)
     device.broken = True
-    ended = Ended(device)
-    carrier.allreduce(torch.ones(10), average=False, done=ended)
+    device.go.set()
+    with pytest.raises(ReductionError, match="could not be copied: an illegal memory access"):
+        work.wait()
     assert client.closed.wait(PATIENCE_S)
-    assert "illegal memory access" in str(ended.error)
+
+
+def test_a_device_that_breaks_before_the_sums_are_back_fails_the_round(carrier, client, device):
+    device.go.set()
+    work = ReductionWork([torch.ones(10)], timeout())
+    carrier.allreduce(work.result()[0], average=False, done=work.finish)
+    buffer, *_, done = client.came.get(timeout=PATIENCE_S)
+    assert len(buffer) == 40
+    device.broken = True
+    done(None)
+    with pytest.raises(ReductionError, match="could not be copied: an illegal memory access"):
+        work.wait()
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        work.get_future().wait()
+
+
+@pytest.mark.parametrize(
+    ("setting", "most"), [(None, 512 * MB), ("", 512 * MB), ("64M", 64 * MB), ("1048577", MB + 1)]
+)
+def test_the_bound_is_a_setting(setting, most):
+    environ = {} if setting is None else {"TRAINSHED_REDUCTION_MAX_STAGING": setting}
+    assert staging_max(environ) == most
+
+
+def test_a_bound_that_is_no_size_is_refused():
+    with pytest.raises(ReductionError, match="TRAINSHED_REDUCTION_MAX_STAGING is a size: 'much'"):
+        staging_max({"TRAINSHED_REDUCTION_MAX_STAGING": "much"})
 
 
 def test_on_the_host_a_tensors_own_memory_is_what_is_sent(client):
@@ -323,6 +334,19 @@ def test_a_work_is_waited_for_no_longer_than_its_patience():
 )
 def test_what_reducers_can_sum(tensor, goes):
     assert can_go(tensor) is goes
+
+
+def begun(carrier, device, nbytes):
+    """An all-reduce of so many bytes; how it ends."""
+    ended = Ended(device)
+    carrier.allreduce(torch.ones(nbytes // 4), average=False, done=ended)
+    return ended
+
+
+def one_round(carrier, client, device, nbytes):
+    ended = begun(carrier, device, nbytes)
+    client.answer()
+    ended.wait()
 
 
 def timeout(seconds=PATIENCE_S):

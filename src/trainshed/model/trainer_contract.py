@@ -37,5 +37,7 @@ REDUCTION_ROUTE: Final = "TRAINSHED_REDUCTION_ROUTE"
 REDUCTION_LOCAL: Final = "TRAINSHED_REDUCTION_LOCAL"
 #: The name of a rank's host, where it is not the system's.
 REDUCTION_HOSTNAME: Final = "TRAINSHED_REDUCTION_HOSTNAME"
+#: Bytes of pinned memory for a device's tensors on their way to reducers and back.
+REDUCTION_MAX_STAGING: Final = "TRAINSHED_REDUCTION_MAX_STAGING"
 #: ``reduction``: what ``init_process_group`` makes of a group that names no backend of its own.
 TORCH_BACKEND: Final = "TRAINSHED_TORCH_BACKEND"

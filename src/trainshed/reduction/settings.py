@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from trainshed_trainer.cluster import place_of
+from trainshed_trainer.sizes import bytes_of
 
-_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 PORT_MAX: Final = 65535
 
 _EPILOG: Final = """\
@@ -160,10 +160,10 @@ def _count(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"([1-9][0-9]{0,17})([KMGT]?)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r}: bytes, or a number with K, M, G or T")
-    return int(found[1]) * _UNITS[found[2]]
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

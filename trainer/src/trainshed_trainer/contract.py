@@ -32,7 +32,7 @@ TRAINSHED_PROGRESS_FILE = "TRAINSHED_PROGRESS_FILE"
 TRAINSHED_BUCKETS = "TRAINSHED_BUCKETS"
 
 # The Reduction Server: where the reducers of a job are, what proves that a worker is one of the
-# job's, and where the achieved rates are written; the last five are the job's own to choose.
+# job's, and where the achieved rates are written; the last six are the job's own to choose.
 TRAINSHED_REDUCERS = "TRAINSHED_REDUCERS"
 TRAINSHED_REDUCTION_TOKEN = "TRAINSHED_REDUCTION_TOKEN"  # noqa: S105  # a name, no secret
 TRAINSHED_REDUCTION_TOKEN_FILE = "TRAINSHED_REDUCTION_TOKEN_FILE"  # noqa: S105  # as above
@@ -41,6 +41,7 @@ TRAINSHED_REDUCTION_HOST = "TRAINSHED_REDUCTION_HOST"
 TRAINSHED_REDUCTION_ROUTE = "TRAINSHED_REDUCTION_ROUTE"
 TRAINSHED_REDUCTION_LOCAL = "TRAINSHED_REDUCTION_LOCAL"
 TRAINSHED_REDUCTION_HOSTNAME = "TRAINSHED_REDUCTION_HOSTNAME"
+TRAINSHED_REDUCTION_MAX_STAGING = "TRAINSHED_REDUCTION_MAX_STAGING"
 TRAINSHED_TORCH_BACKEND = "TRAINSHED_TORCH_BACKEND"
 
 # Where results go: variables on Vertex AI, an argument on AI Platform Training.

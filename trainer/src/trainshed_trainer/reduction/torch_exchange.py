@@ -12,14 +12,14 @@ import torch
 from trainshed_trainer.reduction.client import Done
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.frames import Dtype
+from trainshed_trainer.reduction.torch_memory import DeviceMemory, memory_of
 from trainshed_trainer.reduction.torch_report import Meter
 from trainshed_trainer.reduction.torch_staging import (
-    DeviceMemory,
-    Mark,
+    STAGING_MAX,
     PinnedPool,
+    Staged,
     Submission,
     Submissions,
-    memory_of,
 )
 from trainshed_trainer.reduction.torch_work import DTYPES, flat_bytes, size_of, view_of
 
@@ -55,10 +55,16 @@ class Exchange(Protocol):
 class Carrier:
     """Every rank is a worker of its own to the reducers."""
 
-    def __init__(self, client: Reducing, memory: MemoryOf = memory_of) -> None:
-        """Give tensors to ``client``; ``memory`` says how a device's is reached."""
+    def __init__(
+        self, client: Reducing, memory: MemoryOf = memory_of, *, staging_max: int = STAGING_MAX
+    ) -> None:
+        """Give tensors to ``client``; ``memory`` says how a device's is reached.
+
+        ``staging_max`` is how many bytes of pinned memory a device's tensors may have.
+        """
         self._client = client
         self._memory = memory
+        self._staging_max = staging_max
         self._pools: dict[torch.device, PinnedPool] = {}
         self._submissions = Submissions()
         #: Counts what is reduced, from when it is set.
@@ -71,8 +77,13 @@ class Carrier:
         dtype, memory = DTYPES[tensor.dtype], self._memory(tensor.device)
         if memory:
             self._through_host(memory, tensor, average=average, done=done)
-        else:
-            self._submit(None, view_of(flat_bytes(tensor)), dtype, average=average, done=done)
+            return
+        view = view_of(flat_bytes(tensor))
+
+        def submit() -> None:
+            self._client.allreduce(view, dtype, average=average, done=done)
+
+        self._submissions.put(Submission(None, submit, done))
 
     def failed(self) -> ReductionError | None:
         """The client's error."""
@@ -80,40 +91,26 @@ class Carrier:
 
     def close(self) -> None:
         """Leave; what is under way fails."""
+        for pool in list(self._pools.values()):
+            pool.close()
         self._submissions.close()
         self._client.close()
 
     def _through_host(
         self, memory: DeviceMemory, tensor: torch.Tensor, *, average: bool, done: Done
     ) -> None:
-        pool = self._pools.setdefault(tensor.device, PinnedPool(memory))
-        flat, here = flat_bytes(tensor), memory.mark()
-        buffer = pool.take(flat.numel())
-        host = buffer[: flat.numel()]
-        with memory.inward():
-            here.wait()
-            memory.copy(host, flat)
-            memory.keep(flat)
-            copied = memory.mark()
+        pool = self._pools.setdefault(tensor.device, PinnedPool(memory, self._staging_max))
+        staged, dtype = Staged(memory, pool, tensor), DTYPES[tensor.dtype]
 
         def back(error: ReductionError | None) -> None:
-            with memory.outward():
-                if not error:
-                    memory.copy(flat, host)
-                    memory.keep(flat)
-                pool.give(buffer, memory.mark())
-                done(error)
+            with staged.returned(error) as fault:
+                done(fault)
 
-        self._submit(copied, view_of(host), DTYPES[tensor.dtype], average=average, done=back)
-
-    def _submit(
-        self, ready: Mark | None, view: memoryview, dtype: Dtype, *, average: bool, done: Done
-    ) -> None:
         def submit() -> None:
-            self._client.allreduce(view, dtype, average=average, done=done)
+            self._client.allreduce(view_of(staged.host), dtype, average=average, done=back)
 
         def fail(error: ReductionError) -> None:
-            done(error)
+            back(error)
             self._client.close()  # the other ranks wait for this round
 
-        self._submissions.put(Submission(ready, submit, fail))
+        self._submissions.put(Submission(staged.fetch, submit, fail))

@@ -108,8 +108,7 @@ def _joined(
         control.together(lambda: seat.connect(own))
         control.together(lambda: seat.meet_host(store, timeout))
         undo.pop_all()
-    carrier = Carrier(seat.client) if seat.client else None
-    return Lineup(seat.exchange(carrier), seat.client, carrier, seat.own, plan)
+    return Lineup(seat.exchange(), seat.client, seat.carrier, seat.own, plan)
 
 
 def _compare(fingerprints: Sequence[str | None]) -> None:

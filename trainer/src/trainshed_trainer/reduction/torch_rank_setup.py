@@ -19,6 +19,7 @@ from trainshed_trainer.reduction.torch_hosts import LocalGroups, local_groups
 from trainshed_trainer.reduction.torch_plan import ExchangePlan
 from trainshed_trainer.reduction.torch_relay import Leader, Member
 from trainshed_trainer.reduction.torch_report import say
+from trainshed_trainer.reduction.torch_staging import staging_max
 
 
 class RankSetup:
@@ -36,6 +37,7 @@ class RankSetup:
         self._ranks = plan.layout.hosts[self._place]
         self.own: Reducer | None = None
         self.client: Client | None = None
+        self.carrier: Carrier | None = None
         self._groups: LocalGroups | None = None
 
     def fingerprint(self) -> str | None:
@@ -58,6 +60,7 @@ class RankSetup:
     def connect(self, own: Sequence[Address]) -> None:
         """Reach all reducers, where this rank leads its host."""
         if self._leads:
+            most = staging_max(self._environ)
             self.client = Client.connect(
                 self._plan.reducers,
                 rank=self._place,
@@ -68,6 +71,7 @@ class RankSetup:
                 own=own,
                 report=say,
             )
+            self.carrier = Carrier(self.client, staging_max=most)
 
     def meet_host(self, store: Store, timeout: timedelta) -> None:
         """Connect to the ranks of this host, where a host's ranks sum first."""
@@ -75,9 +79,9 @@ class RankSetup:
             prefix = PrefixStore(f"{self._plan.epoch}", store)
             self._groups = local_groups(prefix, self._ranks, self._rank, timeout)
 
-    def exchange(self, carrier: Carrier | None) -> Exchange:
+    def exchange(self) -> Exchange:
         """What sums this rank's tensors, when all have connected."""
-        groups, leader = self._groups, self._ranks[0]
+        groups, leader, carrier = self._groups, self._ranks[0], self.carrier
         if carrier and groups:
             return Leader(groups, carrier, self._plan.layout)
         if groups:

@@ -22,7 +22,7 @@ from trainshed_trainer.reduction.errors import Culprit, Kind, ReductionError
 from trainshed_trainer.reduction.torch_exchange import Exchange, MemoryOf
 from trainshed_trainer.reduction.torch_hosts import Layout, LocalGroups
 from trainshed_trainer.reduction.torch_inner import as_reduction_error
-from trainshed_trainer.reduction.torch_staging import Mark, memory_of
+from trainshed_trainer.reduction.torch_memory import Mark, memory_of
 
 #: Bytes of the news before each result: an error as JSON, or blanks.
 NEWS_SIZE = 2048
@@ -199,7 +199,7 @@ class Leader(Relay):
         memory = self._memory(turn.tensor.device)
 
         def over(error: ReductionError | None) -> None:
-            mark = memory.mark() if memory else None
+            mark = memory.mark() if memory and not error else None
             turn.end(self._by_rank(error) if error else None, mark)
 
         try:

@@ -1,139 +1,155 @@
-"""The way of a CUDA tensor to the host and back, while the device goes on computing.
+"""The way of a device's tensor to the host and back, while the device goes on computing.
 
 Copies run on streams of their own, into pinned memory that is used again: one stream inwards and
 one outwards, since a copy back must never wait behind a copy that waits for what it releases.
-What is CUDA's own stands behind a protocol, so that the same path runs on a CPU in tests.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import queue
 import threading
-from typing import (
-    Any,
-    Callable,
-    ContextManager,
-    NamedTuple,
-    Protocol,
-    cast,
-)
+from typing import Callable, Iterator, Mapping, NamedTuple
 
 import torch
 
+from trainshed_trainer import contract
 from trainshed_trainer.reduction.errors import ReductionError
+from trainshed_trainer.reduction.torch_memory import DeviceMemory, Mark
+from trainshed_trainer.reduction.torch_work import flat_bytes
+from trainshed_trainer.sizes import bytes_of
 
-#: Pinned memory comes in multiples of this many bytes, so that buckets of like sizes share it.
+#: The least pinned memory at once, in bytes, so that buckets of like sizes share it.
 GRAIN = 1 << 20
+#: Pinned memory of a device at most, in bytes: sixteen of DDP's usual buckets, of 25 MB.
+STAGING_MAX = 512 << 20
 
 
-class Mark(Protocol):
-    """A point in a stream's order; ``torch.cuda.Event`` is one."""
-
-    def synchronize(self) -> None:
-        """Wait, on the host, until the device has come here."""
-
-    def query(self) -> bool:
-        """Whether the device has come here."""
-
-    def wait(self) -> None:
-        """Let the current stream wait for it; the host goes on."""
-
-
-class DeviceMemory(Protocol):
-    """A device whose memory sockets cannot read."""
-
-    def inward(self) -> ContextManager[Any]:
-        """Make the stream of copies to the host the current one."""
-
-    def outward(self) -> ContextManager[Any]:
-        """Make the stream of copies to the device the current one."""
-
-    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Copy on the current stream; the host goes on."""
-
-    def mark(self) -> Mark:
-        """Mark the current stream's order here."""
-
-    def keep(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory from being given away before the current stream has come here."""
-
-    def host_memory(self, nbytes: int) -> torch.Tensor:
-        """Bytes on the host that the device copies to by itself."""
-
-
-class CudaMemory:
-    """A CUDA device; two streams, pinned memory."""
-
-    def __init__(self, device: torch.device) -> None:
-        """Make the streams on ``device``."""
-        self._device = device
-        self._inward = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._outward = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    def inward(self) -> ContextManager[Any]:
-        """Make the stream of copies to the host the current one."""
-        return cast("ContextManager[Any]", torch.cuda.stream(self._inward))
-
-    def outward(self) -> ContextManager[Any]:
-        """Make the stream of copies to the device the current one."""
-        return cast("ContextManager[Any]", torch.cuda.stream(self._outward))
-
-    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Copy to or from pinned memory."""
-        target.copy_(source, non_blocking=True)
-
-    def mark(self) -> Mark:
-        """An event, recorded on the current stream."""
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(self._device))
-        return cast("Mark", event)
-
-    def keep(self, tensor: torch.Tensor) -> None:
-        """Tell the allocator that the current stream uses it too."""
-        tensor.record_stream(torch.cuda.current_stream(self._device))
-
-    def host_memory(self, nbytes: int) -> torch.Tensor:
-        """Pinned memory."""
-        return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
-
-
-@functools.lru_cache(maxsize=None)
-def memory_of(device: torch.device) -> DeviceMemory | None:
-    """How a device's memory is reached; ``None`` for the host's own."""
-    return CudaMemory(device) if device.type == "cuda" else None
+def staging_max(environ: Mapping[str, str]) -> int:
+    """Bytes of pinned memory at most; :class:`ReductionError` for a setting that is no size."""
+    name = contract.TRAINSHED_REDUCTION_MAX_STAGING
+    try:
+        return bytes_of(environ[name]) if environ.get(name) else STAGING_MAX
+    except ValueError as error:
+        raise ReductionError(f"{name} is a size: {error}") from None
 
 
 class PinnedPool:
-    """Host memory for copies, kept by size; as much as was ever under way at once."""
+    """Host memory for copies, in powers of two, which is what torch pins.
 
-    def __init__(self, memory: DeviceMemory) -> None:
+    It holds ``limit`` bytes at most; a buffer that is larger is alone.  One thread takes, any may
+    give.  Whoever takes may wait for a round to end, and so must have no part in ending rounds.
+    """
+
+    def __init__(self, memory: DeviceMemory, limit: int = STAGING_MAX) -> None:
         """Take new memory from ``memory``."""
         self._memory = memory
-        self._lock = threading.Lock()
-        self._free: dict[int, list[tuple[torch.Tensor, Mark]]] = {}
+        self._limit = limit
+        self._held = 0
+        self._free: list[tuple[torch.Tensor, Mark | None]] = []  # the longest unused first
+        self._closed = False
+        self._changed = threading.Condition()
 
     def take(self, nbytes: int) -> torch.Tensor:
-        """At least ``nbytes`` bytes that nobody uses."""
-        size = -(-nbytes // GRAIN) * GRAIN
-        with self._lock:
-            kept = self._free.setdefault(size, [])
-            for place, (buffer, mark) in enumerate(kept):
-                if mark.query():
-                    del kept[place]
-                    return buffer
-        return self._memory.host_memory(size)
+        """At least ``nbytes`` bytes that nobody uses; waits for room, until :meth:`close`."""
+        size = max(GRAIN, 1 << (nbytes - 1).bit_length())
+        while True:
+            buffer = self._next(size)
+            if buffer is None:
+                return self._memory.host_memory(size)
+            if buffer.numel() == size:
+                return buffer
+            gone = buffer.numel()
+            del buffer  # nobody else holds it
+            self._memory.trim()
+            with self._changed:
+                self._held -= gone
 
-    def give(self, buffer: torch.Tensor, mark: Mark) -> None:
+    def give(self, buffer: torch.Tensor, mark: Mark | None) -> None:
         """Have back what :meth:`take` gave; it is free when the device has come to ``mark``."""
-        with self._lock:
-            self._free[buffer.numel()].append((buffer, mark))
+        with self._changed:
+            self._free.append((buffer, mark))
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody wait for room any more: :class:`ReductionError` instead."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _next(self, size: int) -> torch.Tensor | None:
+        """A buffer of that size, or one that makes room by going; ``None`` where there is room."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free or self._closed or self._fits(size))
+            sizes = [buffer.numel() for buffer, _ in self._free]
+            if size not in sizes and self._fits(size):
+                self._held += size
+                return None
+            if not self._free:
+                raise ReductionError("this group is closed")
+            buffer, mark = self._free.pop(sizes.index(size) if size in sizes else 0)
+        if mark:
+            mark.synchronize()
+        return buffer
+
+    def _fits(self, size: int) -> bool:
+        return not self._held or self._held + size <= self._limit
+
+
+class Staged:
+    """One tensor on its way to the host and back, behind what the device computes now."""
+
+    def __init__(self, memory: DeviceMemory, pool: PinnedPool, tensor: torch.Tensor) -> None:
+        """Begin; the current stream is the one that computes it."""
+        self._memory = memory
+        self._pool = pool
+        self._flat = flat_bytes(tensor)
+        self._computed = memory.mark()
+        self._buffer: torch.Tensor | None = None
+
+    @property
+    def host(self) -> torch.Tensor:
+        """The bytes on the host, once they have been fetched."""
+        assert self._buffer is not None  # noqa: S101 - fetched before
+        return self._buffer[: self._flat.numel()]
+
+    def fetch(self) -> None:
+        """Copy to the host; returns when the bytes are there."""
+        self._buffer = self._pool.take(self._flat.numel())
+        with self._memory.inward():
+            self._computed.wait()
+            self._memory.copy(self.host, self._flat)
+            copied = self._memory.mark()
+        copied.synchronize()
+
+    @contextlib.contextmanager
+    def returned(self, error: ReductionError | None) -> Iterator[ReductionError | None]:
+        """Copy back, if there is no ``error``, with the stream of that current; the error, if any.
+
+        Without sums nothing is asked of the device, which may be what has failed.
+        """
+        with contextlib.ExitStack() as current:
+            mark = None
+            try:
+                if not error:
+                    current.enter_context(self._memory.outward())
+                    self._memory.copy(self._flat, self.host)
+                    self._memory.keep(self._flat)
+                    mark = self._memory.mark()
+            except RuntimeError as fault:
+                error = not_copied(fault)
+            if self._buffer is not None:
+                self._pool.give(self._buffer, mark)
+            yield error
 
 
 class Submission(NamedTuple):
-    """An all-reduce that waits for the client."""
+    """An all-reduce that waits for the client.
 
-    ready: Mark | None
+    ``prepare`` returns when its bytes are there; ``None`` where they are the caller's own.
+    """
+
+    prepare: Callable[[], None] | None
     submit: Callable[[], None]
     fail: Callable[[ReductionError], None]
 
@@ -141,48 +157,66 @@ class Submission(NamedTuple):
 class Submissions:
     """Hands all-reduces to the client in the order of calls, each when its bytes are there.
 
-    As long as no tensor came from a device that is at once, in the caller's thread.
+    As long as no tensor came from a device that is at once, in the caller's thread.  Else a thread
+    of their own prepares them: callers may be those who end rounds, and never wait for room here.
     """
 
     def __init__(self) -> None:
         """Begin with no thread."""
         self._queue: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._closed = False
+        self._lock = threading.Lock()
 
     def put(self, submission: Submission) -> None:
-        """Submit when the device has come to ``ready``, and after all that came before.
-
-        ``fail`` is called instead where the device never comes there.
-        """
-        if submission.ready is None and self._thread is None:
-            submission.submit()
+        """Prepare and submit after all that came before; ``fail`` instead, where that fails."""
+        if self._queued(submission):
             return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-        self._queue.put(submission)
+        if submission.prepare:
+            submission.fail(ReductionError("this group is closed"))
+        else:
+            submission.submit()
 
     def close(self) -> None:
         """Submit what was put, and end the thread."""
+        with self._lock:
+            self._closed = True
         if self._thread:
             self._queue.put(None)
             if self._thread is not threading.current_thread():
                 self._thread.join()
 
+    def _queued(self, submission: Submission) -> bool:
+        with self._lock:
+            if self._closed or not (submission.prepare or self._thread):
+                return False
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+            self._queue.put(submission)
+            return True
+
     def _run(self) -> None:
         for submission in iter(self._queue.get, None):
-            error = _awaited(submission.ready)
+            error = _failure(submission)
             if error:
                 submission.fail(error)
             else:
                 submission.submit()
 
 
-def _awaited(ready: Mark | None) -> ReductionError | None:
-    """Wait for a copy; why it never ended, if it did not."""
+def not_copied(fault: RuntimeError) -> ReductionError:
+    """What a device says that failed, as the caller gets it."""
+    if isinstance(fault, ReductionError):
+        return fault
+    return ReductionError(f"a tensor could not be copied: {fault}")
+
+
+def _failure(submission: Submission) -> ReductionError | None:
+    """Prepare it; why that failed, if it did."""
     try:
-        if ready:
-            ready.synchronize()
-    except RuntimeError as error:
-        return ReductionError(f"a tensor could not be copied: {error}")
+        if submission.prepare:
+            submission.prepare()
+    except RuntimeError as fault:
+        return not_copied(fault)
     return None

@@ -72,9 +72,12 @@ class ReductionWork(Work):
         self._future = self._sums.then(self._checked)
 
     def finish(self, error: ReductionError | None) -> None:
-        """Be over.  For CUDA, call it with the stream current on which the sums arrive."""
+        """Be over.  For CUDA, call it with the stream current on which the sums arrive.
+
+        An error asks nothing of the device: it may be what has failed.
+        """
         self._error = error
-        self._sums.set_result(self._value)
+        self._sums.set_result(None if error else self._value)
         self._over.set()
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
