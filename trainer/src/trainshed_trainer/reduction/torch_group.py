@@ -76,6 +76,8 @@ class ReductionGroup(ProcessGroup):
         super().__init__(rank, world)  # type: ignore[call-arg]  # its oldest overload
         self._inner = inner_group(store, rank, world, timeout, wish)
         register(self, self._inner.backends)
+        if self._inner.crowded and rank == 0:
+            _say_once("ranks share a GPU, which nccl cannot: CUDA's tensors go through gloo")
         self._store = store
         self._timeout = timeout
         self._control = RankChannel(self._inner.gloo, rank, world)
@@ -126,7 +128,11 @@ class ReductionGroup(ProcessGroup):
             work = ReductionWork([tensor], self._timeout)
             lineup.exchange.allreduce(tensor, average=operation == AVERAGE, done=work.finish)
             return work
-        if operation == AVERAGE and tensor.device.type == "cpu" and tensor.is_floating_point():
+        if (
+            operation == AVERAGE
+            and self._inner.by_gloo(tensor.device)
+            and tensor.is_floating_point()
+        ):
             return _averaged(self._inner.group, tensor, self._timeout)
         return self._inner.group.allreduce(tensors, *args, **kwargs)
 

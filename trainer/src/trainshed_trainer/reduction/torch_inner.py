@@ -43,30 +43,56 @@ ANYTHING = BackendChoice(nccl=True, options=None)
 
 
 class Inner(NamedTuple):
-    """A plain group, its backends by device, and the gloo one among them."""
+    """A plain group, its backends by device, and the gloo one among them.
+
+    ``crowded``: ranks share a GPU, so that nccl cannot serve it.
+    """
 
     group: ProcessGroup
     backends: tuple[Registered, ...]
     gloo: Any
+    crowded: bool
+
+    def by_gloo(self, device: torch.device) -> bool:
+        """Whether gloo serves the tensors of a device."""
+        return any(
+            at.type == device.type and served is self.gloo for at, _, served in self.backends
+        )
 
 
 def inner_group(
     store: Store, rank: int, world: int, timeout: timedelta, wish: BackendChoice = ANYTHING
 ) -> Inner:
-    """Connect ``world`` ranks through ``store``; nccl serves CUDA if it may and is there.
+    """Connect ``world`` ranks through ``store``; nccl serves CUDA if it may, can and is there.
 
     It connects when it is first used, since only then is it known which device is this rank's.
+    Two ranks on one GPU it refuses then; where that can be seen before, gloo serves them.
     """
     gloo = gloo_backend(store, rank, world, timeout)
+    crowded = wish.nccl and share_a_gpu(RankChannel(gloo, rank, world).gather(only_gpu()))
     backends: list[Registered] = [(torch.device("cpu"), BackendType.GLOO, gloo)]
     if torch.cuda.is_available():
         cuda, kind = gloo, BackendType.GLOO
-        if wish.nccl and is_nccl_available():
+        if wish.nccl and not crowded and is_nccl_available():
             cuda, kind = nccl_backend(store, rank, world, timeout, wish.options), BackendType.NCCL
         backends.append((torch.device("cuda"), kind, cuda))
     group = ProcessGroup(store, rank, world)
     register(group, backends)
-    return Inner(group, tuple(backends), gloo)
+    return Inner(group, tuple(backends), gloo, crowded)
+
+
+def only_gpu() -> str | None:
+    """The UUID of the one GPU that this rank can use; ``None`` where it has none, or a choice."""
+    if not torch.cuda.is_available() or torch.cuda.device_count() != 1:
+        return None
+    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)  # since torch 2.4
+    return str(uuid) if uuid else None
+
+
+def share_a_gpu(uuids: Sequence[str | None]) -> bool:
+    """Whether two ranks have the same GPU, by what :func:`only_gpu` says on each."""
+    known = [uuid for uuid in uuids if uuid]
+    return len(set(known)) < len(known)
 
 
 def gloo_backend(store: Store, rank: int, world: int, timeout: timedelta) -> Any:
