@@ -19,6 +19,8 @@ from trainshed_trainer.reduction.reducer import Reducer
 
 BACKEND = "TRAINSHED_TORCH_BACKEND"
 PROGRAMS = Path(__file__).with_name("torch_programs.py")
+#: A fork is quicker, but nobody has tried what CUDA makes of one.
+ON_GPU = os.environ.get("TRAINSHED_GPU") == "real"
 TOKEN = "0123456789abcdef0123456789abcdef"
 #: Far more than any of them takes, on a machine that is ten times slower.
 PATIENCE_S = 280
@@ -57,16 +59,19 @@ def run_world(
     folder: Path,
     variables: Mapping[str, str],
     each: Sequence[Mapping[str, str]],
+    *,
+    programs: Path = PROGRAMS,
 ) -> list[dict[str, Any]]:
     """Run a program on ``len(each)`` ranks; what each found, by rank.
 
     ``each`` has what a rank is told beyond ``variables``.  A rank that is to be killed finds
     nothing; any other that fails is this test's failure, with all that the ranks said.
     """
-    words = [[program, rank, len(each), folder / f"{program}.store"] for rank in range(len(each))]
+    store = folder / f"{program}.store"
+    words = [[programs, program, rank, len(each), store] for rank in range(len(each))]
     files = [folder / f"{program}-{rank}" for rank in range(len(each))]
     # torch looks for its backend when it is imported, and the backend at what it is told then
-    start = _executed if BACKEND in variables else _forked
+    start = _executed if BACKEND in variables or ON_GPU else _forked
     running = []
     try:
         for argv, own, file in zip(words, each, files, strict=True):
@@ -90,10 +95,10 @@ def run_world(
 def _executed(
     words: Sequence[object], env: dict[str, str], out: Path, log: Path
 ) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, PROGRAMS, *map(str, words)]
+    argv = [sys.executable, *map(str, words)]
     with out.open("wb") as stdout, log.open("wb") as stderr:
         return subprocess.Popen(argv, env=env, stdout=stdout, stderr=stderr)
 
 
 def _forked(words: Sequence[object], env: dict[str, str], out: Path, log: Path) -> Forked:
-    return _FORKS.start([PROGRAMS, *words], env=env, output=out, errors=log)
+    return _FORKS.start(words, env=env, output=out, errors=log)

@@ -138,9 +138,14 @@ class Staged:
                     mark = self._memory.mark()
             except RuntimeError as fault:
                 error = not_copied(fault)
-            if self._buffer is not None:
-                self._pool.give(self._buffer, mark)
+            self._give_back(mark)
             yield error
+
+    def _give_back(self, mark: Mark | None) -> None:
+        """Give the bytes back, and hold them no longer: they may have to go."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            self._pool.give(buffer, mark)
 
 
 class Submission(NamedTuple):
