@@ -1,24 +1,18 @@
 """Tensors of a GPU reach reducers and come back right; two ranks share the GPU here."""
 
 import contextlib
-import os
 from pathlib import Path
 
 import pytest
 
+from gpu.card import IS_REAL
 from reduction.reducer_process import ReducerProcess
 from reduction.torch_world import TOKEN, run_world
 
 pytestmark = pytest.mark.slow
 
 PROGRAMS = Path(__file__).with_name("programs") / "reduce.py"
-IS_REAL = os.environ.get("TRAINSHED_GPU") == "real"
 MB = 1 << 20
-
-
-@pytest.fixture(scope="session")
-def torch_device():
-    return "cuda" if IS_REAL else "cpu"
 
 
 @pytest.fixture(scope="module")
