@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 import torch
 
+from reduction.crew import soon
 from reduction.thread_device import PATIENCE_S, ThreadDevice
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.torch_exchange import Carrier
@@ -24,6 +25,7 @@ class Doubling:
 
     def __init__(self):
         self.came = queue.SimpleQueue()
+        self.ended = []  # whoever has called ``done`` may hold it for a while
         self.error = None
         self.closed = threading.Event()
 
@@ -39,6 +41,7 @@ class Doubling:
         first = float(values[0])
         if not average and not error:
             values *= 2
+        self.ended.append(done)
         done(error)
         return first
 
@@ -157,6 +160,22 @@ def test_host_memory_is_used_again_but_never_by_two_at_once(carrier, client, dev
         client.answer()
         ended.wait()
     assert device.allocated == [2 * MB] * 2
+
+
+def test_host_memory_is_not_used_again_before_its_sums_are_back(bounded, client, device):
+    first, second, late = torch.full((MB,), 1.0), torch.full((MB,), 5.0), threading.Event()
+    ends = [Ended(device), Ended(device)]
+    device.back.put(lambda: late.wait(PATIENCE_S))
+    bounded.allreduce(first, average=False, done=ends[0])
+    client.answer()
+    bounded.allreduce(second, average=False, done=ends[1])
+    soon(lambda: device.back in device.awaited or not client.came.empty())
+    late.set()
+    client.answer()
+    for ended in ends:
+        ended.wait()
+    assert (first == 2.0).all()
+    assert (second == 10.0).all()
 
 
 @pytest.fixture

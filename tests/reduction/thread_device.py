@@ -49,10 +49,12 @@ class AtOnce:
 class ThreadMark:
     def __init__(self, device):
         self._device = device
+        self._stream = device.current()
         self._reached = threading.Event()
-        device.current().put(self._reached.set)
+        self._stream.put(self._reached.set)
 
     def synchronize(self):
+        self._device.awaited.append(self._stream)
         assert self._reached.wait(PATIENCE_S)
         self._device.check()
 
@@ -67,9 +69,10 @@ class ThreadDevice:
         self.go = threading.Event()
         self.broken = False
         self.allocated = []
+        self.awaited = []
         self.peak = 0
         self._alive = {}
-        self.compute, self._inward, self._outward = compute(), inward(), outward()
+        self.compute, self._inward, self.back = compute(), inward(), outward()
         self._local = threading.local()
 
     def current(self):
@@ -84,7 +87,7 @@ class ThreadDevice:
         return self._entered(self._inward)
 
     def outward(self):
-        return self._entered(self._outward)
+        return self._entered(self.back)
 
     def copy(self, target, source):
         def run():
@@ -120,7 +123,7 @@ class ThreadDevice:
 
     def end(self):
         self.go.set()
-        for stream in (self.compute, self._inward, self._outward):
+        for stream in (self.compute, self._inward, self.back):
             stream.end()
 
     @contextlib.contextmanager

@@ -62,6 +62,7 @@ def staged():
             yield device
         return
     torch_memory.MEMORIES["cuda"] = Metered
+    torch_memory.memory_of.cache_clear()
     yield Metered
 
 

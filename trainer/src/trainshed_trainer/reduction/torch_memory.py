@@ -83,8 +83,10 @@ class CudaMemory:
         return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
 
     def trim(self) -> None:
-        """Unpin what torch would keep for ever, where it can (since torch 2.5)."""
-        unpin: Callable[[], None] | None = getattr(torch._C, "_host_emptyCache", None)  # noqa: SLF001 - torch has no other way before 2.12
+        """Unpin what torch would keep for ever; before torch 2.5 it cannot."""
+        unpin: Callable[[], None] | None = getattr(
+            getattr(torch, "accelerator", None), "empty_host_cache", None
+        ) or getattr(torch._C, "_host_emptyCache", None)  # noqa: SLF001 - its name before
         if unpin:
             unpin()
 
