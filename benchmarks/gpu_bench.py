@@ -27,7 +27,7 @@ class Row(TypedDict):
     """What was measured and over what it is a ratio, in one line."""
 
 
-class Unmeasured(Exception):  # noqa: N818  # a reason, not an error
+class Unmeasured(Exception):
     """Why a figure cannot be taken here."""
 
 

@@ -1,18 +1,18 @@
-"""A few training steps of a small model, on a CPU or a GPU, and how long they took.
+"""A few training steps of a model, on a CPU or a GPU, and how long they took.
 
 What is measured is a model's own work, not its start: the first steps are not counted, and a GPU is
-waited for before the clock is read.  Put your own model into ``build`` to see what a GPU does for
-it.
+waited for before the clock is read.
 """
 
 import argparse
 import json
 import time
-from functools import partial
+from collections.abc import Sequence
 
 import torch
-from torch import nn
 from torch.nn import functional
+
+from models import MODELS
 
 WARM_UP_STEPS = 2
 
@@ -20,58 +20,54 @@ WARM_UP_STEPS = 2
 def main() -> None:
     """Run the steps and print one line of JSON."""
     args = arguments()
-    torch.manual_seed(1)
-    device = torch.device(args.device)
-    model = build().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    images = torch.randn(args.batch_size, 3, args.image_size, args.image_size, device=device)
-    labels = torch.randint(10, (args.batch_size,), device=device)
-    step = partial(train, model, optimizer, images, labels)
-    step(WARM_UP_STEPS)
-    started = time.monotonic()
-    step(args.steps)
-    seconds = round(time.monotonic() - started, 4)
+    training = Training(args)
+    training.seconds(WARM_UP_STEPS)
+    seconds = round(training.seconds(args.steps), 4)
     print(json.dumps({"device": args.device, "steps": args.steps, "seconds": seconds}), flush=True)
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="steps.py")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--model", choices=tuple(MODELS), default="conv")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--image-size", type=int, default=32)
-    return parser.parse_args()
+    parser.add_argument("--image-size", type=int, default=32, help="pixels; not for transformer")
+    parser.add_argument("--width", type=int, help="of the first layer; default: the model's own")
+    return parser.parse_args(words)
 
 
-def build() -> nn.Module:
-    """Build a small convolutional network."""
-    return nn.Sequential(
-        nn.Conv2d(3, 32, kernel_size=3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, kernel_size=3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(4),
-        nn.Flatten(),
-        nn.Linear(64 * 16, 10),
-    )
+class Training:
+    """A model that learns one batch by heart."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        """Put the model and its batch on the device."""
+        torch.manual_seed(1)
+        self.device, self.is_mixed = torch.device(args.device), args.precision == "bf16"
+        model, inputs, answers = MODELS[args.model](args)
+        self.model = model.to(self.device)
+        self.inputs, self.answers = inputs.to(self.device), answers.to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
 
-def train(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    steps: int,
-) -> None:
-    """Take some steps and wait until the last one is done."""
-    for _ in range(steps):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(images), labels).backward()
-        optimizer.step()
-    if images.is_cuda:
-        torch.cuda.synchronize()
+    def seconds(self, steps: int) -> float:
+        """Take some steps and wait until the last one is done; give the time in seconds."""
+        started = time.monotonic()
+        for _ in range(steps):
+            self.step()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.monotonic() - started
+
+    def step(self) -> torch.Tensor:
+        """Learn once; give the loss."""
+        self.optimizer.zero_grad()
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.is_mixed):
+            loss = functional.cross_entropy(self.model(self.inputs), self.answers)
+        loss.backward()
+        self.optimizer.step()
+        return loss
 
 
 if __name__ == "__main__":
