@@ -10,9 +10,8 @@ import time
 from collections.abc import Sequence
 
 import torch
-from torch.nn import functional
-
 from models import MODELS
+from torch.nn import functional
 
 WARM_UP_STEPS = 2
 
