@@ -81,13 +81,16 @@ def simulated_at(folder: Path, *, gpus: int, database: str | None = None) -> Ite
 
 @contextlib.contextmanager
 def local(
-    folder: Path, *, descriptors: int | None = None, source: Path | None = None
+    folder: Path,
+    *flags: str,
+    descriptors: int | None = None,
+    source: Path | None = None,
 ) -> Iterator[Server]:
     """The real thing, on this machine; it may open no more than so many files.
 
     ``source`` is the ``src`` of another version, to be measured beside this one.
     """
-    command = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0"]
+    command = [TRAINSHED, "serve", "--port", "0", "--grpc-port", "0", *flags]
     if descriptors:
         command = ["/bin/sh", "-c", f'ulimit -n {descriptors}; exec "$0" "$@"', *command]
     with _running(command, folder, source) as server:

@@ -1,0 +1,38 @@
+"""From a submit to the program's first line: a job with a GPU over one without, in turns."""
+
+import statistics
+
+from gpu_bench import Bench, Row, in_turns, median_ratio
+from gpu_jobs import document, gpu_server, started_s
+
+SAY = ["python", "-c", "print('here', flush=True)"]
+PAIRS = 10
+
+
+def measure(bench: Bench) -> list[Row]:
+    """Pairs on one server; the first jobs, which find nothing warm, are not counted."""
+    pairs = 2 if bench.dry else PAIRS
+    with gpu_server(bench) as server:
+        one, none = (document("start", SAY, gpus=gpus) for gpus in (1, 0))
+        started_s(server, one), started_s(server, none)
+        found = in_turns(lambda: started_s(server, one), lambda: started_s(server, none), pairs)
+    gpu_s, cpu_s = (statistics.median(side) for side in zip(*found, strict=True))
+    bench.tell(f"with a GPU {gpu_s:.3f} s, without {cpu_s:.3f} s")
+    return [
+        Row(
+            name="start of a GPU job",
+            value=median_ratio(found),
+            unit="of a CPU job",
+            goal=None,
+            better="less",
+            of=f"submit to the first line, over that of a CPU job, median of {pairs} pairs",
+        ),
+        Row(
+            name="what a GPU adds to a start",
+            value=statistics.median(1000 * (gpu - cpu) for gpu, cpu in found),
+            unit="ms",
+            goal=None,
+            better="less",
+            of="the difference of the same pairs",
+        ),
+    ]
