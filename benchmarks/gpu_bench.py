@@ -1,8 +1,8 @@
 """What every measure of ``gpu.py`` is given, and how one says that it could not be taken.
 
-A measure is a function ``measure(bench)`` in a module ``gpu_<what>.py`` that gives rows, as a list or
-one after the other.  Ratios are of two things measured in turns in one run, so that a busy moment
-hits both.
+A measure is a function ``measure(bench)`` in a module ``gpu_<what>.py`` that gives rows, as a list
+or one after the other.  Ratios are of two things measured in turns in one run, so that a busy
+moment hits both.
 """
 
 import statistics

@@ -1,21 +1,28 @@
 """From a submit to the program's first line: a job with a GPU over one without, in turns."""
 
 import statistics
+import time
 
 from gpu_bench import Bench, Row, in_turns, median_ratio
 from gpu_jobs import document, gpu_server, started_s
 
 SAY = ["python", "-c", "print('here', flush=True)"]
 PAIRS = 10
+#: By then the job before has let go of its GPU: its release is not part of this one's start.
+REST_S = 1.0
 
 
 def measure(bench: Bench) -> list[Row]:
     """Pairs on one server; the first jobs, which find nothing warm, are not counted."""
     pairs = 2 if bench.dry else PAIRS
     with gpu_server(bench) as server:
-        one, none = (document("start", SAY, gpus=gpus) for gpus in (1, 0))
-        started_s(server, one), started_s(server, none)
-        found = in_turns(lambda: started_s(server, one), lambda: started_s(server, none), pairs)
+
+        def start_s(gpus: int) -> float:
+            time.sleep(REST_S)
+            return started_s(server, document("start", SAY, gpus=gpus))
+
+        start_s(1), start_s(0)
+        found = in_turns(lambda: start_s(1), lambda: start_s(0), pairs)
     gpu_s, cpu_s = (statistics.median(side) for side in zip(*found, strict=True))
     bench.tell(f"with a GPU {gpu_s:.3f} s, without {cpu_s:.3f} s")
     return [

@@ -1,0 +1,74 @@
+"""``benchmarks/gpu.py`` goes through on any machine, and leaves its figures in a file (R24).
+
+Its rehearsal is tried here: no figure of it means anything, and none is looked at.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+PNG = b"\x89PNG"
+BROKEN = """
+import sys, types
+sys.path.insert(0, {path!r})
+sys.modules["gpu_start"] = types.ModuleType("gpu_start")
+def measure(bench):
+    yield {{"name": "first", "value": 1.0}}
+    raise ValueError("the card is on fire")
+sys.modules["gpu_start"].measure = measure
+sys.argv[1:] = ["--out", {out!r}, "--into", {out!r} + "/rows", "--only", "start", "--dry"]
+import gpu
+gpu.main()
+"""
+pytestmark = pytest.mark.slow
+
+
+def rehearsed(out, *words):
+    command = [sys.executable, BENCHMARKS / "gpu.py", "--out", out, "--dry", *words]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return done, json.loads((out / "gpu-figures.json").read_text())
+
+
+def test_figures_and_the_machine_they_were_taken_on_are_in_a_file(tmp_path):
+    done, found = rehearsed(tmp_path, "--only", "cancel")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"date", "card", "driver", "torch", "cpus", "dry"} <= set(found)
+    assert {row["measure"] for row in found["figures"]} == {"cancel"}
+    assert all({"name", "value", "unit", "goal", "of"} <= set(row) for row in found["figures"])
+    assert "a cancelled job's GPU is empty" in done.stdout
+    assert "picture" in found["not_measured"] or (
+        (tmp_path / "gpu-figures.png").read_bytes().startswith(PNG)
+    )
+
+
+def test_when_the_time_is_over_no_measure_begins_and_each_is_named(tmp_path):
+    done, found = rehearsed(tmp_path, "--seconds", "0")
+    assert done.returncode == 1
+    assert found["not_measured"]["steps"] == "the time was over"
+    assert found["figures"] == []
+
+
+def test_a_measure_that_fails_says_why_and_keeps_what_it_had(tmp_path):
+    code = BROKEN.format(path=str(BENCHMARKS), out=str(tmp_path))
+    subprocess.run([sys.executable, "-c", code], check=True)
+    found = json.loads((tmp_path / "rows").read_text())
+    assert [row["name"] for row in found["rows"]] == ["first"]
+    assert found["reason"] == "ValueError: the card is on fire"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(
+    os.environ.get("TRAINSHED_GPU") == "real", reason="make test-gpu takes the figures themselves"
+)
+@pytest.mark.parametrize("name", ["steps", "sampling", "start", "check"])
+def test_every_measure_goes_through(name, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    done, found = rehearsed(tmp_path, "--only", name)
+    assert found["not_measured"].get(name) is None, done.stdout + done.stderr
+    assert found["figures"], done.stdout
