@@ -30,7 +30,7 @@ from launch import Figure, at_least, at_most, verdict
 #: In order of value; each is a module of its own.
 MEASURES = ("steps", "cancel", "reduction", "sampling", "start", "check")
 #: How much longer than the rest of the time the last measure may take.
-OVERTIME_S, GOODBYE_S = 30.0, 20.0
+OVERTIME_S, GOODBYE_S = 15.0, 10.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,11 +13,13 @@ CUT = 64
 TEST_IMAGES = 357
 
 
-def load() -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+def load(
+    device: torch.device,
+) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """Give (images, labels) to train on, 1,440 of them, and to test on, the other 357."""
     digits = load_digits()
-    images = torch.tensor(digits.data, dtype=torch.float64) / 16 - 0.5
-    labels = torch.tensor(digits.target)
+    images = torch.tensor(digits.data, dtype=torch.float64, device=device) / 16 - 0.5
+    labels = torch.tensor(digits.target, device=device)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(7))
     test, train = order[:TEST_IMAGES], order[TEST_IMAGES:]
     return (images[train], labels[train]), (images[test], labels[test])

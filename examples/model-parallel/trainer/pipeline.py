@@ -18,7 +18,7 @@ class Stage:
         """Build the piece; all replicas of it begin alike."""
         self.grid = grid
         self.micro_batches = micro_batches
-        self.piece = digits.pieces()[grid.stage]
+        self.piece = digits.pieces()[grid.stage].to(grid.device)
         self.optimizer = digits.optimizer(self.piece)
 
     def train(self, images: torch.Tensor, labels: torch.Tensor, batch: torch.Tensor) -> float:

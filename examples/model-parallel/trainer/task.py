@@ -21,7 +21,8 @@ def main() -> None:
     args = arguments()
     torch.set_num_threads(1)
     grid = Grid()
-    print(f"rank {grid.rank}: piece {grid.stage} of replica {grid.replica}", flush=True)
+    place = f"piece {grid.stage} of replica {grid.replica}"
+    print(f"rank {grid.rank}: {place} on {grid.device}", flush=True)
     curve, accuracy = train(grid, args)
     grid.leave()
     if grid.rank == 0:
@@ -46,7 +47,7 @@ def folder(text: str) -> Path:
 
 def train(grid: Grid, args: argparse.Namespace) -> tuple[list[float], float]:
     """Give the mean loss of each epoch and the accuracy at the end, on every process."""
-    (images, labels), test = digits.load()
+    (images, labels), test = digits.load(grid.device)
     stage = Stage(grid, args.micro_batches)
     curve: list[float] = []
     for epoch in range(1, args.epochs + 1):

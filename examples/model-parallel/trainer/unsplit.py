@@ -1,5 +1,6 @@
-"""The model in one piece in one process: what the split one is compared with."""
+"""The model in one piece in one process, on its CPU: what the split one is compared with."""
 
+import torch
 from torch import nn
 from torch.nn import functional
 
@@ -8,7 +9,7 @@ from trainer import digits
 
 def losses(epochs: int, batch_size: int) -> list[float]:
     """Train the whole model and give the mean loss of each epoch."""
-    (images, labels), _ = digits.load()
+    (images, labels), _ = digits.load(torch.device("cpu"))
     model = nn.Sequential(*digits.pieces())
     optimizer = digits.optimizer(model)
     curve = []

@@ -1,9 +1,9 @@
 """Train so that being stopped at any step changes nothing: the weights end the same, bit by bit.
 
-Three things make it so.  A checkpoint holds everything that the next step depends on: weights, the
+Four things make it so.  A checkpoint holds everything that the next step depends on: weights, the
 optimizer's moments, every replica's random numbers, the step.  The order of the data is not kept
 but computed, from the seed and the step.  Gradients are summed in one tensor that is always laid
-out alike, since sums of floats depend on their order.
+out alike, since sums of floats depend on their order.  A GPU is told to do sums in one order too.
 """
 
 import argparse
@@ -30,6 +30,8 @@ def main() -> None:
     """Train from the newest checkpoint on, until all steps are done or a notice comes."""
     args = arguments()
     torch.set_num_threads(1)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read at the first use of a GPU
+    torch.use_deterministic_algorithms(True)
     notice()  # from here on SIGTERM is a notice, not the end
     run = Run(args)
     run.resume()
@@ -66,11 +68,13 @@ class Run:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         if self.size > 1:
             dist.init_process_group("gloo")
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.say(f"on {self.device}")
         torch.manual_seed(args.seed)
-        self.inputs, self.labels = samples()
+        self.inputs, self.labels = (part.to(self.device) for part in samples())
         self.model = nn.Sequential(
             nn.Linear(FEATURES, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, CLASSES)
-        )
+        ).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
         self.saver = checkpoint_saver(keep_last=3, suffix=".pt")
         torch.manual_seed(args.seed * 1000 + self.rank)  # dropout differs from replica to replica
@@ -78,7 +82,8 @@ class Run:
     def resume(self) -> None:
         """Go back to the newest checkpoint; rank 0 reads it and everybody gets it."""
         newest = latest_checkpoint(pattern="checkpoint-*.pt") if self.rank == 0 else None
-        state = self.shared(torch.load(newest, weights_only=True) if newest else None)
+        found = torch.load(newest, map_location="cpu", weights_only=True) if newest else None
+        state = self.shared(found)
         if state:
             self.step = state["step"]
             self.model.load_state_dict(state["model"])
@@ -88,14 +93,22 @@ class Run:
 
     def restore_random(self, states: list[torch.Tensor]) -> None:
         """Go on with this replica's random numbers, if there are as many replicas as before."""
-        if len(states) == self.size:
-            torch.set_rng_state(states[self.rank])
-        else:
+        if len(states) != self.size:
             self.say(f"saved by {len(states)} replicas, not {self.size}: dropout begins anew")
+        elif len(states[self.rank]) != len(self.random_state()):
+            self.say("saved on a GPU or a CPU, and now on the other: dropout begins anew")
+        elif self.device.type == "cuda":
+            torch.cuda.set_rng_state(states[self.rank])
+        else:
+            torch.set_rng_state(states[self.rank])
+
+    def random_state(self) -> torch.Tensor:
+        """Where the random numbers are that dropout goes on with: a GPU has its own."""
+        return torch.cuda.get_rng_state() if self.device.type == "cuda" else torch.get_rng_state()
 
     def save(self) -> None:
         """Write down everything that the next step depends on; rank 0 does it for all."""
-        random = self.gathered(torch.get_rng_state())
+        random = self.gathered(self.random_state())
         if self.rank == 0:
             state = {
                 "step": self.step,
@@ -132,7 +145,7 @@ class Run:
         gradients = [weights.grad for weights in self.model.parameters()]
         told = torch.tensor([float(is_told)])
         if self.size > 1:
-            flat = torch.cat([*(each.flatten() for each in gradients), told])
+            flat = torch.cat([*(each.flatten().cpu() for each in gradients), told])
             dist.all_reduce(flat)
             *parts, told = flat.split([*(each.numel() for each in gradients), 1])
             for gradient, part in zip(gradients, parts, strict=True):
@@ -190,7 +203,7 @@ def fingerprint(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, weights in model.state_dict().items():
         digest.update(name.encode())
-        digest.update(weights.numpy().tobytes())
+        digest.update(weights.cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
