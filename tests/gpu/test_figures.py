@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu import card as cards
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PNG = b"\x89PNG"
 BROKEN = """
@@ -63,9 +65,7 @@ def test_a_measure_that_fails_says_why_and_keeps_what_it_had(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.skipif(
-    os.environ.get("TRAINSHED_GPU") == "real", reason="make test-gpu takes the figures themselves"
-)
+@pytest.mark.skipif(cards.IS_REAL, reason="make test-gpu takes the figures themselves")
 @pytest.mark.parametrize("name", ["steps", "sampling", "start", "check"])
 def test_every_measure_goes_through(name, tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
