@@ -8,10 +8,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from gpu_bench import Bench, Row, Unmeasured
 from gpu_jobs import WAIT_S_MAX, gpu_server, worker_job
+from gpu_machine import opened_nvml
 from gpu_steps import words
 from service_servers import Server
 
@@ -89,22 +89,6 @@ def used_memory(bench: Bench) -> Iterator[Callable[[], float]]:
     if bench.dry:
         yield lambda: 0.0
         return
-    pynvml = opened_nvml()
-    try:
-        handles = [
-            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
-        ]
-        yield lambda: sum(pynvml.nvmlDeviceGetMemoryInfo(each).used for each in handles) / MIB
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def opened_nvml() -> Any:
-    """NVIDIA's binding.  Raises Unmeasured where it or the driver is missing."""
-    try:
-        import pynvml  # noqa: PLC0415  # only machines with a driver have a use for it
-
-        pynvml.nvmlInit()
-    except Exception as error:
-        raise Unmeasured(f"NVML cannot be opened: {error}") from error
-    return pynvml
+    with opened_nvml() as nvml:
+        gpus = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+        yield lambda: sum(nvml.nvmlDeviceGetMemoryInfo(gpu).used for gpu in gpus) / MIB

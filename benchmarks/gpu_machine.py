@@ -1,12 +1,16 @@
 """What the figures were taken on: card, driver, versions."""
 
+import contextlib
 import os
 import platform
-import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
+from typing import Any
+
+from gpu_bench import Unmeasured
 
 #: Asked in a process of its own: CUDA would take memory of the card in this one.
 ASK = "import torch; print(torch.version.cuda if torch.cuda.is_available() else '')"
@@ -19,9 +23,7 @@ def facts(*, is_dry: bool) -> dict[str, object]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": "cuda" if cuda else "cpu",
         "dry": is_dry,
-        "card": "" if is_dry else _smi("name"),
-        "driver": "" if is_dry else _smi("driver_version"),
-        "memory": "" if is_dry else _smi("memory.total"),
+        **({} if is_dry else _card()),
         "torch": _version("torch"),
         "cuda": cuda,
         "python": platform.python_version(),
@@ -48,10 +50,31 @@ def _version(distribution: str) -> str:
         return ""
 
 
-def _smi(field: str) -> str:
-    """What nvidia-smi says of the first GPU; empty where it says nothing."""
-    if not shutil.which("nvidia-smi"):
-        return ""
-    command = ["nvidia-smi", "-i", "0", f"--query-gpu={field}", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
+def _card() -> dict[str, object]:
+    """What the driver says of the first GPU; why it says nothing, where it does not."""
+    try:
+        with opened_nvml() as nvml:
+            gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+            return {
+                "card": nvml.nvmlDeviceGetName(gpu),
+                "cards": nvml.nvmlDeviceGetCount(),
+                "memory_mib": nvml.nvmlDeviceGetMemoryInfo(gpu).total >> 20,
+                "driver": nvml.nvmlSystemGetDriverVersion(),
+            }
+    except Exception as error:  # noqa: BLE001  # the figures are worth having all the same
+        return {"card": f"unknown: {error}"}
+
+
+@contextlib.contextmanager
+def opened_nvml() -> Iterator[Any]:
+    """NVIDIA's binding.  Raises Unmeasured where it or the driver is missing."""
+    try:
+        import pynvml  # noqa: PLC0415  # only machines with a driver have a use for it
+
+        pynvml.nvmlInit()
+    except Exception as error:
+        raise Unmeasured(f"NVML cannot be opened: {error}") from error
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpu_bench import Bench, Row, in_turns, median_ratio
-from gpu_cancel import opened_nvml
 from gpu_jobs import bare_worker
+from gpu_machine import opened_nvml
 from gpu_steps import block, words
 
 COST_PERCENT_MAX = 0.5
@@ -92,13 +92,9 @@ def sampling(bench: Bench) -> Iterator[Sample]:
     if bench.dry:
         yield time.monotonic
         return
-    nvml = opened_nvml()
-    try:
-        count = nvml.nvmlDeviceGetCount()
-        gpus = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+    with opened_nvml() as nvml:
+        gpus = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
         yield lambda: [reading(nvml, gpu) for gpu in gpus]
-    finally:
-        nvml.nvmlShutdown()
 
 
 def reading(nvml: Any, gpu: Any) -> object:

@@ -22,7 +22,8 @@ def main() -> None:
         lines = connection.makefile("r")
         hello = {"pid": os.getpid(), "visible": os.environ.get("CUDA_VISIBLE_DEVICES")}
         connection.sendall(json.dumps(hello).encode() + b"\n")
-        words, training = None, None
+        words: list[str] | None = None
+        training: Any = None
         for line in lines:
             request = json.loads(line)
             try:

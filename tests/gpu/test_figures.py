@@ -40,7 +40,7 @@ def rehearsed(out, *words):
 def test_figures_and_the_machine_they_were_taken_on_are_in_a_file(tmp_path):
     done, found = rehearsed(tmp_path, "--only", "cancel")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {"date", "card", "driver", "torch", "cpus", "dry"} <= set(found)
+    assert {"date", "device", "torch", "cpus", "dry"} <= set(found)
     assert {row["measure"] for row in found["figures"]} == {"cancel"}
     assert all({"name", "value", "unit", "goal", "of"} <= set(row) for row in found["figures"])
     assert "a cancelled job's GPU is empty" in done.stdout
