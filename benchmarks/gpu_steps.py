@@ -1,4 +1,7 @@
-"""Steps a second of a trainer that is a job, over the same program bare; both live, in turns."""
+"""Steps a second of a trainer that is a job, over the same program bare; both live, in turns.
+
+The server runs beside both: what its sampler costs is in ``gpu_sampling``.
+"""
 
 from collections.abc import Iterator
 
