@@ -132,8 +132,10 @@ def _installed(python: Path, wheels: Path | None) -> list[str]:
     found = sorted(wheels.glob("*.whl")) if wheels else []
     lacking = [path for path in found if not _has(path.name.split("-")[0])]
     if lacking:
-        words = ("--quiet", "--no-index", "--no-deps", "--no-compile", "--target", _site(python))
-        subprocess.run((sys.executable, "-m", "pip", "install", *words, *lacking), check=True)
+        target = str(_site(python))
+        words = ("--quiet", "--no-index", "--no-deps", "--no-compile", "--target", target)
+        argv = (sys.executable, "-m", "pip", "install", *words, *map(str, lacking))
+        subprocess.run(argv, check=True)
     return [path.name.split("-")[0] for path in lacking]
 
 
@@ -173,7 +175,7 @@ def _tests(python: Path, args: argparse.Namespace, until: float) -> int:
     }
     words = ["-q", "-rs", "-o", "addopts=--import-mode=importlib", "-o", "filterwarnings=default"]
     words += ["-k", args.only] if args.only else []
-    argv = (python, "-m", "pytest", "tests/gpu", *words, "--timeout", "180")
+    argv = (str(python), "-m", "pytest", "tests/gpu", *words, "--timeout", "180")
     code = subprocess.run(argv, cwd=ROOT, env=env, check=False).returncode
     return int(code not in {0, 5})
 
