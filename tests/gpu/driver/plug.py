@@ -18,6 +18,8 @@ from as_user import BIND, LIBC, NEW_NAMESPACE, PRIVATE, RECURSIVE, checked, moun
 #: Behind every wall programs see what is below /usr; here nobody has anything.
 HOME = Path("/usr/local/src")
 STATE = HOME / "state"
+#: Two cards at once have GPUs of the same names.
+LOCKS = HOME / "locks"
 
 
 def main():
@@ -42,12 +44,15 @@ def join(pid, argv):
     # where it names NVIDIA's own, that comes first
     libraries = (str(HOME), *filter(None, [os.environ.get("LD_LIBRARY_PATH")]))
     os.environ["LD_LIBRARY_PATH"] = ":".join(libraries)
+    os.environ["TRAINSHED_LOCK_DIR"] = str(LOCKS)
     os.execvp(argv[0], argv)  # noqa: S606 - the purpose
 
 
 def install(libraries):
     """The loader finds them as it would find NVIDIA's, without a variable."""
     mount("tmpfs", HOME, "tmpfs", 0, b"mode=755")
+    LOCKS.mkdir()
+    LOCKS.chmod(0o1777)
     for file in libraries.iterdir():
         shutil.copy(file, HOME)
     (HOME / "ld.so.conf").write_text(f"{HOME}\ninclude /etc/ld.so.conf\n")

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from trainshed.engines.local.devices.gpus import Device
+if TYPE_CHECKING:
+    from trainshed.engines.local.devices.gpus import Device
 
 DEV: Final = "/dev"
 _GPU: Final = re.compile(r"nvidia\d+")
@@ -23,7 +24,7 @@ def others(own: Collection[str], dev: str = DEV) -> tuple[str, ...]:
     return tuple(node for node in every(dev) if node not in own)
 
 
-def of(devices: Collection[Device], dev: str = DEV) -> tuple[str, ...]:
+def of(devices: "Collection[Device]", dev: str = DEV) -> tuple[str, ...]:
     """The nodes of devices; of one whose number the driver does not tell, none.
 
     Who has a part gets the nodes of all parts: the driver does not say by UUID which is whose.
