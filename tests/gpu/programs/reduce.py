@@ -179,7 +179,7 @@ def trained(rank, *, hook=(), parallel=True):
         loss = ((model(inputs) - inputs) ** 2).mean()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     whole = b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters())
     return {"losses": losses, "digest": hashlib.sha256(whole).hexdigest()}
 
