@@ -333,12 +333,13 @@ def after_the_leader(rank: int, lineup: object) -> list:
 
 
 def unformed(rank: int, world: int, store: str) -> dict:
-    """Three groups that cannot be: the token, a setting, an address of one rank is wrong."""
+    """Four groups that cannot be: the token, a setting, one of one rank, an address of one."""
     errors = []
-    wrong = [{}, {"TRAINSHED_REDUCTION_ROUTE": "sometimes"}, {"TRAINSHED_REDUCERS": "nowhere"}]
+    route, size = "TRAINSHED_REDUCTION_ROUTE", "TRAINSHED_REDUCTION_MAX_STAGING"
+    wrong = [{}, {route: "sometimes"}, {size: "much"}, {"TRAINSHED_REDUCERS": "nowhere"}]
     for number, variables in enumerate(wrong):
-        os.environ["TRAINSHED_REDUCTION_ROUTE"] = "always"
-        if number != 2 or rank == 1:
+        os.environ[route] = "always"
+        if number < 2 or rank == 1:
             os.environ.update(variables)
         try:
             join("reduction", rank, world, f"{store}{number}")

@@ -15,6 +15,7 @@ from trainshed_trainer.reduction.places import reducers_of
 from trainshed_trainer.reduction.torch_addresses import own_address
 from trainshed_trainer.reduction.torch_hosts import Layout, hostname_of, layout_of, local_setting
 from trainshed_trainer.reduction.torch_route import route_setting
+from trainshed_trainer.reduction.torch_staging import staging_max
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class ExchangePlan:
     token: str | None
     layout: Layout
     addresses: Sequence[str]
+    staging: Sequence[int]
     asked: bool
 
     @property
@@ -61,6 +63,7 @@ def word_of(
         "host": hostname_of(environ),
         "cuda": torch.cuda.is_available(),
         "address": own_address(environ, reducers),
+        "staging": staging_max(environ),
     }
     if rank == 0:
         held = contract.TRAINSHED_REDUCTION_TOKEN in environ or (
@@ -90,5 +93,6 @@ def planned(words: Sequence[Mapping[str, Any]]) -> ExchangePlan:
         token=first["token"],
         layout=layout_of(names, first["local"], cuda=cuda),
         addresses=[word["address"] for word in words],
+        staging=[word["staging"] for word in words],
         asked=first["asked"],
     )

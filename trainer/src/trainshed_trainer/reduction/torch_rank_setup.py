@@ -19,7 +19,6 @@ from trainshed_trainer.reduction.torch_hosts import LocalGroups, local_groups
 from trainshed_trainer.reduction.torch_plan import ExchangePlan
 from trainshed_trainer.reduction.torch_relay import Leader, Member
 from trainshed_trainer.reduction.torch_report import say
-from trainshed_trainer.reduction.torch_staging import staging_max
 
 
 class RankSetup:
@@ -60,7 +59,6 @@ class RankSetup:
     def connect(self, own: Sequence[Address]) -> None:
         """Reach all reducers, where this rank leads its host."""
         if self._leads:
-            most = staging_max(self._environ)
             self.client = Client.connect(
                 self._plan.reducers,
                 rank=self._place,
@@ -71,7 +69,7 @@ class RankSetup:
                 own=own,
                 report=say,
             )
-            self.carrier = Carrier(self.client, staging_max=most)
+            self.carrier = Carrier(self.client, staging_max=self._plan.staging[self._rank])
 
     def meet_host(self, store: Store, timeout: timedelta) -> None:
         """Connect to the ranks of this host, where a host's ranks sum first."""
