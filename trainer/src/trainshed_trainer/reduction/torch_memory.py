@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, ContextManager, Dict, Iterator, Protocol, cast
+from typing import Any, Callable, ContextManager, Iterator, Protocol, cast
 
 import torch
 
@@ -101,7 +101,7 @@ class CudaMemory:
 
 
 #: How memory is reached, by the type of its device; what is not here is the host's own.
-MEMORIES: Dict[str, Callable[[torch.device], DeviceMemory]] = {"cuda": CudaMemory}  # noqa: UP006 - Python 3.8 runs this
+MEMORIES: dict[str, Callable[[torch.device], DeviceMemory]] = {"cuda": CudaMemory}
 
 
 @functools.lru_cache(maxsize=None)
