@@ -18,7 +18,7 @@ from trainshed.engines.local.devices import readings
 from trainshed.engines.local.devices.sampler import Sampler
 
 COST_PERCENT_MAX = 0.5
-PAIRS, BLOCK_S = 10, 2.0
+PAIRS, BLOCK_S = 8, 2.0
 #: Before each block, with the sampler or without: the sampler opens the driver in this time.
 SETTLED_S = 0.5
 

@@ -9,7 +9,7 @@ from gpu_jobs import document, gpu_server, started_s
 SAY = ["python", "-c", "print('here', flush=True)"]
 PAIRS = 10
 #: By then the job before has let go of its GPU: its release is not part of this one's start.
-REST_S = 1.0
+REST_S = 0.6
 
 
 def measure(bench: Bench) -> list[Row]:

@@ -9,7 +9,7 @@ from gpu_bench import Bench, Row, in_turns, median_ratio
 from gpu_jobs import Worker, bare_worker, gpu_server, worker_job
 
 SHARE_MIN = 0.995
-PAIRS, BLOCK_S = 16, 0.5
+PAIRS, BLOCK_S = 14, 0.5
 MODELS = ("resnet", "transformer")
 
 
