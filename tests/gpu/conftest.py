@@ -27,7 +27,7 @@ def pytest_runtest_logreport(report):
         line = {
             "name": report.nodeid.removeprefix("tests/gpu/"),
             "outcome": report.outcome,
-            "why": why if isinstance(why, str) else "".join(why),
+            "why": (why if isinstance(why, str) else "".join(why)).removeprefix("Skipped: "),
             "seconds": round(report.duration, 1),
         }
         with Path(REPORT).open("a") as file:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -67,14 +68,15 @@ def test_a_job_sees_its_own_devices_also_where_it_forgets_which(card, mode, tmp_
 
 
 @pytest.fixture
-def gpu_image(card):
+def gpu_image():
     """An image whose containers the machine's docker can give GPUs."""
     if not cards.IS_REAL:
         pytest.skip("containers cannot be given GPUs that do not exist")
     if shutil.which("docker") is None:
         pytest.skip("there is no docker here")
-    if "nvidia" not in card.output("docker", "info", "--format", "{{.Runtimes}}"):
-        pytest.skip("docker has no NVIDIA Container Toolkit here")
+    argv = ("docker", "info", "--format", "{{.Runtimes}}")
+    if "nvidia" not in subprocess.run(argv, capture_output=True, text=True, check=False).stdout:
+        pytest.skip("docker does not run here, or has no NVIDIA Container Toolkit")
     if why := python_image.why_not():
         pytest.skip(why)
     python_image.make(dict(os.environ))
