@@ -39,6 +39,7 @@ def card(tmp_path_factory):
     """The machine's own GPUs in ``make test-gpu``, those of our own driver everywhere else."""
     how = cards.real() if cards.IS_REAL else cards.fake(tmp_path_factory.mktemp("card"))
     with how as found:
+        found.look()  # what this starts is for all of them
         yield found
 
 

@@ -61,6 +61,12 @@ def running(server, name):
     return said(server, name)
 
 
+def waiting(server, name):
+    """Why a job waits, once it has been looked at."""
+    found = native(server, name, "/explain").get("waiting")
+    return found if found and found["reason"] != "NOT_LOOKED_AT" else None
+
+
 def devices(server):
     """What ``trainshed nodes`` says of each device."""
     (node,) = support.good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]

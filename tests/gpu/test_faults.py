@@ -15,6 +15,7 @@ THROTTLED = 0x08 | 0x80
 def breakable(tmp_path_factory):
     """A card that no machine has: what becomes of it is written to its files."""
     with cards.fake(tmp_path_factory.mktemp("breakable")) as found:
+        found.look()  # what this starts is for all of them
         yield found
 
 
@@ -54,7 +55,9 @@ def test_one_with_an_xid_that_only_a_reset_ends_is_given_to_nobody(breakable, se
     (uuid,) = jobs.running(server, other)["devices"]
     assert uuid == breakable.uuids[1].partition("-")[2]
     second = jobs.hold(server, "second")
-    assert server.call("GET", f"/v1/{second}")[1]["state"] == "QUEUED"
+    why = wait_until(lambda: jobs.waiting(server, second))
+    assert why["reason"] == "CAPACITY", why
+    assert "GPU 0 of" in why["message"], why
     jobs.cancel(server, second)
     jobs.cancel(server, other)
 

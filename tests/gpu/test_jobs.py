@@ -3,6 +3,7 @@
 import os
 import signal
 
+import leftovers
 from e2e.support import good, native, wait_until
 from gpu import jobs
 from gpu.card import MIB
@@ -13,12 +14,6 @@ SMI = "--query-gpu=index,uuid,name,pci.bus_id,memory.total"
 MIB_TOO_MANY = 1 << 30
 
 
-def waiting(server, name):
-    """Why a job waits, once it has been looked at."""
-    found = native(server, name, "/explain").get("waiting")
-    return found if found and found["reason"] != "NOT_LOOKED_AT" else None
-
-
 def test_the_second_job_waits_and_says_so_until_the_first_is_gone(card, gpu_server):
     before, all_of_them = card.used_mib(), len(card.uuids)
     first = jobs.hold(gpu_server, "first", gpus=all_of_them)
@@ -27,7 +22,7 @@ def test_the_second_job_waits_and_says_so_until_the_first_is_gone(card, gpu_serv
     held = card.used_mib()
     assert all(held[uuid] >= before[uuid] + jobs.MIB_HELD for uuid in held)
     second = jobs.hold(gpu_server, "second")
-    why = wait_until(lambda: waiting(gpu_server, second))
+    why = wait_until(lambda: jobs.waiting(gpu_server, second))
     assert why["reason"] == "CAPACITY", why
     jobs.cancel(gpu_server, first)
     assert len(jobs.running(gpu_server, second)["devices"]) == 1
@@ -84,8 +79,9 @@ def test_a_killed_servers_jobs_keep_their_gpus_until_they_end(card, gpu_server):
     name = jobs.hold(gpu_server, "goes_on")
     jobs.running(gpu_server, name)
     pids = card.pids()
-    gpu_server.kill()
-    gpu_server.start()
+    with leftovers.outliving_the_test():
+        gpu_server.kill()
+        gpu_server.start()
     assert card.pids() == pids
     assert native(gpu_server, name)["attempt"] == 1
     jobs.cancel(gpu_server, name)

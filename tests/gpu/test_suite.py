@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(cards.IS_REAL, reason="it is what runs now")
 def run(card, out, *words):
     path = f"{Path(card.smi).parent}:{os.environ['PATH']}"
     argv = card.command(sys.executable, SUITE, "--out", out, "--venv", out.with_name("venv"))
-    env = {**os.environ, "PATH": path}
+    env = {**os.environ, "PATH": path, "TMPDIR": str(out.parent)}
     return subprocess.run((*argv, *words), env=env, capture_output=True, text=True, check=False)
 
 
