@@ -67,10 +67,15 @@ def waiting(server, name):
     return found if found and found["reason"] != "NOT_LOOKED_AT" else None
 
 
+def node(server):
+    """What ``trainshed nodes`` says of the machine."""
+    (found,) = support.good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
+    return found
+
+
 def devices(server):
-    """What ``trainshed nodes`` says of each device."""
-    (node,) = support.good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
-    return node["devices"]
+    """The same of each of its devices."""
+    return node(server)["devices"]
 
 
 def cancel(server, name):

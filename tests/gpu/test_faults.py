@@ -49,8 +49,10 @@ def test_errors_and_lower_clocks_are_shown(breakable, server):
 
 
 def test_one_with_an_xid_that_only_a_reset_ends_is_given_to_nobody(breakable, server):
+    before = jobs.node(server)["seen"]
     breakable.set(0, "xid", 48)
     assert "Xid 48" in once(server, 0, is_faulty)["problem"]
+    wait_until(lambda: jobs.node(server)["seen"] != before)  # whoever places jobs knows it too
     other = jobs.hold(server, "other")
     (uuid,) = jobs.running(server, other)["devices"]
     assert uuid == breakable.uuids[1].partition("-")[2]

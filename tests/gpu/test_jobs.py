@@ -4,7 +4,7 @@ import os
 import signal
 
 import leftovers
-from e2e.support import good, native, wait_until
+from e2e.support import native, wait_until
 from gpu import jobs
 from gpu.card import MIB
 from gpu.jobs import devices
@@ -99,13 +99,7 @@ def test_each_device_is_shown_with_what_nvidia_smi_shows(card, gpu_server):
     assert shown == [(*row[:3], row[3].lower()) for row in told]
     for each, row in zip(found, told, strict=True):
         assert abs(each["memoryBytes"] / MIB - int(row[4])) < 1
-        assert each["type"] in gpu_types(gpu_server)
-
-
-def gpu_types(server):
-    """The catalog's types that the node offers."""
-    (node,) = good(server.call("GET", "/trainshed/v1/nodes"))["nodes"]
-    return node["gpus"]
+        assert each["type"] in jobs.node(gpu_server)["gpus"]
 
 
 def test_a_program_that_wants_more_memory_than_there_is_fails_of_that(gpu_server):
