@@ -40,7 +40,7 @@ test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done
 # all that touches a GPU, on this machine's, in ten minutes; without one it says so and is well.
 # Nothing is fetched: packages are those of PYTHON, and wheels in the folder GPU_WHEELS
 GPU_OUT ?= build/gpu
-GPU_SECONDS ?= 570
+GPU_SECONDS ?= 540
 test-gpu:
 	@$(PYTHON) scripts/gpu_suite.py --out $(GPU_OUT) --seconds $(GPU_SECONDS) $(if $(GPU_WHEELS),--wheels $(GPU_WHEELS))
 

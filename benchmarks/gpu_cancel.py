@@ -16,7 +16,7 @@ from gpu_steps import words
 from service_servers import Server
 
 MIB = 1 << 20
-ROUNDS, EMPTY_S_MAX = 5, 2.0
+ROUNDS, EMPTY_S_MAX = 4, 2.0
 SLACK_MIB, TAKEN_MIB = 16, 200
 ENDLESS = 1 << 40
 LOOK_S = 0.005

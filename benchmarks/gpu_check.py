@@ -16,7 +16,7 @@ from gpu_jobs import EXAMPLE, WAIT_S_MAX, Worker, bare_worker
 from gpu_steps import MODELS, block, words
 
 TRAINSHED = str(Path(sys.executable).parent / "trainshed")
-BATCHES = (64, 128)
+BATCHES: dict[Device, tuple[int, int]] = {"cuda": (64, 128), "cpu": (16, 32)}
 STEPS = 10
 BLOCK_S = 1.0
 
@@ -25,8 +25,9 @@ def measure(bench: Bench) -> Iterator[Row]:
     """First the times of steps, which every machine has; then the command itself."""
     devices: list[Device] = ["cpu"] if bench.device == "cpu" else ["cuda", "cpu"]
     with bare_worker() as worker:
-        for model, at, batch in product(MODELS, devices, BATCHES):
-            yield step(bench, worker, model, at, batch)
+        for model, at in product(MODELS, devices):
+            for batch in BATCHES["cuda" if bench.dry else at]:
+                yield step(bench, worker, model, at, batch)
     for model in MODELS:
         yield from checked(bench, model)
 
@@ -48,7 +49,7 @@ def step(bench: Bench, worker: Worker, model: str, device: Device, batch: int) -
 def checked(bench: Bench, model: str) -> list[Row]:
     """What the command says; without a GPU it has no ratio to say."""
     command = [TRAINSHED, "gpu-check", "--package-path", ".", "--module-name", "steps"]
-    asked = words(bench, model)
+    asked = words(bench, model, BATCHES["cuda"][0] if bench.dry else BATCHES["cpu"][0])
     asked = asked[: asked.index("--device")] + asked[asked.index("--device") + 2 :]
     done = subprocess.run(
         [*command, "--format", "json", "--", *asked, "--steps", "2" if bench.dry else str(STEPS)],

@@ -12,6 +12,10 @@ class Now:
     def synchronize(self) -> None:
         """It is there."""
 
+    def query(self) -> bool:
+        """It is there."""
+        return True
+
     def wait(self) -> None:
         """It is there."""
 

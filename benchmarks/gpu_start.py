@@ -7,7 +7,7 @@ from gpu_bench import Bench, Row, in_turns, median_ratio
 from gpu_jobs import document, gpu_server, started_s
 
 SAY = ["python", "-c", "print('here', flush=True)"]
-PAIRS = 10
+PAIRS = 6
 #: By then the job before has let go of its GPU: its release is not part of this one's start.
 REST_S = 0.6
 

@@ -115,7 +115,9 @@ def fake(folder, names=(H100, H100)):
         text=True,
     ) as plug:
         try:
-            assert plug.stdout.readline() == "plugged in\n"
+            if plug.stdout.readline() != "plugged in\n":
+                # for `make test` that is a fault; a machine with a GPU may be a container
+                (pytest.skip if IS_REAL else pytest.fail)("GPUs cannot be plugged in here")
             card = Card((*words, "join", str(plug.pid)), state, "/usr/local/src/nvidia-smi")
             try:
                 yield card

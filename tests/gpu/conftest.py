@@ -2,7 +2,10 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,16 @@ from gpu import jobs
 REPORT = os.environ.get("TRAINSHED_GPU_REPORT")
 #: When no further test is begun, in seconds since 1970.
 UNTIL = float(os.environ.get("TRAINSHED_GPU_UNTIL", "inf"))
+
+
+#: In ``make test-gpu``, for each test in place of its own mark: one that hangs must not take all.
+SECONDS_MAX = 90
+
+
+def pytest_collection_modifyitems(items):
+    if cards.IS_REAL:
+        for item in items:
+            item.add_marker(pytest.mark.timeout(SECONDS_MAX), append=False)
 
 
 def pytest_runtest_setup():
@@ -39,7 +52,7 @@ def card(tmp_path_factory):
     """The machine's own GPUs in ``make test-gpu``, those of our own driver everywhere else."""
     how = cards.real() if cards.IS_REAL else cards.fake(tmp_path_factory.mktemp("card"))
     with how as found:
-        found.look()  # what this starts is for all of them
+        found.pids()  # what this starts is for all of them
         yield found
 
 
@@ -55,7 +68,10 @@ def torch_device():
     """What torch's own tests run on: ``cuda``, or ``cpu`` in the place of it."""
     if not cards.IS_REAL:
         return "cpu"
-    torch = pytest.importorskip("torch", reason="torch is not installed here")
-    if not torch.cuda.is_available():
-        pytest.skip(f"torch {torch.__version__} cannot use CUDA here")
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed here")
+    code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    # in a process of its own: this one must not become a program on the GPU
+    if subprocess.run((sys.executable, "-c", code), check=False).returncode:
+        pytest.skip("torch cannot use CUDA here")
     return "cuda"

@@ -15,7 +15,7 @@ THROTTLED = 0x08 | 0x80
 def breakable(tmp_path_factory):
     """A card that no machine has: what becomes of it is written to its files."""
     with cards.fake(tmp_path_factory.mktemp("breakable")) as found:
-        found.look()  # what this starts is for all of them
+        found.pids()  # what this starts is for all of them
         yield found
 
 

@@ -7,7 +7,7 @@ import pytest
 from examples.cluster import call, needs
 
 TINY = ("--width", 8, "--batch-size", 2, "--image-size", 8)
-REAL = ("--batch-size", 64)
+REAL = ("--batch-size", 16)
 pytestmark = [pytest.mark.slow, pytest.mark.full, needs("torch")]
 
 
@@ -22,7 +22,7 @@ def checked(model, *words):
 @pytest.mark.parametrize("model", ["resnet", "transformer"])
 def test_a_model_is_tried_on_what_the_machine_has(model, torch_device):
     sizes = REAL if torch_device == "cuda" else TINY
-    found, outcome = checked(model, "--steps", 5, *sizes)
+    found, outcome = checked(model, "--steps", 2, *sizes)
     assert found["cpu_seconds"] > 0, outcome.story()
     assert bool(found["gpu"]) == (torch_device == "cuda")
     if found["gpu"]:

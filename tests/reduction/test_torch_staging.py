@@ -198,6 +198,20 @@ def test_however_many_are_under_way_host_memory_has_a_bound(bounded, client, dev
     assert device.peak <= 4 * MB
 
 
+def test_where_there_is_room_no_copy_in_waits_for_a_copy_out(bounded, client, device):
+    late = threading.Event()
+    device.back.put(lambda: late.wait(PATIENCE_S))
+    first = begun(bounded, device, MB)
+    client.answer()
+    second = begun(bounded, device, MB)
+    soon(lambda: not client.came.empty())
+    assert device.allocated == [MB, MB]
+    late.set()
+    client.answer()
+    for ended in (first, second):
+        ended.wait()
+
+
 def test_a_tensor_above_the_bound_goes_alone(bounded, client, device):
     ends = [begun(bounded, device, size) for size in (MB, 8 * MB, MB)]
     for ended in ends:

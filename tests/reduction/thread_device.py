@@ -58,6 +58,9 @@ class ThreadMark:
         assert self._reached.wait(PATIENCE_S)
         self._device.check()
 
+    def query(self):
+        return self._reached.is_set()
+
     def wait(self):
         self._device.current().put(lambda: self._reached.wait(PATIENCE_S))
 

@@ -18,6 +18,9 @@ class Mark(Protocol):
     def synchronize(self) -> None:
         """Wait, on the host, until the device has come here."""
 
+    def query(self) -> bool:
+        """Whether the device has come here."""
+
     def wait(self) -> None:
         """Let the current stream wait for it; the host goes on."""
 

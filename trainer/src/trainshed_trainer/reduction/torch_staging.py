@@ -81,16 +81,29 @@ class PinnedPool:
         """A buffer of that size, or one that makes room by going; ``None`` where there is room."""
         with self._changed:
             self._changed.wait_for(lambda: self._free or self._closed or self._fits(size))
-            sizes = [buffer.numel() for buffer, _ in self._free]
-            if size not in sizes and self._fits(size):
+            place = self._ready(size)
+            if place is None and self._fits(size):
                 self._held += size
                 return None
             if not self._free:
                 raise ReductionError("this group is closed")
-            buffer, mark = self._free.pop(sizes.index(size) if size in sizes else 0)
+            if place is None:
+                sizes = [buffer.numel() for buffer, _ in self._free]
+                place = sizes.index(size) if size in sizes else 0
+            buffer, mark = self._free.pop(place)
         if mark:
             mark.synchronize()
         return buffer
+
+    def _ready(self, size: int) -> int | None:
+        """The place of a free buffer of that size whose copy back is over.
+
+        One that is not would make the next copy inwards wait for a copy outwards.
+        """
+        for place, (buffer, mark) in enumerate(self._free):
+            if buffer.numel() == size and (mark is None or mark.query()):
+                return place
+        return None
 
     def _fits(self, size: int) -> bool:
         return not self._held or self._held + size <= self._limit
