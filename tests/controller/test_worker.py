@@ -42,3 +42,28 @@ def test_what_lasts_is_not_told_at_every_try(caplog):
     fail_often(50, tick_s=0.001)
     assert len(caplog.records) == 1
     assert "'tried' waits: the database cannot be used" in caplog.text
+
+
+def test_a_step_that_hangs_holds_up_no_end_that_has_a_bound():
+    """The step that asks a driver may hang for ever."""
+    began, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def step():
+        began.set()
+        assert goes_on.wait(60)
+
+    worker = Worker("hung", step, tick_s=3600.0, end_s=0.01)
+
+    def end():
+        worker.end()
+        worker.join()
+        ended.set()
+
+    worker.start()
+    try:
+        assert began.wait(60)
+        threading.Thread(target=end, daemon=True).start()
+        assert ended.wait(60)
+        assert not goes_on.is_set()
+    finally:
+        goes_on.set()

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -231,3 +233,37 @@ def test_a_gpu_with_a_problem_is_given_to_nobody_and_the_others_are(
     assert (faulty.gpu.state, faulty.attempt) == (GpuState.FAULTY, None)
     assert (ours.gpu.state, ours.attempt) == (GpuState.HELD, KEY)
     assert str(KEY) in ours.gpu.who
+
+
+def test_a_driver_that_hangs_holds_up_nobody_but_who_asks_for_the_fleet(root, mark):
+    hangs, asked, goes_on = threading.Event(), threading.Event(), threading.Event()
+
+    def devices():
+        if hangs.is_set():
+            asked.set()
+            assert goes_on.wait(60)
+        return find.fake_devices(1)
+
+    engine = engine_at(root, find_gpus=devices)
+    engine.fleet()
+    engine._inventory._fresh_s = 0.0
+    hangs.set()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            fleet = pool.submit(engine.fleet)
+            assert asked.wait(60)
+            (gpu,) = aside(engine.traits.gpus_now)
+            assert gpu.gpu.uuid == "GPU-fake-0000"
+            aside(lambda: engine.launch(KEY, plan(mark, "", 0), ()))
+            assert aside(lambda: seen(engine)).key == KEY
+            assert not fleet.done()
+        finally:
+            goes_on.set()
+    assert ended(engine).outcome.exit_code == 0
+
+
+def aside(call):
+    """What a call returns on a thread of its own: one that hangs fails the test, and no more."""
+    found = Future()
+    threading.Thread(target=lambda: found.set_result(call()), daemon=True).start()
+    return found.result(60)

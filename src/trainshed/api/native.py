@@ -257,7 +257,10 @@ def _fleet(native: Native) -> APIRouter:
 
     @router.get("/nodes", response_model=shown.Nodes, response_model_exclude_none=True)
     def list_nodes(caller: Known) -> Json:
-        """Show the fleet as it was last seen; GPUs of this server's machine as they are now."""
+        """Show the fleet as it was last seen, and how the GPUs of this server's machine do now.
+
+        Whether a stranger has a GPU is known within half a minute.
+        """
         return nodes.listing(partial(caller.may, AccessRole.VIEWER))
 
     @router.post("/nodes/{node}:drain", **ordered)

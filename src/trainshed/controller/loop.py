@@ -36,6 +36,8 @@ _RENEWALS = 4
 _SCHEDULE_REST = 3.0
 _OBSERVE_REST = 1.0
 _STUDIES_REST = 1.0
+#: How long the end waits for a look at the machine: a GPU's driver may hang.
+_FLEET_END_S = 2.0
 #: So many commands performed at once leave others waiting behind them.
 _MANY = COMMANDS_MAX // 2
 
@@ -97,7 +99,7 @@ class Controller:
 
     def _make_workers(self, pace: Pace) -> Iterator[Worker]:
         yield Worker("lease", self.lease_once, tick_s=pace.lease_ttl_s / _RENEWALS)
-        yield Worker("fleet", self.fleet_once, tick_s=pace.fleet_s)
+        yield Worker("fleet", self.fleet_once, tick_s=pace.fleet_s, end_s=_FLEET_END_S)
         yield Worker("schedule", self._schedule_if_due, tick_s=pace.tick_s, rest=_SCHEDULE_REST)
         yield Worker("perform", self._perform_all, tick_s=pace.tick_s)
         yield Worker("observe", self._observe_if_due, tick_s=pace.observe_s, rest=_OBSERVE_REST)

@@ -56,17 +56,25 @@ class Worker:
     """Takes a step when it is woken, and at least every ``tick_s``.
 
     ``rest`` bounds what the thread may take of the machine: after a step that took d seconds it
-    rests ``rest * d`` seconds, whoever wakes it.
+    rests ``rest * d`` seconds, whoever wakes it.  ``end_s`` bounds how long its end is waited for,
+    in seconds; None: as long as the step takes.
     """
 
     def __init__(
-        self, name: str, step: Callable[[], object], *, tick_s: float, rest: float = 0.0
+        self,
+        name: str,
+        step: Callable[[], object],
+        *,
+        tick_s: float,
+        rest: float = 0.0,
+        end_s: float | None = None,
     ) -> None:
         """The thread starts with ``start``."""
         self.name = name
         self._step = step
         self._tick_s = tick_s
         self._rest = rest
+        self._end_s = end_s
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._logged_at = float("-inf")
@@ -86,9 +94,9 @@ class Worker:
         self._woken.set()
 
     def join(self) -> None:
-        """Wait for the step under way."""
+        """Wait for the step under way, ``end_s`` at most."""
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(self._end_s)
 
     def _run(self) -> None:
         while not self._ending.is_set():

@@ -79,7 +79,8 @@ class Traits:
     add_lines: AddLines | None = field(default=None, compare=False)
     """None: what programs write elsewhere cannot come into their logs."""
     gpus_now: Callable[[], Sequence[GpuNow]] | None = field(default=None, compare=False)
-    """The GPUs of the server's own machine as they are now; None: the engine cannot tell."""
+    """The GPUs of the server's own machine as last seen, with their newest figures; asks no driver.
+    None: the engine cannot tell."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
 

@@ -164,8 +164,8 @@ class LocalEngine:
         self._fork_server = ForkServer(f"{self._root}/{_LONGEST_KEY}")
 
     def fleet(self) -> Sequence[Node]:
-        """The one machine."""
-        return (self._node(),)
+        """The one machine.  Asks the driver, which may hang: no lock is held meanwhile."""
+        return (self._node(self._inventory.status()),)
 
     def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
         """Free ports of the loopback, and the folders as they are.  Raises EngineFault."""
@@ -195,7 +195,7 @@ class LocalEngine:
         strange = {seat.node for seat in seats} - {self._node_name}
         if strange:
             raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")
-        emulates = self._node().policy is FleetPolicy.EMULATE
+        emulates = self._node(self._inventory.known()).policy is FleetPolicy.EMULATE
         with self._lock:
             attempt = self._attempt(key)
             try:
@@ -297,26 +297,26 @@ class LocalEngine:
                 return found
         return None
 
-    def _node(self) -> Node:
-        with self._lock:
-            status = self._inventory.status()
-            return machine.node_of(
-                self._node_name,
-                status,
-                policy=self._policy,
-                slots=self._slots,
-                gpu_alias=self._gpu_alias,
-                isolation=self._isolation.mode if self._isolation else "",
-                leftovers=self._leftovers,
-            )
+    def _node(self, status: DeviceStatus) -> Node:
+        return machine.node_of(
+            self._node_name,
+            status,
+            policy=self._policy,
+            slots=self._slots,
+            gpu_alias=self._gpu_alias,
+            isolation=self._isolation.mode if self._isolation else "",
+            leftovers=self._leftovers,
+        )
 
     def _problem(self, device: Device) -> str:
         return "" if self._sampler is None else self._sampler.problem(device)
 
     def _gpus_now(self) -> Sequence[GpuNow]:
-        """The devices with who has them, and what they tell of themselves."""
-        with self._lock:
-            status = self._inventory.status()
+        """The devices as last seen, with who of ours has them, and what they tell of themselves.
+
+        Handlers of requests ask this: a driver that hangs may not hold them up.
+        """
+        status = self._inventory.latest()
         return [self._gpu_now(device, status) for device in status.devices]
 
     def _gpu_now(self, device: Device, status: DeviceStatus) -> GpuNow:
@@ -345,7 +345,7 @@ class LocalEngine:
         self, key: AttemptKey, attempt: TrackedAttempt, plan: LaunchPlan, *, emulates: bool
     ) -> None:
         plan = machine.bounded(plan, self._processes_max)
-        status = self._inventory.status()
+        status = self._inventory.latest()
         preparation = Preparation(
             plan=machine.emulated(plan) if emulates else plan,
             cache_dir=str(self._cache_dir) if self._cache_dir else None,

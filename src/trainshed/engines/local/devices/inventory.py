@@ -6,6 +6,7 @@ a machine that forgot its GPUs would begin to run jobs without.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -98,6 +99,9 @@ class DeviceStatus(NamedTuple):
     """By UUID: those of them with which something is wrong."""
 
 
+_NOTHING: Final = DeviceStatus((), {})
+
+
 class Inventory:
     """What is known of the devices."""
 
@@ -117,34 +121,46 @@ class Inventory:
         self._fresh_s = fresh_s
         self._problem = problem
         self._looked_s = -float("inf")
-        self._seen = DeviceStatus((), {})
-        self._status = self._seen
-        self._gone: dict[str, str] = {}
+        self._seen = self._status = _NOTHING
+        self._lock = threading.Lock()
 
     def status(self) -> DeviceStatus:
-        """The devices as of ``fresh_s`` seconds ago at most; what is wrong with them as of now."""
-        now = time.monotonic()
-        if now - self._looked_s >= self._fresh_s:
-            self._seen, self._looked_s = self._look(), now
-        before, self._status = self._status, self._judged(self._seen)
-        if before.held != self._status.held:
-            _tell(before.held, self._status.held)
-        return self._status
+        """The devices as of ``fresh_s`` seconds ago at most; what is wrong with them as of now.
+
+        A driver that hangs holds the caller up.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked_s >= self._fresh_s:
+                self._seen, self._looked_s = self._look(), now
+            before, self._status = self._status, self.latest()
+            if before.held != self._status.held:
+                _tell(before.held, self._status.held)
+            return self._status
+
+    def latest(self) -> DeviceStatus:
+        """The devices as ``status`` saw them last; the driver is not asked, nor waited for."""
+        return self._judged(self._seen)
+
+    def known(self) -> DeviceStatus:
+        """The same; where nobody has looked yet, the first look is taken."""
+        return self.status() if self._seen is _NOTHING else self.latest()
 
     def _look(self) -> DeviceStatus:
         found = tuple(self._find())
         gone = _gone(self._seen.devices, found)
         held = stranger_held(found, leased_below(self._root, found)) if found else {}
-        self._gone = {d.uuid: self._gone.get(d.uuid) or _missed(datetime.now(UTC)) for d in gone}
+        before, now = self._seen.faulty, datetime.now(UTC)
+        missed = {d.uuid: before.get(d.uuid) or _missed(now) for d in gone}
         devices = sorted((*found, *gone), key=lambda device: device.index)
-        return DeviceStatus(devices, held)
+        return DeviceStatus(devices, {**held, **missed}, missed)
 
     def _judged(self, seen: DeviceStatus) -> DeviceStatus:
         wrong = {device.uuid: self._problem(device) for device in seen.devices}
-        faulty = {**self._gone, **{uuid: problem for uuid, problem in wrong.items() if problem}}
-        if not faulty:
+        wrong = {uuid: problem for uuid, problem in wrong.items() if problem}
+        if not wrong:
             return seen
-        return DeviceStatus(seen.devices, {**seen.held, **faulty}, faulty)
+        return DeviceStatus(seen.devices, {**seen.held, **wrong}, {**seen.faulty, **wrong})
 
 
 def _tell(before: Mapping[str, str], now: Mapping[str, str]) -> None:
