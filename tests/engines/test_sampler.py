@@ -103,6 +103,14 @@ def test_an_xid_that_nvidia_answers_with_a_reset_closes_the_gpu(xid, library, sa
     assert [r.levelno for r in caplog.records if f"Xid {xid}" in r.message] == [logging.ERROR]
 
 
+def test_an_xid_of_a_gpu_that_is_not_known_closes_none_and_is_told(library, sampler, caplog):
+    library.refuse(LOST, "nvmlDeviceGetUUID")
+    library.xids.put(79)
+    sampler.start()
+    wait_until(lambda: "Xid 79" in caplog.text, "it is told")
+    assert (sampler.problem(GPU), sampler.problem(PART)) == ("", "")
+
+
 def test_xids_of_programs_close_nothing_and_are_told_once(library, sampler, caplog):
     for xid in (*LOGGED, 31, 31):
         library.xids.put(xid)

@@ -82,7 +82,7 @@ class Sampler:
 
         What is wrong with a GPU is wrong with all its instances.
         """
-        return self._problems.get(device.uuid) or self._problems.get(device.gpu_uuid, "")
+        return self._problems.get(device.gpu_uuid or device.uuid, "")
 
     def xid_counts(self, device: Device) -> Mapping[int, int]:
         """How often each Xid of a device's GPU was heard of."""
@@ -152,7 +152,7 @@ class Sampler:
 
     def _hear(self, nvml: Any, event: XidEvent) -> None:
         self._xids.setdefault(event.uuid, Counter())[event.xid] += 1
-        if event.xid in xids.CLOSING:
+        if event.uuid and event.xid in xids.CLOSING:
             self._close_gpu(event.uuid, xids.meaning(event.xid), event.xid)
         else:
             self._log_of(event)
@@ -169,4 +169,5 @@ class Sampler:
         now = time.monotonic()
         if now - self._logged_s.get(event[:2], -_LOGGED_AGAIN_S) >= _LOGGED_AGAIN_S:
             self._logged_s[event[:2]] = now
-            _LOG.warning("the GPU %s: %s", event.uuid, xids.meaning(event.xid))
+            which = event.uuid or "that the driver cannot name"
+            _LOG.warning("the GPU %s: %s", which, xids.meaning(event.xid))
