@@ -79,6 +79,20 @@ def test_a_gpu_that_was_divided_anew_is_not_missed(locks):
         assert (list(stock.devices), stock.held) == (now, {})
 
 
+def test_instances_of_a_gpu_that_is_gone_are_missed(locks):
+    assert locks.is_dir()
+    parts = [Device(uuid=f"MIG-{n}", name="", gpu_uuid="GPU-a") for n in range(2)]
+    other = Device(uuid="GPU-b", name="", index=1)
+    answers = [*parts, other]
+    seen = inventory(answers)
+    seen.status()
+    for now in ([other], []):
+        answers[:] = now
+        found = seen.status()
+        assert uuids(found) == ["MIG-0", "MIG-1", "GPU-b"]
+        assert found.faulty.keys() == set(uuids(found)) - set(map(lambda d: d.uuid, now))
+
+
 def test_a_look_is_good_for_a_while(locks, answers):
     assert locks.is_dir()
     seen = inventory(answers, fresh_s=3600.0)

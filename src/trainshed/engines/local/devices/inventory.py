@@ -176,6 +176,9 @@ def _missed(since: datetime) -> str:
 
 
 def _gone(before: Sequence[Device], found: Sequence[Device]) -> list[Device]:
-    """The GPUs that the driver does not name any more; not those that were divided anew."""
+    """The devices of GPUs that the driver names neither themselves nor by any instance.
+
+    A GPU that was divided anew is there: none of its earlier instances is missed.
+    """
     there = {device.uuid for device in found} | {device.gpu_uuid for device in found}
-    return [d for d in before if d.uuid not in there and not d.gpu_uuid]
+    return [device for device in before if (device.gpu_uuid or device.uuid) not in there]
