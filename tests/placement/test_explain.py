@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -47,16 +48,21 @@ def test_what_is_free_and_who_holds_the_rest():
     assert (found.change.asked, found.change.accepted) == ("4", "2")
 
 
-def test_a_job_that_waits_for_a_faulty_gpu_is_told_what_is_wrong_with_it():
+@pytest.mark.parametrize(
+    ("count", "more"),
+    [(2, "; and 1 more GPU is faulty"), (3, "; and 2 more GPUs are faulty")],
+)
+def test_a_job_that_waits_for_a_faulty_gpu_is_told_what_is_wrong_with_it(count, more):
     faulty = [
-        NodeGpu(uuid=f"GPU-{i}", index=i, state=GpuState.FAULTY, problem="Xid 79") for i in range(2)
+        NodeGpu(uuid=f"GPU-{i}", index=i, state=GpuState.FAULTY, problem="Xid 79")
+        for i in range(count)
     ]
-    nodes = [node("a", 4, gpus_held={T4: 2}, devices=(*faulty, NodeGpu(uuid="GPU-2")))]
+    nodes = [node("a", 2 + count, gpus_held={T4: count}, devices=(*faulty, NodeGpu(uuid="GPU-9")))]
     found = waiting(nodes, [], [queued(1, demand(4))])[1]
     assert found.reason is Reason.CAPACITY
     assert found.message == (
         "needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on a, and no node has more; "
-        "GPU 0 of a is faulty: Xid 79; and 1 more"
+        f"GPU 0 of a is faulty: Xid 79{more}"
     )
     assert "faulty" not in waiting(nodes, [], [queued(1, demand(8))])[1].message
 

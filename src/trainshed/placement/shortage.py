@@ -57,8 +57,9 @@ class Shortage:
             for gpu in node.devices
             if gpu.state is GpuState.FAULTY
         ]
-        more = (f"and {len(found) - 1} more",) if len(found) > 1 else ()
-        return (*found[:1], *more)
+        left = len(found) - 1
+        more = "and 1 more GPU is faulty" if left == 1 else f"and {left} more GPUs are faulty"
+        return (*found[:1], more) if left > 0 else tuple(found)
 
     def _most_gpus(self, region: str | None, each: Demand) -> tuple[int, str] | None:
         """The most GPUs that one replica could get, and where; None where none are given."""
