@@ -72,3 +72,40 @@ def test_what_a_framework_says_after_the_error_does_not_hide_it():
         *["[rank0]:"] * 30,
     ]
     assert "1.00 GiB" in advice(said)
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB."
+#: What may end a program that went on after a full memory, as those do that look for a batch size.
+LATER = (
+    "ValueError: the labels are missing",
+    "[rank0]: ValueError: the labels are missing",
+    "trainer.errors.DataError",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'",
+    "AttributeError: module 'numpy' has no attribute 'float'",
+)
+
+
+@pytest.mark.parametrize("line", LATER)
+def test_a_full_memory_that_a_program_went_on_from_is_not_what_it_died_of(line):
+    said = [OOM, "trying a batch of 32", "Traceback (most recent call last):", "  File", line]
+    assert "memory was full" not in advice(said)
+
+
+def test_an_error_before_a_full_memory_does_not_hide_it():
+    assert "memory was full" in advice([LATER[0], "Traceback (most recent call last):", OOM])
+
+
+def test_what_a_program_died_of_last_is_its_age():
+    assert advice([OOM, LATER[-1]]).startswith("np.float is gone")
+
+
+def test_launchers_and_other_ranks_that_report_the_error_do_not_hide_it():
+    said = [
+        f"[rank0]: {OOM}",
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        *["E1123 12:00:00.000000 12 torch/distributed/elastic/multiprocessing/api.py:869]"] * 9,
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "trainer.task FAILED",
+        "subprocess.CalledProcessError: Command '['python', 'task.py']' returned non-zero exit",
+    ]
+    assert "2.00 GiB" in advice(said)

@@ -8,9 +8,13 @@ from trainshed.model.gpu_errors import GPU_ERRORS
 from trainshed.model.known_errors import KnownError
 from trainshed.model.removed import REMOVED
 
-#: How many of the last lines are looked at for errors of a program's age.  Errors of GPUs have
-#: words that stand for nothing else, and launchers (torchrun) write a page after them.
+#: How many of the last lines are looked at for errors of a program's age.  Launchers (torchrun)
+#: write a page after an error of a GPU.
 _AGE_LINES: Final = 8
+#: The last line of a traceback.
+_EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?\w[\w.]*(?:Error|Exception)\b")
+#: By these a launcher tells that the program has failed.
+_LAUNCHERS: Final = re.compile(r"[\w.]*\b(?:ChildFailedError|CalledProcessError)\b")
 
 
 def advice(lines: Iterable[str]) -> str:
@@ -20,12 +24,28 @@ def advice(lines: Iterable[str]) -> str:
     address.
     """
     said = list(lines)
-    return _first(GPU_ERRORS, said) or _first(REMOVED, said[-_AGE_LINES:])
+    return _of_age(said[-_AGE_LINES:]) or _of_gpu(said)
 
 
-def _first(errors: Sequence[KnownError], lines: Sequence[str]) -> str:
+def _of_age(lines: Sequence[str]) -> str:
+    return next(filter(None, (_known(REMOVED, line) for line in reversed(lines))), "")
+
+
+def _of_gpu(lines: Sequence[str]) -> str:
+    """The last error of a GPU, unless another exception came after it.
+
+    Programs that look for a batch size go on after a full memory, and may die of something else.
+    """
     for line in reversed(lines):
-        for each in errors:
-            if match := re.search(each.error, line):
-                return each.advice.format(next(filter(None, match.groups()), ""))
+        if found := _known(GPU_ERRORS, line):
+            return found
+        if _EXCEPTION.match(line) and not _LAUNCHERS.match(line):
+            break
+    return ""
+
+
+def _known(errors: Sequence[KnownError], line: str) -> str:
+    for each in errors:
+        if match := re.search(each.error, line):
+            return each.advice.format(next(filter(None, match.groups()), ""))
     return ""
