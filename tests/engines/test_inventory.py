@@ -2,15 +2,17 @@
 
 import logging
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from trainshed.engines.local.devices import find
+from trainshed.engines.local.devices import find, remembered
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import Inventory
 from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.remembered import Remembered
 
 OURS = Holder(pid=11, what="attempt 7/1", root="/data/jobs")
 STRANGER = Holder(pid=12, what="a local run")
@@ -90,7 +92,7 @@ def test_instances_of_a_gpu_that_is_gone_are_missed(locks):
         answers[:] = now
         found = seen.status()
         assert uuids(found) == ["MIG-0", "MIG-1", "GPU-b"]
-        assert found.faulty.keys() == set(uuids(found)) - set(map(lambda d: d.uuid, now))
+        assert found.faulty.keys() == set(uuids(found)) - {device.uuid for device in now}
 
 
 def test_a_look_is_good_for_a_while(locks, answers):
@@ -99,3 +101,67 @@ def test_a_look_is_good_for_a_while(locks, answers):
     before = seen.status()
     answers.clear()
     assert seen.status() is before
+
+
+GPU_A = Device(uuid="GPU-a", name="Tesla T4", busy_pids=(7,), memory_bytes=16 << 30)
+PART = Device(uuid="MIG-1", name="", index=1, gpu_uuid="GPU-b")
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return tmp_path / "gpus.json"
+
+
+def restarted(kept, *answers):
+    """What the inventory of a new server says."""
+    return Inventory(Path("/data/jobs"), lambda: answers, 0.0, remembered=Remembered(kept)).status()
+
+
+def test_a_gpu_that_is_lost_is_missed_after_a_restart_of_the_server_too(locks, kept):
+    assert locks.is_dir()
+    assert restarted(kept, GPU_A, PART).faulty == {}
+    for _ in range(2):
+        found = restarted(kept)
+        assert found.devices == [replace(GPU_A, busy_pids=())]
+        assert found.faulty.keys() == found.held.keys() == {"GPU-a"}
+    assert restarted(kept, GPU_A).faulty == {}
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda patch, _: patch.setattr(remembered, "boot_id", lambda: "another boot"),
+        lambda patch, _: patch.setenv("CUDA_VISIBLE_DEVICES", "1"),
+        lambda _, kept: kept.write_text("[]"),
+        lambda _, kept: kept.write_text('{"boot_id": 1, "gpus": [{}]}'),
+        lambda _, kept: kept.write_text("torn"),
+        lambda _, kept: (kept.unlink(), kept.mkdir()),
+    ],
+)
+def test_what_was_kept_for_another_machine_or_cannot_be_read_counts_as_nothing(
+    other, locks, kept, monkeypatch
+):
+    assert locks.is_dir()
+    restarted(kept, GPU_A)
+    other(monkeypatch, kept)
+    assert uuids(restarted(kept)) == []
+    assert uuids(restarted(kept, GPU_A)) == ["GPU-a"]
+
+
+def test_what_is_remembered_is_written_when_it_changes_and_not_otherwise(locks, kept):
+    assert locks.is_dir()
+    assert uuids(restarted(kept)) == []
+    assert not kept.exists()
+    restarted(kept, GPU_A)
+    answers = [GPU_A]
+    seen = Inventory(Path("/data/jobs"), lambda: tuple(answers), 0.0, remembered=Remembered(kept))
+    seen.status()
+    kept.unlink()
+    seen.status()
+    answers.clear()
+    seen.status()
+    assert not kept.exists()
+    answers += [GPU_A, Device(uuid="GPU-c", name="", index=2)]
+    seen.status()
+    assert kept.exists()

@@ -24,6 +24,7 @@ from engines.attempts import (
 from engines.support import awaiting, plan_of, python_replica, sleeping, wait_until
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
+from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.model.attempt import Phase
 from trainshed.model.gpus import GpuState
@@ -267,3 +268,17 @@ def aside(call):
     found = Future()
     threading.Thread(target=lambda: found.set_result(call()), daemon=True).start()
     return found.result(60)
+
+
+def test_a_machine_whose_gpus_are_all_lost_never_begins_to_emulate(root, monkeypatch):
+    found = [Device(uuid="GPU-a", name="Tesla T4")]
+    monkeypatch.setattr(find, "devices", lambda fake: find.fake_devices(fake) or tuple(found))
+    engine_at(root, find_gpus=None, fake_gpus=1).fleet()
+    assert not root.with_name("gpus.json").exists()
+    engine_at(root, find_gpus=None).fleet()
+    found.clear()
+    (node,) = engine_at(root, find_gpus=None).fleet()
+    assert node.policy is FleetPolicy.BEST_EFFORT
+    assert node.gpus == node.gpus_held == {"NVIDIA_TESLA_T4": 1}
+    (gpu,) = node.devices
+    assert gpu.state is GpuState.FAULTY

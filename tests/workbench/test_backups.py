@@ -38,6 +38,7 @@ def data(tmp_path):
     (folder / "jobs").mkdir(parents=True)
     (folder / "admin-token").write_text("secret")
     (folder / "server.json").write_text("{}")
+    (folder / "gpus.json").write_text("{}")
     (folder / "buckets" / "bkt").mkdir(parents=True)
     (folder / "buckets" / "bkt" / "object").write_text("object")
     return folder

@@ -24,8 +24,8 @@ from trainshed.store.base import StoreFault
 
 DATABASE: Final = "trainshed.db"
 _FILES: Final = "backup-files.jsonl"
-#: What belongs to a server at work, or is made again.
-_OF_A_SERVER: Final = frozenset({RUNNING_FILE, "uploads"})
+#: What belongs to a server at work or to its machine, or is made again.
+_OF_A_SERVER: Final = frozenset({RUNNING_FILE, "gpus.json", "uploads"})
 _RECORDS: Final = "records.jsonl"
 _SPARE: Final = "spare"
 #: ``jobs/UID/ATTEMPT/NAME``.

@@ -37,6 +37,7 @@ from trainshed.engines.local.containers.roots import ContainerRoots
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, leased_to
+from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
 from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.engines.local.processes import peers
@@ -119,9 +120,13 @@ class LocalEngine:
         self._gpu_alias = dict(gpu_alias or {})
         self._fake_gpus = fake_gpus
         self._gpu_wait_s = gpu_wait_s
-        self._sampler = Sampler() if find_gpus is None and not fake_gpus else None
+        is_real = find_gpus is None and not fake_gpus
+        self._sampler = Sampler() if is_real else None
         self._inventory = Inventory(
-            self._root, find_gpus or partial(find.devices, fake_gpus), problem=self._problem
+            self._root,
+            find_gpus or partial(find.devices, fake_gpus),
+            problem=self._problem,
+            remembered=Remembered(self._root.with_name("gpus.json")) if is_real else None,
         )
         self._runtime = containers.runtime
         self._buckets = buckets or self._root.with_name("buckets")

@@ -17,6 +17,7 @@ from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices import xids
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.model.faults import EngineFault
 
 
@@ -111,15 +112,18 @@ class Inventory:
         find: Callable[[], Sequence[Device]],
         fresh_s: float = FRESH_S,
         problem: Callable[[Device], str] = lambda _: "",
+        remembered: Remembered | None = None,
     ) -> None:
         """``root`` is the folder of our attempts; ``find`` asks the driver.
 
-        ``problem`` says what is wrong with a device, and is asked each time.
+        ``problem`` says what is wrong with a device, and is asked each time.  ``remembered`` are
+        the GPUs that earlier servers saw.
         """
         self._root = root
         self._find = find
         self._fresh_s = fresh_s
         self._problem = problem
+        self._remembered = remembered
         self._looked_s = -float("inf")
         self._seen = self._status = _NOTHING
         self._lock = threading.Lock()
@@ -148,12 +152,19 @@ class Inventory:
 
     def _look(self) -> DeviceStatus:
         found = tuple(self._find())
-        gone = _gone(self._seen.devices, found)
+        gone = _gone(self._before(), found)
         held = stranger_held(found, leased_below(self._root, found)) if found else {}
         before, now = self._seen.faulty, datetime.now(UTC)
         missed = {d.uuid: before.get(d.uuid) or _missed(now) for d in gone}
         devices = sorted((*found, *gone), key=lambda device: device.index)
+        if self._remembered is not None:
+            self._remembered.keep(devices)
         return DeviceStatus(devices, {**held, **missed}, missed)
+
+    def _before(self) -> Sequence[Device]:
+        if self._seen is _NOTHING and self._remembered is not None:
+            return self._remembered.load()
+        return self._seen.devices
 
     def _judged(self, seen: DeviceStatus) -> DeviceStatus:
         wrong = {device.uuid: self._problem(device) for device in seen.devices}
