@@ -1,5 +1,6 @@
 """GPUs one by one: what the store knows of them, and what the answering server sees of its own."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -26,6 +27,7 @@ AT = datetime(2026, 11, 23, 12, 0, 0, 123456, tzinfo=UTC)
 READING = Reading(
     at=AT, used_bytes=1 << 30, use=0.5, power_w=312.5, temperature_c=61, throttled=("hw slowdown",)
 )
+ERRORS = replace(READING, ecc_errors=3, throttled=())
 
 
 @pytest.fixture
@@ -100,6 +102,7 @@ def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
         ("trainshed_gpu_memory_total_bytes", *first): 80 << 30,
         ("trainshed_gpu_power_watts", *first): 312.5,
         ("trainshed_gpu_temperature_celsius", *first): 61,
+        ("trainshed_gpu_throttled", *first): 1,
         ("trainshed_gpu_xid_errors_total", *first, ("xid", "31")): 2,
         ("trainshed_node_gpus", ("node", "n1"), ("state", "faulty"), ("type", "H100")): 1,
         ("trainshed_node_gpus", ("node", "n1"), ("state", "held"), ("type", "H100")): 1,
@@ -108,6 +111,12 @@ def test_metrics_have_what_is_measured_and_no_zero_for_what_is_not(store):
     }
     (info,) = [dict(key[1:]) for key in found if ("uuid", "GPU-1") in key]
     assert (info["model"], info["driver"]) == (HERE.name, "580.65.06")
+
+
+def test_metrics_have_errors_of_memory_and_whether_clocks_are_lower(store):
+    page = ServerMetrics(store, lambda: [GpuNow(gpu=HERE, reading=ERRORS)]).text()
+    assert 'trainshed_gpu_ecc_errors_total{gpu="0",node="n1"} 3.0' in page
+    assert 'trainshed_gpu_throttled{gpu="0",node="n1"} 0.0' in page
 
 
 def test_nodes_of_other_releases_are_read():

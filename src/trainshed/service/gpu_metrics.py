@@ -21,6 +21,10 @@ _FIGURES: Final[Mapping[str, tuple[str, Callable[[Reading], float | None]]]] = {
     "trainshed_gpu_memory_used_bytes": ("Memory in use", lambda reading: reading.used_bytes),
     "trainshed_gpu_power_watts": ("Power drawn", lambda reading: reading.power_w),
     "trainshed_gpu_temperature_celsius": ("Temperature", lambda reading: reading.temperature_c),
+    "trainshed_gpu_throttled": (
+        "1 while its clocks are lower than they could be",
+        lambda reading: None if reading.throttled is None else bool(reading.throttled),
+    ),
 }
 _OF_ONE: Final = ("node", "gpu")
 
@@ -42,6 +46,7 @@ def families(nodes: Sequence[Node], now: Mapping[str, GpuNow]) -> Iterator[Metri
             if value is not None:
                 family.add_metric(labels, value)
         yield family
+    yield _ecc_errors(here)
     yield _xids(here)
 
 
@@ -79,6 +84,15 @@ def _info(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
     family = GaugeMetricFamily("trainshed_gpu_info", "1 for each GPU here", labels=labels)
     for of_one, each in here:
         family.add_metric([*of_one, each.gpu.uuid, each.gpu.name, each.driver], 1)
+    return family
+
+
+def _ecc_errors(here: Sequence[tuple[tuple[str, str], GpuNow]]) -> Metric:
+    text = "Uncorrectable errors of its memory since the driver was loaded"
+    family = CounterMetricFamily("trainshed_gpu_ecc_errors", text, labels=_OF_ONE)
+    for of_one, each in here:
+        if each.reading is not None and each.reading.ecc_errors is not None:
+            family.add_metric(of_one, each.reading.ecc_errors)
     return family
 
 
