@@ -103,6 +103,8 @@ def test_launchers_and_other_ranks_that_report_the_error_do_not_hide_it():
     said = [
         f"[rank0]: {OOM}",
         "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[rank2]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3370",
+        "[rank3]: RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer",
         *["E1123 12:00:00.000000 12 torch/distributed/elastic/multiprocessing/api.py:869]"] * 9,
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
         "trainer.task FAILED",

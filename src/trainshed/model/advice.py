@@ -13,8 +13,11 @@ from trainshed.model.removed import REMOVED
 _AGE_LINES: Final = 8
 #: The last line of a traceback.
 _EXCEPTION: Final = re.compile(r"(?:\[rank\d+\]: )?\w[\w.]*(?:Error|Exception)\b")
-#: By these a launcher tells that the program has failed.
-_LAUNCHERS: Final = re.compile(r"[\w.]*\b(?:ChildFailedError|CalledProcessError)\b")
+#: By these launchers and other ranks tell that a program has failed.
+_FOLLOWING: Final = re.compile(
+    r".*\b(?:ChildFailedError|CalledProcessError|Dist\w*Error|NCCL|"
+    r"Connection (?:closed|reset) by)\b"
+)
 
 
 def advice(lines: Iterable[str]) -> str:
@@ -39,7 +42,7 @@ def _of_gpu(lines: Sequence[str]) -> str:
     for line in reversed(lines):
         if found := _known(GPU_ERRORS, line):
             return found
-        if _EXCEPTION.match(line) and not _LAUNCHERS.match(line):
+        if _EXCEPTION.match(line) and not _FOLLOWING.match(line):
             break
     return ""
 
