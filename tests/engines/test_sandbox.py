@@ -101,7 +101,7 @@ def test_one_who_does_not_end_is_killed_when_the_grace_is_over_and_not_before(ru
 def test_a_killed_supervisor_leaves_nothing_whatever_it_has_forked(run, root, mark):
     engine = run(STRANGER.replace("WORD", repr(mark)))
     ready(root)
-    assert len(named(mark)) == 1
+    wait_until(lambda: named(mark), "what it has forked has its own name")
     os.kill(supervisor(root), signal.SIGKILL)
     wait_until(lambda: not named(mark), "the kernel has ended it")
     until(engine, Phase.LOST)
