@@ -28,6 +28,7 @@ def test_one_line_of_json_is_all_it_prints():
     assert found["seconds"] > 0
 
 
+@pytest.mark.full
 def test_a_device_that_is_not_there_is_a_failure():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if torch.cuda.is_available():

@@ -12,6 +12,8 @@ HOLD = (Path(__file__).parent / "programs/hold.py").read_text()
 MIB_HELD = 256
 #: How soon a card is to be empty; how fast `make test`'s machine is nobody knows.
 EMPTY_S_MAX = 5
+#: Behind these walls a program cannot open what was not given to its job.
+PROMISING = ("users", "sandbox", "landlock")
 #: What a driver keeps for itself may change by so much; it is less than any program takes.
 MIB_OF_DRIVER = 16
 FLAGS = ("--fleet-policy", "best-effort")
@@ -79,6 +81,34 @@ def node(server):
 def devices(server):
     """The same of each of its devices."""
     return node(server)["devices"]
+
+
+def check_sight(server, card):
+    """A job sees its own devices, also where it forgets which they are, as the mode promises."""
+    told, devices = _seen(server, "one", gpus=1)
+    uuids = [bare(uuid) for uuid in card.uuids]
+    assert told == devices
+    assert len(set(devices) & set(uuids)) == 1
+    assert _seen(server, "none", gpus=0) == ([], [])
+    _, blind = _seen(server, "blind", "--blind", gpus=1)
+    _, none = _seen(server, "blind_none", "--blind", gpus=0)
+    is_kept = node(server)["isolation"] in PROMISING
+    assert (len(blind), none) == (1, []) if is_kept else blind == none == uuids
+
+
+def _seen(server, job_id, *words, gpus):
+    """What a job is told of its devices and what it can open; it ends at once."""
+    name = hold(server, job_id, "leave", *words, gpus=gpus, mib=16)
+    found = server.wait_for(f"/v1/{name}", {"SUCCEEDED", "FAILED"})
+    assert found["state"] == "SUCCEEDED", server.log_of(name)
+    what = said(server, name)
+    told = what["told"].split(",") if what["told"] else []
+    return [bare(uuid) for uuid in told], what["devices"]
+
+
+def bare(uuid):
+    """Without what it is: ``GPU-`` or ``MIG-``."""
+    return uuid.partition("-")[2]
 
 
 def cancel(server, name):

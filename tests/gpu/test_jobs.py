@@ -14,11 +14,15 @@ SMI = "--query-gpu=index,uuid,name,pci.bus_id,memory.total"
 MIB_TOO_MANY = 1 << 20
 
 
+def test_a_job_sees_its_own_devices_also_where_it_forgets_which(card, gpu_server):
+    jobs.check_sight(gpu_server, card)
+
+
 def test_the_second_job_waits_and_says_so_until_the_first_is_gone(card, gpu_server):
     before, all_of_them = card.used_mib(), len(card.uuids)
     first = jobs.hold(gpu_server, "first", gpus=all_of_them)
     devices = jobs.running(gpu_server, first)["devices"]
-    assert sorted(devices) == sorted(uuid.removeprefix("GPU-") for uuid in card.uuids)
+    assert sorted(devices) == sorted(jobs.bare(uuid) for uuid in card.uuids)
     held = card.used_mib()
     assert all(held[uuid] >= before[uuid] + jobs.MIB_HELD for uuid in held)
     second = jobs.hold(gpu_server, "second")
