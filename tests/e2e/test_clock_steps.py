@@ -83,6 +83,7 @@ def test_a_clock_that_is_set_ends_nothing(tmp_path, monkeypatch):
         silent = submit(server, limited("silent", FOREVER))
         for name in (talks, silent):
             wait_until(lambda name=name: replica_texts(server, name))
+            server.wait_for(f"/v1/{name}", {"JOB_STATE_RUNNING"})  # its first line may be earlier
         waits = waiting_gang(server)
 
         for ahead_s, words in ((HOUR_S, "ahead of"), (-HOUR_S, "behind"), (HOUR_S, "ahead of")):
