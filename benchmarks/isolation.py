@@ -25,12 +25,12 @@ from service_jobs import VERTEX
 from service_load import Client
 from service_servers import Server, local
 
+from trainshed.engines.isolation.choose import Asked, tried
+from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation_modes import LANDLOCK, NONE, SANDBOX, UIDS, USERS
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.local.isolation.choose import Asked, tried
-from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.observe import AttemptRecords
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
 from trainshed.model.log_line import SEGMENT_PATTERN, decode

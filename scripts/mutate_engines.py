@@ -145,15 +145,15 @@ _LOCAL: Final = "engines/local/engine.py"
 _LOCAL_ATTEMPT: Final = "engines/local/attempts/attempt.py"
 _FIND: Final = "engines/local/attempts/find.py"
 _FENCE: Final = "engines/local/attempts/fence.py"
-_FOLDER: Final = "engines/local/attempts/folder.py"
-_RUN: Final = "engines/local/supervise/attempt.py"
-_ENDING: Final = "engines/local/supervise/ending.py"
-_JUDGING: Final = "engines/local/supervise/judging.py"
-_REPLICAS: Final = "engines/local/supervise/replicas.py"
-_SPAWN: Final = "engines/local/supervise/spawn.py"
+_FOLDER: Final = "engines/supervise/folder.py"
+_RUN: Final = "engines/supervise/attempt.py"
+_ENDING: Final = "engines/supervise/ending.py"
+_JUDGING: Final = "engines/supervise/judging.py"
+_REPLICAS: Final = "engines/supervise/replicas.py"
+_SPAWN: Final = "engines/supervise/spawn.py"
 _FORK: Final = "engines/local/attempts/fork.py"
-_FORK_SERVER: Final = "engines/local/supervise/fork_server.py"
-_SEGMENTS: Final = "engines/local/supervise/segments.py"
+_FORK_SERVER: Final = "engines/supervise/fork_server.py"
+_SEGMENTS: Final = "engines/supervise/segments.py"
 LOCAL: Final = tuple(
     Mutation(*each)
     for each in (
@@ -222,9 +222,9 @@ LOCAL: Final = tuple(
         ),
         (_LOCAL, "if self._callback is not None:", "if False:"),
         (_LOCAL, "os.eventfd_write(self._stop, 1)", "pass"),
-        ("engines/local/attempts/observe.py", "file.seek(after)", "file.seek(0)"),
+        ("engines/supervise/observe.py", "file.seek(after)", "file.seek(0)"),
         (
-            "engines/local/attempts/observe.py",
+            "engines/supervise/observe.py",
             "mark=after + len(whole) + len(newline)",
             "mark=len(whole) + len(newline)",
         ),
@@ -285,7 +285,7 @@ LOCAL: Final = tuple(
         ),
         ("model/exits.py", "if ended.oom and ended.status:", "if False:"),
         ("model/success.py", "if ended is not None and ended.status == 0:", "if False:"),
-        ("engines/local/supervise/leftovers.py", "tree.kill_listed(lambda: marked(mark))", "pass"),
+        ("engines/supervise/leftovers.py", "tree.kill_listed(lambda: marked(mark))", "pass"),
     )
 )
 ALL: Final = {"fake": FAKE, "local": LOCAL}

@@ -25,8 +25,8 @@ from trainshed import app
 from trainshed.cli.main import main
 from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.fence import Fence
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.engine import LocalEngine
+from trainshed.engines.supervise.folder import AttemptFolder
 
 #: What changes the store; whatever else it has is only read.
 WRITES = frozenset(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from e2e.chaos import records, uid_of
 from e2e.support import native, wait_until
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.supervise.leftovers import marked
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.leftovers import marked
 
 _DEAD = ("Z", "X")
 

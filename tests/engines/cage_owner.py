@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from engines.end_words import describe_end
-from trainshed.engines.local.processes import tree
-from trainshed.engines.local.supervise.kill import open_process_tree
-from trainshed.engines.local.supervise.limits import Limits
+from trainshed.engines.processes import tree
+from trainshed.engines.supervise.kill import open_process_tree
+from trainshed.engines.supervise.limits import Limits
 from trainshed.model.trainer_contract import JOB
 
 given = json.loads(sys.argv[1])

@@ -1,6 +1,6 @@
 """How a replica that ended so is described by its supervisor."""
 
-from trainshed.engines.local.supervise.replicas import end_words, ran_out_of_memory
+from trainshed.engines.supervise.replicas import end_words, ran_out_of_memory
 from trainshed.model.attempt import ReplicaExit
 from trainshed.model.roles import Role
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainshed.engines.local.isolation.choose import tried
-from trainshed.engines.local.isolation.compose import Isolation
+from trainshed.engines.isolation.choose import tried
+from trainshed.engines.isolation.compose import Isolation
 
 UIDS = (200_000, 200_099)
 

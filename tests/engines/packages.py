@@ -1,6 +1,6 @@
 """Environments that are prepared by tests, which read them without keeping them."""
 
-from trainshed.engines.local.environments import cache
+from trainshed.engines.environments import cache
 
 
 def prepare(environment, **more):

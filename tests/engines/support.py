@@ -122,8 +122,7 @@ def run(
 def without_cgroups() -> Any:
     """Supervisors that are started meanwhile make no boxes: only the sweep ends processes."""
     blind = (
-        "from trainshed.engines.local.processes import cgroup\n"
-        "cgroup.own_directory = lambda *_: None\n"
+        "from trainshed.engines.processes import cgroup\ncgroup.own_directory = lambda *_: None\n"
     )
     first, rest = start._CODE.split("\n", 1)
     return mock.patch.object(start, "_CODE", f"{first}\n{blind}{rest}")

@@ -9,7 +9,7 @@ import pytest
 from e2e.support import FINAL, PARENT, PROJECT, check_log, end_all, wait_until
 from engines.docker_daemon import IMAGE, container_names, docker_with_image, why_not
 from server_process import ServerProcess
-from trainshed.engines.local.isolation.choose import Asked
+from trainshed.engines.isolation.choose import Asked
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 

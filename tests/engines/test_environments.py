@@ -26,8 +26,8 @@ from engines.support import (
     touching,
     wait_until,
 )
-from trainshed.engines.local.environments import cache as environments
-from trainshed.engines.local.environments import content, plan, uv
+from trainshed.engines.environments import cache as environments
+from trainshed.engines.environments import content, plan, uv
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 
@@ -246,7 +246,7 @@ def test_two_jobs_at_once_install_once(tree, cache):
     """Two processes: flock and the fork of a supervisor are per process."""
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from trainshed.engines.local.environments.cache import prepare\n"
+        "from trainshed.engines.environments.cache import prepare\n"
         "from trainshed.model.launch_plan import Environment\n"
         f"e = Environment(python=sys.executable, packages=({str(tree)!r},))\n"
         f"print(prepare(e, cache_dir=Path({str(cache)!r}), note=lambda t: print('note', t)))\n"

@@ -15,13 +15,13 @@ import trainshed
 from engines import attempts
 from engines.attempts import KEY, OTHER, ended, engine_at, folder, marked, order, supervisor, texts
 from engines.support import FOREVER, awaiting, wait_until
-from trainshed.engines.local.processes import tree
-from trainshed.engines.local.supervise.spec import FORK_SERVER
+from trainshed.engines.processes import tree
+from trainshed.engines.supervise.spec import FORK_SERVER
 
 LOADED = """
 import sys
 sys.path.append(sys.argv[1])
-from trainshed.engines.local.supervise import main, fork_server
+from trainshed.engines.supervise import main, fork_server
 print(*(name for name in sys.modules if name.startswith("trainshed.")))
 """
 

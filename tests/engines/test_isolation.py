@@ -10,11 +10,11 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, folder, marked, texts
 from engines.isolating import UIDS, isolation_of
+from trainshed.engines.isolation import choose, device_nodes, interpreters, users
+from trainshed.engines.isolation.choose import Asked, Machine, chosen
+from trainshed.engines.isolation.view import View
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.isolation import choose, device_nodes, interpreters, users
-from trainshed.engines.local.isolation.choose import Asked, Machine, chosen
-from trainshed.engines.local.isolation.view import View
-from trainshed.engines.local.supervise.mounts import write_passwd
+from trainshed.engines.supervise.mounts import write_passwd
 from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.launch_plan import Owner
 
@@ -147,7 +147,7 @@ def test_only_what_is_passed_on_of_the_server_s_environment_reaches_a_program(
 
 def test_a_wall_that_cannot_be_built_keeps_the_program_from_running(world, root, monkeypatch):
     """The supervisor finds no folder for the private /tmp: it says so, and starts nothing."""
-    monkeypatch.setattr("trainshed.engines.local.isolation.compose.make_ready", lambda *_: None)
+    monkeypatch.setattr("trainshed.engines.isolation.compose.make_ready", lambda *_: None)
     end = world("users", "print('ran')")
     assert "isolation users" in end.outcome.message
     assert end.outcome.message.startswith("master-replica-0 cannot be started: ")

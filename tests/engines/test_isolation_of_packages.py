@@ -11,10 +11,10 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, texts
 from engines.isolating import UIDS, isolation_of
-from trainshed.engines.local.environments import cache as environments
-from trainshed.engines.local.isolation import compose
-from trainshed.engines.local.isolation.compose import Isolation
-from trainshed.engines.local.supervise.cgroups import offers
+from trainshed.engines.environments import cache as environments
+from trainshed.engines.isolation import compose
+from trainshed.engines.isolation.compose import Isolation
+from trainshed.engines.supervise.cgroups import offers
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment, Owner
 

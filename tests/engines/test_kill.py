@@ -8,8 +8,8 @@ import pytest
 
 from engines.cages import DAEMON, DEAF, IN_GROUP, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
-from trainshed.engines.local.processes import tree
-from trainshed.engines.local.supervise.kill import (
+from trainshed.engines.processes import tree
+from trainshed.engines.supervise.kill import (
     CGROUP_KILL,
     KILL_STRATEGIES,
     KILLPG,
@@ -142,8 +142,8 @@ def test_the_next_cage_leaves_that_of_a_living_owner_alone(mark):
 
 def test_a_machine_without_any_of_it_still_gives_a_cage(monkeypatch):
     """As on another Unix: no cgroups, no /proc, no prctl, no pidfd."""
-    monkeypatch.setattr("trainshed.engines.local.processes.cgroup.own_directory", lambda *_: None)
-    monkeypatch.setattr("trainshed.engines.local.processes.tree.can_list", lambda: False)
+    monkeypatch.setattr("trainshed.engines.processes.cgroup.own_directory", lambda *_: None)
+    monkeypatch.setattr("trainshed.engines.processes.tree.can_list", lambda: False)
     monkeypatch.setattr(tree, "_prctl", lambda *_: False)
     monkeypatch.delattr(os, "pidfd_open")
     bare = open_process_tree("bare", 1)

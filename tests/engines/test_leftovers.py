@@ -10,15 +10,15 @@ import pytest
 
 from engines.cages import DAEMON, DEAF, SLEEPER, TRAINERS, boxes_left, needs, owned
 from engines.support import assert_no_survivor, marked_processes, wait_until
-from trainshed.engines.local.processes import cgroup
-from trainshed.engines.local.supervise.kill import (
+from trainshed.engines.processes import cgroup
+from trainshed.engines.supervise.kill import (
     CGROUP_KILL,
     KILL_STRATEGIES,
     KILLPG,
     SWEEP,
     V1_FREEZER,
 )
-from trainshed.engines.local.supervise.leftovers import end_leftovers, marked
+from trainshed.engines.supervise.leftovers import end_leftovers, marked
 from trainshed.model.trainer_contract import JOB
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -127,7 +127,7 @@ def test_neither_the_caller_nor_who_started_it_is_ended(job):
     """A command of the service may itself run in a job."""
     code = (
         f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
-        "from trainshed.engines.local.supervise.leftovers import end_leftovers\n"
+        "from trainshed.engines.supervise.leftovers import end_leftovers\n"
         f"print(end_leftovers({{}}, {job!r}))"
     )
     shell = 'sleep 600 & "$@"; echo "$?"; kill %1 2>/dev/null || echo ended'

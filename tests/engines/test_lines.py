@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.support import cluster, run_replicas
-from trainshed.engines.local.processes.lines import LineBuffer
+from trainshed.engines.processes.lines import LineBuffer
 
 
 def lines_of(chunks, limit=1 << 20):

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.attempts.plan_file import Preparation
-from trainshed.engines.local.supervise import records, spec
-from trainshed.engines.local.supervise.limits import Limits
-from trainshed.engines.local.supervise.records import (
+from trainshed.engines.supervise import records, spec
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.observe import AttemptRecords
+from trainshed.engines.supervise.records import (
     Began,
     Decided,
     Ended,
     Ready,
     Recovered,
 )
-from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
+from trainshed.engines.supervise.spec import AttemptSpec, HangRule, ReplicaSpec
 from trainshed.model.attempt import Hang, MetricsPlan, Outcome, ReplicaExit
 from trainshed.model.launch_plan import ContainerPlan, Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role

@@ -22,11 +22,11 @@ from engines.events import event, first, record, simple, tensor
 from engines.support import FOREVER, awaiting, touching, wait_until
 from engines.trials import HYPERTUNE, WRITERS, metric_file, steps, trial, whole
 from trainshed.engines.container_runtime import Runtime
+from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
-from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.supervise import spec as specs
+from trainshed.engines.supervise import spec as specs
+from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.model.attempt import Measured, MetricsPlan
 from trainshed.model.launch_plan import ContainerPlan
 

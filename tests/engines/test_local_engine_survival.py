@@ -32,18 +32,18 @@ from engines.support import (
     wait_until,
     without_cgroups,
 )
+from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts import sweep as sweeping
 from trainshed.engines.local.attempts.attempt import BEGIN_S_MAX
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
-from trainshed.engines.local.isolation.compose import Isolation
-from trainshed.engines.local.processes import cgroup, tree
-from trainshed.engines.local.supervise import kill
-from trainshed.engines.local.supervise.spec import HangRule
+from trainshed.engines.processes import cgroup, tree
+from trainshed.engines.supervise import kill
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.spec import HangRule
 from trainshed.model.attempt import Phase
 
 

@@ -24,9 +24,9 @@ from engines.support import (
     wait_until,
     without_cgroups,
 )
-from trainshed.engines.local.processes import cgroup, tree
-from trainshed.engines.local.supervise.cgroups import writable
-from trainshed.engines.local.supervise.segments import SEGMENT_BYTES_MAX
+from trainshed.engines.processes import cgroup, tree
+from trainshed.engines.supervise.cgroups import writable
+from trainshed.engines.supervise.segments import SEGMENT_BYTES_MAX
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 

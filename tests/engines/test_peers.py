@@ -12,7 +12,7 @@ import pytest
 from engines.attempts import KEY, ended, engine_at, marked, order
 from engines.support import FOREVER
 from trainshed.engines.base import End
-from trainshed.engines.local.processes import peers
+from trainshed.engines.processes import peers
 
 CONNECTS = (
     "import socket, sys\n"

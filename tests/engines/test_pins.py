@@ -10,8 +10,8 @@ import pytest
 
 from engines.packages import prepare
 from engines.wheels import make_sdist, make_wheel
-from trainshed.engines.local.environments import pins, uv
-from trainshed.engines.local.environments.nearest import Index, nearest
+from trainshed.engines.environments import pins, uv
+from trainshed.engines.environments.nearest import Index, nearest
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Environment
 

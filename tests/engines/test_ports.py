@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.processes.ports import free_runs
 from trainshed.model.faults import EngineFault
 
 

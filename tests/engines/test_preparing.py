@@ -13,12 +13,12 @@ import pytest
 from engines.support import cluster, plan_of, python_replica, wait_until
 from trainshed.engines.local.attempts import plan_file
 from trainshed.engines.local.attempts import prepare as preparing
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
-from trainshed.engines.local.supervise.spawn import ProcessSpec, Wiring, fork_exec
-from trainshed.engines.local.supervise.spawn import raise_descriptor_limit as descriptor_limit
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.spawn import ProcessSpec, Wiring, fork_exec
+from trainshed.engines.supervise.spawn import raise_descriptor_limit as descriptor_limit
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.roles import Role
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from engines.attempts import KEY, ended, engine_at, marked, order, texts, until
 from engines.support import FOREVER
 from engines.wheels import make_wheel
-from trainshed.engines.local.environments import prune
+from trainshed.engines.environments import prune
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.launch_plan import Environment
 

@@ -6,10 +6,10 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, order, record, seen
 from engines.support import FOREVER, cluster, plan_of, python_replica, wait_until
+from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts.plan_file import commands_of
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.supervise.judging import have_settled
+from trainshed.engines.supervise.judging import have_settled
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
 

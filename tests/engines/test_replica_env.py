@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 from engines.support import cluster, plan_of
+from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts.plan_file import commands_of
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.job_python import JobPython
 
 PREPARED = JobPython(python="/bin/py", python_path_entries=("/cache/1",))
 

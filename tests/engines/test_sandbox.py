@@ -8,10 +8,10 @@ import pytest
 
 from engines.attempts import KEY, ended, engine_at, marked, order, supervisor, texts, until
 from engines.support import FOREVER, assert_no_survivor, wait_until
+from trainshed.engines.isolation.choose import tried
+from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation_modes import SANDBOX
-from trainshed.engines.local.isolation.choose import tried
-from trainshed.engines.local.isolation.compose import Isolation
-from trainshed.engines.local.processes import tree
+from trainshed.engines.processes import tree
 from trainshed.model.attempt import Phase
 
 #: Ends well when it is asked to, and not at once.

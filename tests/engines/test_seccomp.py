@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainshed.engines.local.isolation import seccomp
+from trainshed.engines.isolation import seccomp
 
 ALLOWED, REFUSED = 0x7FFF0000, 0x00050001
 OTHER_NUMBERS = (0, 157, 302, 340, 261, 369, 0x40000000)

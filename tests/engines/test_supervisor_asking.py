@@ -8,9 +8,9 @@ import pytest
 from engines.attempts import KEY, ended, marked, order, started, texts
 from engines.support import FOREVER, wait_until
 from trainshed.engines.local.attempts import start
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.supervise.ending import Teardown
-from trainshed.engines.local.supervise.loop import Loop
+from trainshed.engines.supervise.ending import Teardown
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.loop import Loop
 
 #: Ends of SIGTERM like a shell that waits, and leaves a child that wants to hear of it too.
 LEAVES_ITS_CHILD = """\
@@ -29,7 +29,7 @@ while True: time.sleep(0.01)
 EARLY = """\
 import sys
 sys.path.append(sys.argv[1])
-from trainshed.engines.local.supervise import ending, main
+from trainshed.engines.supervise import ending, main
 ending._LAST_S_MAX, ending._LAST_SHARE = 59.0, 1.0
 sys.exit(main.main(sys.argv[2]))
 """

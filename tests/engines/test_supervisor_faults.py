@@ -29,8 +29,8 @@ from trainshed.model.attempt import AttemptKey, Phase
 FAILS = """\
 import sys
 sys.path.append(sys.argv[1])
-from trainshed.engines.local.supervise import main
-from trainshed.engines.local.supervise.attempt import Attempt
+from trainshed.engines.supervise import main
+from trainshed.engines.supervise.attempt import Attempt
 before = Attempt.advance
 def advance(self):
     before(self)
@@ -44,7 +44,7 @@ sys.exit(main.main(sys.argv[2]))
 FORKLESS = """\
 import errno, os, sys
 sys.path.append(sys.argv[1])
-from trainshed.engines.local.supervise import main
+from trainshed.engines.supervise import main
 first, real = os.getpid(), os.fork
 def fork():
     if os.getpid() != first:  # the fork server has room

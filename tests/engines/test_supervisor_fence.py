@@ -24,10 +24,10 @@ from engines.support import FOREVER, awaiting, is_stopped, marked_processes, wai
 from trainshed.engines.local.attempts import fence as fencing
 from trainshed.engines.local.attempts import start
 from trainshed.engines.local.attempts.fence import OlderAttemptLives
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter, supervisor_argv
-from trainshed.engines.local.supervise.spec import HangRule
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.spec import HangRule
 from trainshed.model.attempt import AttemptKey, Phase
 
 SECOND = AttemptKey(KEY.uid, 2)
@@ -66,7 +66,7 @@ def test_one_that_was_suspended_before_it_began_does_not_begin(root, mark, tmp_p
         AttemptStarter((), HangRule()).begin(KEY, attempt, Preparation(plan=marked(mark, code)))
     script = (
         "import os, signal, sys\nsys.path.append(sys.argv[1])\n"
-        "from trainshed.engines.local.supervise import main\n"
+        "from trainshed.engines.supervise import main\n"
         "held = main._has_begun\n"
         "def look(folder):\n    os.kill(os.getpid(), signal.SIGSTOP)\n    return held(folder)\n"
         "main._has_begun = look\nmain.main(sys.argv[2])"

@@ -29,16 +29,16 @@ from engines.support import (
     touching,
     wait_until,
 )
+from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.attempts.start import spawn, supervisor_argv
 from trainshed.engines.local.devices.gpus import Share
-from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.processes import tree
-from trainshed.engines.local.supervise.helper import Helper
-from trainshed.engines.local.supervise.loop import Children, Loop
-from trainshed.engines.local.supervise.spawn import raise_descriptor_limit
+from trainshed.engines.processes import tree
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.spawn import raise_descriptor_limit
 from trainshed.model.attempt import Phase
 from trainshed.model.roles import Role
 

@@ -33,9 +33,9 @@ from engines.support import (
 )
 from trainshed.engines.local.attempts import attempt as attempts
 from trainshed.engines.local.attempts.fence import identity_of
-from trainshed.engines.local.attempts.folder import Order
-from trainshed.engines.local.attempts.observe import AttemptRecords
-from trainshed.engines.local.processes import identity
+from trainshed.engines.processes import identity
+from trainshed.engines.supervise.folder import Order
+from trainshed.engines.supervise.observe import AttemptRecords
 from trainshed.model.attempt import Phase
 from trainshed.model.stopping import StopReason
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.engines.local.processes import tree
+from trainshed.engines.processes import tree
 
 ROOT = 1
 DEEPER_THAN_THE_STACK = 5_000

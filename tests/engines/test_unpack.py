@@ -10,8 +10,8 @@ import zipfile
 
 import pytest
 
-from trainshed.engines.local.environments import unpack as unpacking
-from trainshed.engines.local.environments.unpack import check_wheel, unpack
+from trainshed.engines.environments import unpack as unpacking
+from trainshed.engines.environments.unpack import check_wheel, unpack
 from trainshed.model.faults import EngineFault
 
 MIB = 1 << 20

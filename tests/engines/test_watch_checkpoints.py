@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.supervise.loop import Loop
-from trainshed.engines.local.supervise.spec import AttemptSpec
-from trainshed.engines.local.supervise.watch_checkpoints import CheckpointWatch
-from trainshed.engines.local.supervise.watching import Watching
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.engines.supervise.watch_checkpoints import CheckpointWatch
+from trainshed.engines.supervise.watching import Watching
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 
 from engines.events import event, record, simple
 from engines.support import wait_until
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.observe import measured
-from trainshed.engines.local.supervise import folder_events, watch_metrics
-from trainshed.engines.local.supervise.folder_events import FolderEvents
-from trainshed.engines.local.supervise.hypertune_file import MetricFile
-from trainshed.engines.local.supervise.loop import Loop
-from trainshed.engines.local.supervise.reports import Reported, ReportLog, decode
-from trainshed.engines.local.supervise.watch_metrics import Choice, MetricWatch, outermost
+from trainshed.engines.supervise import folder_events, watch_metrics
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.folder_events import FolderEvents
+from trainshed.engines.supervise.hypertune_file import MetricFile
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.observe import measured
+from trainshed.engines.supervise.reports import Reported, ReportLog, decode
+from trainshed.engines.supervise.watch_metrics import Choice, MetricWatch, outermost
 from trainshed.model.attempt import MetricsPlan, Report
 
 # which of them count

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from examples.cluster import EXAMPLES, TIMEOUT_S
-from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.processes.ports import free_runs
 
 #: What the trainers exit with when they were told to stop and have saved.
 TOLD_TO_STOP = 143

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from examples.cluster import EXAMPLES, TRAIN, call
-from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.processes.ports import free_runs
 
 CONFIGS = sorted((EXAMPLES / "seed-configs").glob("config-*.yaml"))
 

@@ -12,7 +12,7 @@ from engines.isolating import UIDS
 from gpu import card as cards
 from gpu import jobs
 from isolation import python_image
-from trainshed.engines.local.isolation.choose import tried
+from trainshed.engines.isolation.choose import tried
 
 MODES = ("users", "sandbox", "landlock", "none")
 SMI = "--query-gpu=index,uuid,name"

@@ -22,7 +22,7 @@ from e2e.support import CONFIG, FINAL, check_the_end, end_all, good, wait_until
 from isolation.as_user import GPUS
 from isolation.expected import CONTAINER, ROOT, Mode
 from server_process import TRAINSHED, ServerProcess
-from trainshed.engines.local.isolation import choose
+from trainshed.engines.isolation import choose
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile.py"

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import psutil
 
-from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.processes.ports import free_runs
 from trainshed_trainer.reduction.client import Client
 from trainshed_trainer.reduction.errors import ReductionError
 from trainshed_trainer.reduction.frames import Dtype

@@ -21,7 +21,7 @@ from reduction.reducer_process import (
     cluster_spec,
     sum_over,
 )
-from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.processes.ports import free_runs
 from trainshed_trainer.reduction.errors import ReductionError
 
 

@@ -11,9 +11,9 @@ import pytest
 from engines.support import Recorder, run
 from service.submitting import DOCKER, MAPPED, Desk, custom_job, images, ml_job, pool
 from trainshed.config import ImageMapping, LocalEnvironment
+from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.local import engine
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.local.isolation.compose import Isolation
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan
 from trainshed.model.resources import FleetPolicy, Node, Seat

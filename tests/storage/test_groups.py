@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from trainshed.engines.local.isolation.compose import share
+from trainshed.engines.isolation.compose import share
 from trainshed.files.beneath import Beneath
 from trainshed.storage.buckets import FOLDER_MODE
 from trainshed.storage.folders import Place, make_all

@@ -12,7 +12,7 @@ import pytest
 from conftest import FULL
 from service.test_programs import spec
 from storage.swapper import KNOWN, check_unharmed, check_unread, swapping
-from trainshed.engines.local.environments.content import own_copies
+from trainshed.engines.environments.content import own_copies
 from trainshed.files import beneath
 from trainshed.files.beneath import NOT_A_FILE
 from trainshed.model.faults import EngineFault, UsageFault

@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from trainshed.engines.container_runtime import NONE, Found
 from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
+from trainshed.model.explanation import Explanation
 from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import Node, Seat
+from trainshed.model.resources import Allotment, JobDemand, Node
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder
 
@@ -42,6 +43,27 @@ class Reach(enum.Enum):
     THIS_MACHINE = "THIS_MACHINE"
     """All servers of the database must run on the machine of the nodes."""
     ANY = "ANY"
+
+
+class Places(enum.Enum):
+    """Who decides on which nodes an attempt runs."""
+
+    SERVER = "SERVER"
+    """The server's planner: ``launch`` gets a seat a replica."""
+    ENGINE = "ENGINE"
+    """A queue of the engine's own: ``launch`` gets a claim, and an attempt may be WAITING."""
+
+
+class Refused(Exception):
+    """``launch`` did not take an attempt for now, and nothing of it is there: the job waits on.
+
+    ``why`` is ENGINE_FULL or HELD or what else keeps the engine's queue from taking it.
+    """
+
+    def __init__(self, why: Explanation) -> None:
+        """``why`` is for the job."""
+        super().__init__(why.message)
+        self.why = why
 
 
 class End(NamedTuple):
@@ -83,6 +105,22 @@ class Traits:
     None: the engine cannot tell."""
     bridge: str | None = None
     """An address of the server's machine that containers with a network of their own reach."""
+    places: Places = Places.SERVER
+    orders_nodes: str | None = None
+    """None: its nodes are drained and maintained by the server.  Else the command by which the
+    cluster's own administrator does so, with ``NODE`` in the place of the node."""
+    launches_at_once: int = 1
+    """How many calls of ``launch`` may be under way together."""
+    enqueued_max: int | None = None
+    """How many attempts may be WAITING there together; no limit if None."""
+    library: str | None = None
+    """What is put on PYTHONPATH on its nodes so that programs find the trainer library, and
+    ``python`` the reducer; None: the server's own is seen there."""
+    path: str | None = None
+    """PATH of programs there; None: the server's own."""
+    fence: Callable[[AttemptKey], None] | None = field(default=None, compare=False)
+    """Take an administrator's word that nothing of an attempt lives: it is LOST from now on.
+    Raises EngineFault for one that is known to live.  None: the engine always knows by itself."""
 
 
 class ReplicaShape(NamedTuple):
@@ -132,11 +170,29 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a job asks of an engine, as far as that decides whether it can ever run there."""
+
+    demand: JobDemand
+    running_s_max: float | None = None
+    wants: Mapping[str, str] = field(default_factory=dict)
+    """As in a ``Claim``."""
+    images: tuple[str, ...] = ()
+    """The container images of its replicas that no environment stands in for."""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineContext:
     """What a server gives to the factory of its engine."""
 
     jobs_dir: Path
     """Of this installation alone.  The log of an attempt lies in ``UID/ATTEMPT/log`` below it."""
+    name: str = ""
+    """What the configuration calls it; empty: as its kind."""
+    installation: str = ""
+    """A short word of letters and digits that no other installation has; it is in the names of what
+    the engine makes elsewhere, so that two installations on one cluster never touch each other."""
     buckets: Path
     """The folder that holds a folder for every bucket."""
     cache_dir: Path | None = None
@@ -166,11 +222,27 @@ class Engine(Protocol):
         Addresses may be others when it is asked again, folders not.  Raises EngineFault.
         """
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
+    def health(self) -> Explanation | None:
+        """What keeps the engine from working, with since when; None: it is well.  From memory.
+
+        One that is away keeps the nodes that it had, and every attempt of it is UNKNOWN.
+        """
+
+    def judge(self, asked: Asked) -> Explanation | None:
+        """Why a job can never run there, in the caller's words with what would be accepted.
+
+        From memory.  None: it can, some day, or that is not known.  Never "busy".
+        """
+
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+        """What ``launch`` sends, by name, without secrets; changes nothing."""
+
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
         """Start an attempt, at most once for ever; it may have been started or stopped before.
 
         Returns when the engine has the plan durably, though not one replica may run.  Raises
-        EngineFault: it can never start; NotYet or a transient OSError: to be tried again.
+        EngineFault: it can never start; Refused: not now, and the job goes back to the server's
+        queue; NotYet or a transient OSError: to be tried again.
         """
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:

@@ -32,6 +32,8 @@ class AttemptKey(NamedTuple):
 class Phase(enum.Enum):
     """How far an attempt has come, as an engine can prove it."""
 
+    WAITING = "WAITING"
+    """Handed over to a queue of the engine's own, and no replica has a place."""
     STARTING = "STARTING"
     """Asked for; packages are installed, replicas are started."""
     READY = "READY"
@@ -131,7 +133,7 @@ class Observation(NamedTuple):
     loss: Loss | None = None
     """Why it was lost; with phase LOST, INFRA if None."""
     waits: "Explanation | None" = None
-    """What it waits for at its engine; with phase STARTING."""
+    """What it waits for at its engine: WAITING, STARTING, or READY and standing still."""
     placed: "tuple[Seat, ...]" = ()
     """Where its replicas are, if the engine chose their nodes."""
     since_s: float | None = None

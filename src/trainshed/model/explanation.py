@@ -21,6 +21,20 @@ class Reason(enum.Enum):
     """The nodes that could hold it take no new replicas."""
     NO_SUCH_NODE = "NO_SUCH_NODE"
     """No node of the fleet, even empty, can hold it."""
+    ENGINE_QUEUE = "ENGINE_QUEUE"
+    """Others are before it in the queue of the engine that it was handed over to."""
+    ENGINE_FULL = "ENGINE_FULL"
+    """Its engine takes no more jobs for now; it is handed over as soon as it does."""
+    ENGINE_AWAY = "ENGINE_AWAY"
+    """Its engine does not answer; nothing is done about its jobs until it does."""
+    HELD = "HELD"
+    """Somebody has held or suspended it at its engine."""
+    NOT_STARTING = "NOT_STARTING"
+    """It has places, and some of its replicas do not come up."""
+    IMAGE = "IMAGE"
+    """An image cannot be had where it is to run."""
+    VOLUME = "VOLUME"
+    """A volume cannot be had where it is to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

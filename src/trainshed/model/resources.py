@@ -6,7 +6,7 @@ CPU and memory count is the node's own policy (DESIGN 5.9).
 
 import enum
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainshed.model.gpus import NodeGpu
@@ -113,3 +113,25 @@ class Seat:
     role: Role
     index: int
     node: str
+    engine: str = ""
+    """Whose node it is; empty: of the only engine, as before there were several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a job holds that an engine's own queue is to place: no node, and its quota.
+
+    ``wants`` are labels of the job that begin with ``trainshed-``: wishes that the engine may know.
+    """
+
+    engine: str
+    demand: JobDemand
+    project: str = ""
+    running_s_max: float | None = None
+    """How long it may be RUNNING from now on; no limit if None."""
+    priority: int = 0
+    wants: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Where an attempt is to run: the seats that the server gave it, or a claim on an engine's queue.
+Allotment = Sequence[Seat] | Claim

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from trainshed.engines.base import AttemptAt, End, OutputSink
 from trainshed.engines.container_runtime import NO_RUNTIME, Runtime
 from trainshed.engines.local import foreground
-from trainshed.engines.local.processes.peers import holder_in, holder_of
-from trainshed.engines.local.processes.ports import free_runs
+from trainshed.engines.processes.peers import holder_in, holder_of
+from trainshed.engines.processes.ports import free_runs
 from trainshed.files.beneath import Place
 from trainshed.launch.compose import compose
 from trainshed.launch.names import google_addresses

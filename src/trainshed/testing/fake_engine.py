@@ -10,11 +10,11 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainshed.engines.base import Known, Living, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.base import Asked, Known, Living, Reach, ReplicaShape, Sight, Traits
 from trainshed.model.attempt import (
     ALIVE,
     SIGNAL_BASE,
@@ -27,10 +27,11 @@ from trainshed.model.attempt import (
     ReplicaExit,
     Report,
 )
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import Address, LaunchPlan
 from trainshed.model.reduction_report import ReductionReport
-from trainshed.model.resources import Node, Seat
+from trainshed.model.resources import Allotment, Claim, Node, Seat
 from trainshed.model.stopping import StopOrder, StopReason
 
 _SIGKILL: Final = 9
@@ -289,9 +290,27 @@ class FakeEngine:
             buckets="/buckets",
         )
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
+    def health(self) -> Explanation | None:
+        """That it is away, while it is."""
+        if not self.unreachable:
+            return None
+        return Explanation(reason=Reason.ENGINE_AWAY, message=f"The engine {self.name} is away.")
+
+    def judge(self, asked: Asked) -> None:
+        """Nothing: the server places."""
+        del asked
+
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+        """The replicas and their commands."""
+        del key, place
+        return {each.task_name: " ".join(each.argv) for each in plan.replicas}
+
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
         """Start an attempt unless it was started or stopped before.  Raises EngineFault."""
         self._reach()
+        if isinstance(place, Claim):
+            raise EngineFault(f"{self.name} has no queue of its own, and got no seats")
+        seats = place
         if self.launch_s:
             time.sleep(self.launch_s)
         with self._lock:

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from trainshed.catalog.software import packages_of, runtimes, version
-from trainshed.engines.local.environments.nearest import Index, nearest
-from trainshed.engines.local.environments.uv import Answer, Place, ask, find_uv
+from trainshed.engines.environments.nearest import Index, nearest
+from trainshed.engines.environments.uv import Answer, Place, ask, find_uv
 from trainshed.model.faults import UsageFault
 from trainshed.service.interpreters import Installed, installed
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trainshed.engines.local.environments import content, interpreter, uv
+from trainshed.engines.environments import content, interpreter, uv
 from trainshed.model.faults import UsageFault
 from trainshed.service.programs import is_project
 

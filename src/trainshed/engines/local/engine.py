@@ -5,6 +5,7 @@ Nothing that the server must not lose is in its memory: an attempt is its folder
 folder, sees the same.
 """
 
+import json
 import logging
 import os
 import select
@@ -18,17 +19,16 @@ from pathlib import Path
 from typing import Final
 
 from trainshed.engines import leftover_means
-from trainshed.engines.base import End, Known, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.base import Asked, End, Known, Reach, ReplicaShape, Sight, Traits
 from trainshed.engines.container_runtime import NONE, Found
+from trainshed.engines.isolation.compose import Isolation
 from trainshed.engines.isolation_modes import SANDBOX
 from trainshed.engines.leftover_means import PID_NAMESPACE, SUBREAPER
 from trainshed.engines.local import machine
 from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
 from trainshed.engines.local.attempts.fence import Fence, identity_of
 from trainshed.engines.local.attempts.find import attempts_of, known
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.fork import ForkServer
-from trainshed.engines.local.attempts.observe import measured
 from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
@@ -39,20 +39,22 @@ from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.inventory import DeviceStatus, Inventory, leased_to
 from trainshed.engines.local.devices.remembered import Remembered
 from trainshed.engines.local.devices.sampler import Sampler
-from trainshed.engines.local.isolation.compose import Isolation
-from trainshed.engines.local.processes import peers
-from trainshed.engines.local.processes.identity import lives
-from trainshed.engines.local.processes.ports import free_runs
-from trainshed.engines.local.processes.variables import without_secrets
-from trainshed.engines.local.supervise import cgroups, kill, mounts
-from trainshed.engines.local.supervise.leftovers import marked
-from trainshed.engines.local.supervise.spec import HangRule, LogRule
+from trainshed.engines.processes import peers
+from trainshed.engines.processes.identity import lives
+from trainshed.engines.processes.ports import free_runs
+from trainshed.engines.processes.variables import without_secrets
+from trainshed.engines.supervise import cgroups, kill, mounts
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.observe import measured
+from trainshed.engines.supervise.spec import HangRule, LogRule
 from trainshed.files.trees import remove_tree
 from trainshed.model.attempt import ALIVE, AttemptKey, Measured, Observation, Phase
+from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault, is_transient
 from trainshed.model.gpus import GpuNow
 from trainshed.model.launch_plan import Address, LaunchPlan
-from trainshed.model.resources import FleetPolicy, Node, Seat
+from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
 from trainshed.model.stopping import StopOrder
 
 _LOG = logging.getLogger(__name__)
@@ -190,14 +192,28 @@ class LocalEngine:
             buckets=str(self._buckets),
         )
 
-    def launch(self, key: AttemptKey, plan: LaunchPlan, seats: Sequence[Seat]) -> None:
+    def health(self) -> None:
+        """It is well whenever its server runs."""
+
+    def judge(self, asked: Asked) -> None:
+        """Nothing beyond what its node says: the server places, and judges by that."""
+        del asked
+
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+        """The plan itself: nothing is sent to another machine."""
+        del key, place
+        return {"plan.json": json.dumps(encode(plan), indent=2)}
+
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
         """Start a supervisor, unless one began before or the attempt was to stop; return at once.
 
         Raises EngineFault when a seat is not here, or no process can be started.  Two other
         exceptions mean that it is to be tried again: ``OlderAttemptLives`` when an older attempt
         of the job could not be ended yet, and OSError for what passes, such as a full disk.
         """
-        strange = {seat.node for seat in seats} - {self._node_name}
+        if isinstance(place, Claim):
+            raise EngineFault(f"{self.name} has no queue of its own, and got no seats")
+        strange = {seat.node for seat in place} - {self._node_name}
         if strange:
             raise EngineFault(f"{', '.join(sorted(strange))}: not the local engine's node")
         emulates = self._node(self._inventory.known()).policy is FleetPolicy.EMULATE

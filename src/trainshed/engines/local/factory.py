@@ -3,9 +3,9 @@
 import os
 
 from trainshed.engines.base import EngineContext
+from trainshed.engines.isolation.choose import Asked, chosen, this_machine
 from trainshed.engines.local.containers import detect
 from trainshed.engines.local.engine import LocalEngine
-from trainshed.engines.local.isolation.choose import Asked, chosen, this_machine
 from trainshed.files.caches import default_cache_dir
 
 

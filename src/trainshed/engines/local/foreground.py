@@ -18,14 +18,14 @@ from typing import Final, NamedTuple
 
 from trainshed.engines.base import OutputSink, Stream
 from trainshed.engines.container_runtime import Runtime
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
 from trainshed.engines.local.attempts.log_tail import LogTail
-from trainshed.engines.local.attempts.observe import AttemptRecords, recorded, with_report
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.devices import find, gpus
-from trainshed.engines.local.supervise.spec import HangRule
-from trainshed.engines.local.supervise.tether import remove_folder
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.observe import AttemptRecords, recorded, with_report
+from trainshed.engines.supervise.spec import HangRule
+from trainshed.engines.supervise.tether import remove_folder
 from trainshed.model import success
 from trainshed.model.attempt import AttemptKey, Observation, Outcome, Phase
 from trainshed.model.faults import EngineFault

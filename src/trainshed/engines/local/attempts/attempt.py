@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainshed.engines.local.attempts import fence as fencing
-from trainshed.engines.local.attempts import observe
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order, short_path
-from trainshed.engines.local.attempts.observe import AttemptRecords, decided_outcome
 from trainshed.engines.local.attempts.sweep import Sweeper
-from trainshed.engines.local.processes import identity
-from trainshed.engines.local.processes.identity import Identity
-from trainshed.engines.local.supervise.judging import STOPPED_EARLY
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.supervise import observe
+from trainshed.engines.supervise.folder import AttemptFolder, Order, short_path
+from trainshed.engines.supervise.judging import STOPPED_EARLY
+from trainshed.engines.supervise.observe import AttemptRecords, decided_outcome
 from trainshed.files import room
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainshed.engines.base import NotYet
-from trainshed.engines.local.attempts.folder import AttemptFolder, Order
-from trainshed.engines.local.attempts.observe import AttemptRecords
 from trainshed.engines.local.attempts.sweep import Sweeper
-from trainshed.engines.local.processes import identity
-from trainshed.engines.local.processes.identity import Identity
-from trainshed.engines.local.supervise.records import Began
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.observe import AttemptRecords
+from trainshed.engines.supervise.records import Began
 from trainshed.model.attempt import AttemptKey
 
 #: The killed are gone within milliseconds; more is left to the next try.

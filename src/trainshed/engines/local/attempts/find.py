@@ -9,11 +9,11 @@ from typing import Final
 
 from trainshed.engines.base import Known, Living
 from trainshed.engines.local.attempts.fence import lives, suspended
-from trainshed.engines.local.attempts.folder import AttemptFolder
-from trainshed.engines.local.attempts.observe import AttemptRecords, recorded
-from trainshed.engines.local.processes import mark as marks
-from trainshed.engines.local.supervise.leftovers import below, reaper_of
-from trainshed.engines.local.supervise.records import Began
+from trainshed.engines.processes import mark as marks
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.leftovers import below, reaper_of
+from trainshed.engines.supervise.observe import AttemptRecords, recorded
+from trainshed.engines.supervise.records import Began
 from trainshed.model.attempt import AttemptKey, Phase
 
 _DEVICES: Final = b"NVIDIA_VISIBLE_DEVICES="

@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
-from trainshed.engines.local.attempts import observe
-from trainshed.engines.local.attempts.folder import AttemptFolder, read_file, write_json
-from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
-from trainshed.engines.local.devices.gpus import Device, Share
-from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.isolation import device_nodes
-from trainshed.engines.local.isolation.compose import (
+from trainshed.engines.environments.job_python import JobPython
+from trainshed.engines.isolation import device_nodes
+from trainshed.engines.isolation.compose import (
     Isolation,
     own_folders,
     owner_of,
     variables_of,
     view_of,
 )
-from trainshed.engines.local.processes.variables import of_programs
-from trainshed.engines.local.supervise.limits import Limits
-from trainshed.engines.local.supervise.spawn import ProcessSpec
-from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
+from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
+from trainshed.engines.local.devices.gpus import Device, Share
+from trainshed.engines.processes.variables import of_programs
+from trainshed.engines.supervise import observe
+from trainshed.engines.supervise.folder import AttemptFolder, read_file, write_json
+from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.spawn import ProcessSpec
+from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
 from trainshed.files.beneath import Place
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan

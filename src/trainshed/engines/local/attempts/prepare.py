@@ -21,8 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Final
 
+from trainshed.engines.environments.job_python import JobPython
+from trainshed.engines.isolation.compose import builder_of
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.devices import find
 from trainshed.engines.local.devices import locks as device_locks
@@ -30,9 +31,8 @@ from trainshed.engines.local.devices import wait as device_waiting
 from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
-from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.isolation.compose import builder_of
-from trainshed.engines.local.supervise.spec import PreparerAnswer
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.spec import PreparerAnswer
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
@@ -95,8 +95,8 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     if "/" in environment.python and not (environment.packages or environment.requirements):
         return JobPython(python=environment.python)
     # most jobs install nothing, and do not wait for what installing imports
-    from trainshed.engines.local.environments import cache, prune  # noqa: PLC0415  # see above
-    from trainshed.engines.local.environments.builder import PROJECTS, Builder  # noqa: PLC0415
+    from trainshed.engines.environments import cache, prune  # noqa: PLC0415  # see above
+    from trainshed.engines.environments.builder import PROJECTS, Builder  # noqa: PLC0415
 
     where = whole = _path(preparation.cache_dir) or default_cache_dir()
     view, owner = builder_of(preparation.isolation, plan, folder)

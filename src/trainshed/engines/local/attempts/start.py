@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import trainshed
+from trainshed.engines.environments.job_python import JobPython
+from trainshed.engines.isolation import compose
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.environments.job_python import JobPython
-from trainshed.engines.local.isolation import compose
-from trainshed.engines.local.processes import variables
-from trainshed.engines.local.processes.identity import Identity
-from trainshed.engines.local.supervise.spec import AttemptSpec, HangRule, LogRule
+from trainshed.engines.processes import variables
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import LaunchPlan
 
@@ -128,7 +128,7 @@ _DEFAULT: Final = (
 _FLAGS: Final = ("-I", "-S", "-c")
 _CODE: Final = (
     "import sys; sys.path.append(sys.argv[1])\n"
-    "from trainshed.engines.local.supervise.main import main\n"
+    "from trainshed.engines.supervise.main import main\n"
     "sys.exit(main(sys.argv[2]))"
 )
 

@@ -12,11 +12,11 @@ from typing import Final
 
 from trainshed.engines.container_runtime import Runtime
 from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts.folder import AttemptFolder
 from trainshed.engines.local.containers.detect import end_containers
-from trainshed.engines.local.processes import identity
-from trainshed.engines.local.supervise.leftovers import end_leftovers
-from trainshed.engines.local.supervise.records import Began
+from trainshed.engines.processes import identity
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.leftovers import end_leftovers
+from trainshed.engines.supervise.records import Began
 from trainshed.model.attempt import AttemptKey
 
 _LOG = logging.getLogger(__name__)

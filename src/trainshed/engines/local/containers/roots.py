@@ -13,7 +13,7 @@ from typing import Final
 
 from trainshed.engines.container_runtime import CHILDREN_OF_CLIENT, Runtime
 from trainshed.engines.local.containers.detect import first_processes
-from trainshed.engines.local.processes.identity import Identity, lives, noted
+from trainshed.engines.processes.identity import Identity, lives, noted
 from trainshed.model.attempt import AttemptKey
 
 #: The runtime is asked no sooner again: what starts is known by then, or a moment later.

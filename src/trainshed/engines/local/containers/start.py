@@ -18,7 +18,7 @@ from trainshed.engines.local.containers.argv import (
     shm_bytes,
 )
 from trainshed.engines.local.containers.variables import client_env, for_apptainer, for_docker
-from trainshed.engines.local.supervise.mounts import PASSWD, write_passwd
+from trainshed.engines.supervise.mounts import PASSWD, write_passwd
 from trainshed.files.trees import opened_folders
 from trainshed.model.faults import EngineFault
 from trainshed.model.launch_plan import ContainerPlan, ReplicaPlan

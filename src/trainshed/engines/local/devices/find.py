@@ -15,7 +15,7 @@ from typing import Final
 
 from trainshed.engines.local.devices import nvml
 from trainshed.engines.local.devices.gpus import Device
-from trainshed.engines.local.processes import tree
+from trainshed.engines.processes import tree
 
 Look = Callable[[], Sequence[Device]]
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from trainshed.engines.local.attempts.folder import read_json, write_json
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.local.devices.nvml import VISIBLE
-from trainshed.engines.local.processes.identity import boot_id
+from trainshed.engines.processes.identity import boot_id
+from trainshed.engines.supervise.folder import read_json, write_json
 from trainshed.model.codec import decode, encode
 
 _LOG = logging.getLogger(__name__)

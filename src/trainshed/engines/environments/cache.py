@@ -1,0 +1,215 @@
+"""Makes the packages of a job importable, once: the same content never installs twice.
+
+The packages go into a folder of their own, named by content, that is put on PYTHONPATH; the
+interpreter stays the caller's, so that its torch or TensorFlow are seen and not installed again.
+
+A virtual environment per job was the alternative.  It would hide the interpreter's own frameworks,
+or, with system packages visible, hide those of a virtual environment that we run in.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from trainshed.engines.environments import content, interpreter, prune, uv
+from trainshed.engines.environments.builder import Builder
+from trainshed.engines.environments.install import install
+from trainshed.engines.environments.interpreter import Interpreter
+from trainshed.engines.environments.job_python import JobPython
+from trainshed.files.trees import remove_tree
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment
+
+_PRIVATE = 0o700
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ROOT = 0
+
+
+def prepare(  # noqa: PLR0913 - what is installed, and how
+    environment: Environment,
+    *,
+    cache_dir: Path,
+    note: Callable[[str], None],
+    bytes_max: int | None = None,
+    builder: Builder = Builder(),  # noqa: B008 - a constant
+    relaxes: bool = False,
+) -> JobPython:
+    """Have the packages of a job installed; a second time this only computes their address.
+
+    Raises EngineFault when the interpreter cannot run, a package is missing, unreadable or does not
+    build, a requirement cannot be had, the disk is full, or another user can write to the cache;
+    the cache is then as it was.  A package has ``bytes_max`` bytes at most, and unpacks to as many.
+    ``relaxes``: a pin that cannot be met is not kept, and that is noted.
+    """
+    python = shutil.which(environment.python) or environment.python
+    if not environment.packages and not environment.requirements:
+        return JobPython(python=python)
+    facts = _described(python)
+    with _explained(cache_dir):
+        cache_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        _check_ours(cache_dir)
+        ignored = replace(environment, ignored=(*environment.ignored, str(cache_dir)))
+        with content.own_copies(ignored, cache_dir, bytes_max) as own:
+            identity = f"{facts.identity}{' relaxed' * relaxes}"
+            home = cache_dir / content.address(identity, own)
+            how = {"builder": builder, "bytes_max": bytes_max, "relaxes": relaxes}
+            while (used := _used(home)) is None:
+                _install_once(own, facts, home, note, **how)
+    return JobPython(python=python, python_path_entries=(str(home),), used=used)
+
+
+def _used(home: Path) -> TextIO | None:
+    """What keeps an environment from being removed; None if it is not there."""
+    if home.is_dir():
+        _check_ours(home)
+        file = prune.use(home)
+        if home.is_dir():  # nor was it removed meanwhile
+            return file
+        file.close()
+    return None
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse to import from where another user can write: it would be that user's code we run."""
+    facts = folder.stat()
+    if facts.st_uid not in {os.getuid(), _ROOT}:
+        raise EngineFault(f"{folder} belongs to another user; packages are not imported from there")
+    if facts.st_mode & _OTHERS_WRITE:
+        raise EngineFault(f"{folder} can be written by other users; chmod go-w it, or remove it")
+
+
+def _described(python: str) -> Interpreter:
+    facts: dict[str, Any] = _facts(python)
+    return Interpreter(python, facts["identity"], facts["version"], facts["builds"])
+
+
+def _facts(python: str) -> dict[str, object]:
+    if python == sys.executable:
+        return interpreter.describe()
+    script = str(Path(interpreter.__file__))
+    try:
+        answer = subprocess.run(  # noqa: S603 - the interpreter that the user named
+            [python, "-I", script], capture_output=True, check=True, text=True
+        )
+        return dict(json.loads(answer.stdout))
+    except OSError as error:
+        raise EngineFault(f"cannot run the interpreter {python}: {error.strerror}") from error
+    except (subprocess.CalledProcessError, ValueError) as error:
+        raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
+
+
+def _install_once(
+    environment: Environment,
+    python: Interpreter,
+    home: Path,
+    note: Callable[[str], None],
+    **how: Any,
+) -> None:
+    """Install under a lock, beside the final place, and move there only what is complete.
+
+    ``how``: the rest of what ``install`` needs, and the builder.
+    """
+    builder = how.pop("builder")
+    with _locked(home.with_suffix(".lock"), note), _uv_cache_used(builder.cache(home.parent)):
+        if home.is_dir():  # another job was quicker
+            return
+        partial = home.with_suffix(".partial")
+        _remove(partial)  # of an install that was killed
+        try:
+            partial.mkdir(mode=_PRIVATE)
+            place = uv.Place(partial, builder)
+            install(environment, python, place, note, **how)
+            builder.take_back(place.target)
+            place.target.rename(home)
+            _check_is_folder(home)
+            (home / ".lock").unlink(missing_ok=True)  # uv's own
+            with prune.use(home) as used:
+                prune.measure(home, used)
+        finally:
+            _remove(partial)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        remove_tree(folder)
+
+
+def _check_is_folder(home: Path) -> None:
+    """What has built it may have left a link to what it cannot read: jobs would get to see that.
+
+    Once it lies in the cache no builder can replace it.
+    """
+    if not stat.S_ISDIR(home.lstat().st_mode):
+        home.unlink()
+        raise EngineFault("the packages are no folder: their build has put something in its place")
+
+
+@contextmanager
+def _uv_cache_used(cache: Path | None) -> Iterator[None]:
+    """What uv keeps of a project stays while something is installed, and is measured then."""
+    if cache is None:
+        yield
+        return
+    with prune.use(cache) as used:
+        yield
+        prune.measure(cache, used)
+
+
+@contextmanager
+def _locked(path: Path, note: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock file; it is removed, while it is held, when what is done under it fails."""
+    with _current(path, note):
+        try:
+            yield
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _current(path: Path, note: Callable[[str], None]) -> TextIO:
+    """The locked file that lies at a path: one whose holder has removed it locks nothing."""
+    while True:
+        file = path.open("w")
+        try:
+            _wait_for(file, note)
+            if prune.lies_at(file, path):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _wait_for(file: TextIO, note: Callable[[str], None]) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        note("another job is installing the same packages; waiting for it")
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _explained(cache_dir: Path) -> Iterator[None]:
+    """Turn what the file system refuses into a sentence."""
+    try:
+        yield
+    except shutil.ReadError as error:
+        raise EngineFault(f"not a readable package archive: {error}") from error
+    except OSError as error:
+        raise EngineFault(_sentence(error, cache_dir)) from error
+
+
+def _sentence(error: OSError, cache_dir: Path) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return uv.disk_full(cache_dir)
+    return f"cannot prepare the packages: {error.filename}: {error.strerror}"

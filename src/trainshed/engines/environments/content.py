@@ -1,0 +1,191 @@
+"""The content of a package: what its environment is addressed by, and a clean copy to build from.
+
+A source tree is hashed and copied without what tools leave in it, so that an old ``build`` folder
+neither changes the address nor gets into the wheel, and building leaves nothing in the user's tree.
+Nor is what a link outside the tree leads to a part of it: it may be a whole disk, or a secret.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainshed.engines.environments.unpack import Room, unpack
+from trainshed.files.beneath import Beneath, Kind
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment
+
+WHEEL_SUFFIX = ".whl"
+_PIECE_BYTES = 1 << 20
+
+#: Left out wherever they are, and left out at the top only.
+_NEVER = frozenset(
+    {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+    | {".venv", ".tox", ".nox", "node_modules", ".idea"}
+)
+_NEVER_AT_TOP = frozenset({"build", "dist"})
+
+#: A folder with this file is a virtual environment, whatever its name (PEP 405).
+_VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+
+
+def address(identity: str, environment: Environment) -> str:
+    """One name for an interpreter with these packages and requirements, by their content."""
+    digest = hashlib.sha256(identity.encode())
+    for package in environment.packages:
+        digest.update(_package_digest(Path(package), environment.ignored))
+    for requirement in environment.requirements:
+        digest.update(b"\0requirement\0" + requirement.encode())
+    return digest.hexdigest()[:40]
+
+
+def source_tree(
+    package: Path, into: Path, ignored: Sequence[str] = (), *, bytes_max: int | None = None
+) -> Path:
+    """A copy of a source tree, or an unpacked sdist, below ``into``.
+
+    ``ignored`` are folders of the tree that do not belong to it, such as a job's own output.
+    Raises OSError, shutil.ReadError (no archive, or a damaged one), or EngineFault for an sdist of
+    more than ``bytes_max``.
+    """
+    if package.is_dir():
+        return _copied(package, into / "tree", ignored)
+    target = into / "sdist"
+    unpack(package, target, bytes_max)
+    entries = list(target.iterdir())
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() else target
+
+
+@contextlib.contextmanager
+def own_copies(
+    environment: Environment, folder: Path, bytes_max: int | None = None
+) -> Iterator[Environment]:
+    """The environment with a copy of every package that lies in a bucket, while it is needed.
+
+    What is hashed is then what is installed, whatever becomes of the bucket meanwhile.  Raises
+    EngineFault for a package of more than ``bytes_max``.
+    """
+    buckets = environment.buckets
+    with tempfile.TemporaryDirectory(prefix=".packages-", dir=folder) as into:
+        packages = tuple(
+            str(_own_copy(Path(package), Path(buckets), Path(into, str(number)), bytes_max))
+            if buckets and Path(package).is_relative_to(buckets)
+            else package
+            for number, package in enumerate(environment.packages)
+        )
+        yield replace(environment, packages=packages)
+
+
+def _own_copy(package: Path, buckets: Path, into: Path, bytes_max: int | None) -> Path:
+    bucket, *parts = package.relative_to(buckets).parts
+    target = into / package.name
+    room = Room(package.name, bytes_max)
+    with Beneath(buckets / bucket) as tree, _without_links(package):
+        for name in _names(tree, "/".join(parts)):
+            copy = target.joinpath(*name.split("/")[len(parts) :])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with tree.read(name) as source, copy.open("xb") as file:
+                while piece := source.read(_PIECE_BYTES):
+                    room.take(len(piece))
+                    file.write(piece)
+    return target
+
+
+@contextlib.contextmanager
+def _without_links(package: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise EngineFault(
+            f"the package {package} lies behind a link, which is not followed in a bucket"
+        ) from None
+
+
+def _names(tree: Beneath, name: str) -> Iterator[str]:
+    """A file, or the files of a folder, without what no package has."""
+    if not stat.S_ISDIR(tree.stat(name).st_mode):
+        yield name
+        return
+    for entry, kind in tree.entries(name):
+        if kind is Kind.FILE:
+            yield f"{name}/{entry}"
+        elif kind is Kind.FOLDER and entry not in _NEVER:
+            yield from _names(tree, f"{name}/{entry}")
+
+
+def builds_with_setuptools(tree: Path) -> bool:
+    """Whether the tree's build backend is setuptools: the default where none is named (PEP 517)."""
+    pyproject = tree / "pyproject.toml"
+    if not pyproject.is_file() or pyproject.stat().st_size > _PIECE_BYTES:
+        return True  # uv reads it behind walls
+    try:
+        system = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("build-system", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+        return True  # the builder says what is wrong with it
+    return str(system.get("build-backend", "setuptools")).startswith("setuptools")
+
+
+def _package_digest(package: Path, ignored: Sequence[str]) -> bytes:
+    digest = hashlib.sha256()
+    if not package.is_dir():
+        digest.update(package.name.encode() + b"\0" + _file_digest(package))
+        return digest.digest()
+    for relative in sorted(files(package, ignored)):
+        digest.update(str(relative).encode() + b"\0" + _file_digest(package / relative))
+    return digest.digest()
+
+
+def _file_digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def files(tree: Path, ignored: Sequence[str] = ()) -> Iterator[Path]:
+    """The files that belong to a tree, relative to it, in no order."""
+    root = os.path.realpath(tree)
+    seen = {os.path.realpath(folder) for folder in ignored} - {root}
+    for folder, folders, names in os.walk(tree, followlinks=True, onerror=_raise):
+        here = Path(folder)
+        seen.add(os.path.realpath(here))
+        folders[:] = [
+            name
+            for name in folders
+            if not _is_left_out(here / name, at_top=here == tree)
+            and _is_inside(here / name, root)
+            and os.path.realpath(here / name) not in seen
+        ]
+        for name in names:
+            path = here / name
+            if not name.endswith(".pyc") and path.is_file() and _is_inside(path, root):
+                yield path.relative_to(tree)
+
+
+def _is_inside(path: Path, root: str) -> bool:
+    return not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root)
+
+
+def _is_left_out(folder: Path, *, at_top: bool) -> bool:
+    if folder.name in _NEVER or (folder / _VIRTUAL_ENVIRONMENT).exists():
+        return True
+    return at_top and (folder.name in _NEVER_AT_TOP or folder.name.endswith(".egg-info"))
+
+
+def _copied(tree: Path, target: Path, ignored: Sequence[str]) -> Path:
+    for relative in files(tree, ignored):
+        copy = target / relative
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tree / relative, copy)
+    return target
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,127 @@
+"""Installs the packages of a job into an empty folder, in three steps that uv performs.
+
+1. Every source tree or sdist becomes a wheel.
+2. uv resolves the wheels and requirements against the interpreter, as a dry run.  Its answer names
+   exactly what the interpreter lacks, with all conditions and extras taken into account.  It is
+   asked offline first: with nothing lacking, that needs no network.
+3. The wheels and what is lacking are installed, without resolving again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from trainshed.engines.environments import content, uv
+from trainshed.engines.environments.interpreter import Interpreter
+from trainshed.engines.environments.plan import Plan
+from trainshed.engines.environments.unpack import Room, check_wheel
+from trainshed.engines.environments.uv import Place
+from trainshed.files.beneath import Beneath
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment
+
+_WHEEL: Final = content.WHEEL_SUFFIX
+_PIECE_BYTES: Final = 1 << 20
+#: Of what builders read and do not write, whatever the umask is.
+_ENTERED, _READABLE = 0o755, 0o644
+
+
+def install(  # noqa: PLR0913 - what an install consists of
+    environment: Environment,
+    interpreter: Interpreter,
+    place: Place,
+    note: Callable[[str], None],
+    *,
+    bytes_max: int | None = None,
+    relaxes: bool = False,
+) -> None:
+    """Fill the target of a place.
+
+    ``relaxes``: the nearest version is taken for a pin that the interpreter cannot have.
+
+    Raises EngineFault with the builder's or resolver's own last lines, and for a package that
+    unpacks to more than ``bytes_max``.
+    """
+    names = [Path(package).name for package in environment.packages]
+    note(f"installing {', '.join([*names, *environment.requirements])} (kept for the next time)")
+    place.wheels.mkdir()
+    place.wheels.chmod(_ENTERED)
+    wheels = [
+        _wheel(Path(package), interpreter, place, f"package-{number}",
+               ignored=environment.ignored, bytes_max=bytes_max)
+        for number, package in enumerate(environment.packages)
+    ]  # fmt: skip
+    for wheel in wheels:
+        check_wheel(wheel, bytes_max)
+    plan = Plan(environment.requirements, wheels, interpreter, place, note if relaxes else None)
+    place.target.mkdir(mode=0o700, parents=True)
+    while _fails(plan, wheels, interpreter.path, place, note):
+        pass  # another pin is relaxed
+
+
+def _fails(
+    plan: Plan, wheels: Sequence[Path], python: str, place: Place, note: Callable[[str], None]
+) -> bool:
+    """Whether another try is worth it.  Raises EngineFault where it is not."""
+    lacking = plan.lacking()
+    if not (wheels or lacking):
+        return False  # the interpreter has all of it
+    if lacking:
+        note(f"also installing what {python} lacks: {', '.join(lacking)}")
+    words = ["pip", "install", "--quiet", "--no-deps", "--python", python]
+    words += ["--target", str(place.target), *map(str, wheels), *lacking]
+    answer = uv.ask(words, place, place.target.parent)
+    if plan.relaxes(answer):
+        return True
+    plan.check(answer, "cannot install the packages")
+    return False
+
+
+def _wheel(  # noqa: PLR0913 - one package, and where it is built
+    package: Path,
+    interpreter: Interpreter,
+    place: Place,
+    name: str,
+    *,
+    ignored: Sequence[str],
+    bytes_max: int | None,
+) -> Path:
+    (place.wheels / name).mkdir()
+    (place.wheels / name).chmod(_ENTERED)
+    if package.suffix == _WHEEL:
+        with package.open("rb") as file:
+            return _kept(file, place.wheels / name / package.name, bytes_max)
+    work = place.work / name
+    work.mkdir()
+    tree = content.source_tree(package, work, ignored, bytes_max=bytes_max)
+    isolation = interpreter.builds and content.builds_with_setuptools(tree)
+    arguments = ["build", "--wheel", "--python", interpreter.path, "--out-dir", str(work / "out")]
+    answer = uv.ask([*arguments, *(["--no-build-isolation"] * isolation), str(tree)], place, work)
+    uv.check(answer, f"the package {package.name} does not build", place)
+    with _built(work, package.name) as (file, wheel):
+        return _kept(file, place.wheels / name / wheel, bytes_max)
+
+
+@contextmanager
+def _built(work: Path, package: str) -> Iterator[tuple[BinaryIO, str]]:
+    """The wheel that a builder has left, and its name.  Raises EngineFault where it is no file."""
+    with Beneath(work) as folder:
+        try:
+            names = [name for name, _ in folder.entries("out") if name.endswith(_WHEEL)]
+            file = folder.read(f"out/{names[0]}")
+        except (OSError, IndexError) as error:
+            raise EngineFault(f"the package {package} does not build: it made no wheel") from error
+        with file:
+            yield file, names[0]
+
+
+def _kept(wheel: BinaryIO, path: Path, bytes_max: int | None) -> Path:
+    """A copy, for what is checked to be what is installed; builders can read it."""
+    room = Room(path.name, bytes_max)
+    with path.open("xb") as copy:
+        while piece := wheel.read(_PIECE_BYTES):
+            room.take(len(piece))
+            copy.write(piece)
+    path.chmod(_READABLE)
+    return path

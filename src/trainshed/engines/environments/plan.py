@@ -1,0 +1,154 @@
+"""What an interpreter lacks of a job's requirements, and what runs in place of old pins (R25).
+
+A pin without a version for the Python here is relaxed where that is wished, before anything is
+built: resolving a source takes minutes where it compiles.  A source that fails is relaxed later.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from trainshed.engines.environments import pins, uv
+from trainshed.engines.environments.interpreter import Interpreter
+from trainshed.engines.environments.nearest import Index
+from trainshed.engines.environments.uv import Answer, Place
+from trainshed.model.faults import EngineFault
+
+_READABLE: Final = 0o644
+_CANNOT: Final = "the packages' requirements cannot be met"
+#: What helps where a pin cannot be met; who runs the server reads the first, a user the others.
+_RELAX: Final = "relax_pins = true below [environments] in config.toml takes the nearest version; "
+_WAYS_OUT: Final = "a container, or an [[environment]] whose Python has it; or another pin."
+#: A line of uv's plan: ``name==version``, ``name @ url`` or ``name==version (from url)``.
+_PLANNED: Final = re.compile(
+    r"^ \+ (?P<name>[^\s=]+)(?P<version>==\S+)?(?: @ (?P<url>\S+)| \(from (?P<origin>\S+)\))?$",
+    re.MULTILINE,
+)
+
+
+class Plan:
+    """Made anew after each pin that is relaxed."""
+
+    def __init__(
+        self,
+        requirements: Sequence[str],
+        wheels: Sequence[Path],
+        interpreter: Interpreter,
+        place: Place,
+        relaxed: Callable[[str], None] | None,
+    ) -> None:
+        """Of an interpreter with these.  ``relaxed`` hears of each pin that is not kept."""
+        self._wanted = (*map(str, wheels), *requirements)
+        self._wheels = wheels
+        self._interpreter = interpreter
+        self._place = place
+        self._relaxed = relaxed
+        self._pins = pins.pinned(requirements, wheels)
+        self._instead: dict[str, str] = {}
+        self._step = place.work / "plan"
+        self._step.mkdir()
+        self._index = Index(interpreter.path, self._ask, place.wheels)
+
+    def lacking(self) -> tuple[str, ...]:
+        """What is to be installed besides the wheels.  Raises EngineFault."""
+        answer = self._resolved("--offline")
+        relaxed = self._relaxes_unmet(answer)
+        if (answer.code or relaxed) and not answer.disk_is_full:
+            answer = self._resolved()
+            while self.relaxes(answer):
+                answer = self._resolved()
+            self._refuse_unmet(answer)
+        self.check(answer, _CANNOT)
+        return tuple(_planned(answer.text, self._wheels))
+
+    def relaxes(self, answer: Answer) -> bool:
+        """Whether a pin is relaxed whose source has failed to build; then it is worth a retry."""
+        found = self._instead_of_unbuilt(answer) if self._relaxed else None
+        if found is not None:
+            self._relax(found)
+        return found is not None
+
+    def check(self, answer: Answer, failure: str) -> None:
+        """Raise EngineFault for what has failed; of a source that does not build it says more."""
+        if answer.unbuilt is None or answer.disk_is_full:
+            uv.check(answer, failure, self._place)
+            return
+        pin, found = "==".join(answer.unbuilt), self._instead_of_unbuilt(answer)
+        other = f" (the nearest with one is {found.nearest})" if found else ""
+        raise EngineFault(
+            f"{failure}:\n{pin} has no wheel for Python {self._interpreter.version} here{other}, "
+            f"and its source does not build.\n{_ways_out(relaxing=found is not None)}\n"
+            f"{answer.last_lines()}"
+        )
+
+    def _resolved(self, *how: str) -> Answer:
+        # --break-system-packages: a dry run breaks none, and refuses a distribution's Python else
+        words = ("pip", "install", "--dry-run", "--break-system-packages", *how)
+        python = ("--python", self._interpreter.path)
+        return self._ask([*words, *python, *self._overrides(), *self._wanted])
+
+    def _overrides(self) -> tuple[str, ...]:
+        if not self._instead:
+            return ()
+        file = self._place.wheels / "overrides.txt"
+        file.write_text("".join(f"{name}=={other}\n" for name, other in self._instead.items()))
+        file.chmod(_READABLE)
+        return ("--override", str(file))
+
+    def _relaxes_unmet(self, answer: Answer) -> bool:
+        """Whether pins are relaxed, which is not asked where the interpreter has everything.
+
+        Offline a source can be planned that uv has, too: it may have failed to build before.
+        """
+        if self._relaxed is None or not (answer.code or any(_planned(answer.text, self._wheels))):
+            return False
+        found = list(pins.unmet(self._kept(), self._index))
+        for each in found:
+            self._relax(each)
+        return bool(found)
+
+    def _relax(self, pin: pins.Unmet) -> None:
+        if self._relaxed:
+            self._relaxed(
+                f"{pin.pin} cannot be had for this Python; {pin.nearest} runs in its place"
+            )
+        self._instead[pin.name] = pin.nearest
+
+    def _refuse_unmet(self, answer: Answer) -> None:
+        """Raise EngineFault where there is no version for pins that are to be kept."""
+        if not answer.code or answer.unbuilt or answer.disk_is_full or self._relaxed:
+            return
+        found = [each for each in pins.unmet(self._pins, self._index) if not each.has_source]
+        if found:
+            names = ", ".join(f"{each.pin} (the nearest is {each.nearest})" for each in found)
+            raise EngineFault(
+                f"{_CANNOT}:\nNo version for the Python of this job: {names}.\n"
+                f"{_ways_out(relaxing=True)}"
+            )
+
+    def _instead_of_unbuilt(self, answer: Answer) -> pins.Unmet | None:
+        if answer.unbuilt is None or answer.disk_is_full:
+            return None
+        pin = pins.of(answer.unbuilt[0], self._kept())
+        return None if pin is None else pins.unbuilt(*pin, self._index)
+
+    def _kept(self) -> pins.Pins:
+        return {key: pin for key, pin in self._pins.items() if pin[0] not in self._instead}
+
+    def _ask(self, words: Sequence[str]) -> Answer:
+        return uv.ask(words, self._place, self._step)
+
+
+def _planned(text: str, wheels: Sequence[Path]) -> Iterator[str]:
+    ours = {wheel.as_uri() for wheel in wheels}
+    for match in _PLANNED.finditer(text):
+        url = match["url"] or match["origin"]
+        if url is None:
+            yield match["name"] + (match["version"] or "")
+        elif url not in ours:
+            yield f"{match['name']} @ {url}"
+
+
+def _ways_out(*, relaxing: bool) -> str:
+    return f"Ways out: {_RELAX if relaxing else ''}{_WAYS_OUT}"

@@ -1,0 +1,125 @@
+"""Which isolation a server uses: by trying what works here, never by guessing.
+
+A mode that is asked for and does not work stops the server: nothing gets silently weaker.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trainshed
+from trainshed.engines.isolation.compose import Isolation, hidden_folders
+from trainshed.engines.isolation.interpreters import home_of_user
+from trainshed.engines.isolation_modes import AUTO, CONTAINER, LANDLOCK, NONE, SANDBOX, UIDS, USERS
+from trainshed.model.faults import UsageFault
+
+_TRIAL_S_MAX: Final = 30.0
+_CODE: Final = (
+    "import sys; sys.path.append(sys.argv[1])\n"
+    "from trainshed.engines.isolation.trial import main\n"
+    "sys.exit(main(*sys.argv[2:]))"
+)
+
+
+class Asked(NamedTuple):
+    """The settings of ``[isolation]``."""
+
+    mode: str = AUTO
+    require: tuple[str, ...] = ()
+    """The modes that are accepted; all if empty."""
+    allow_root_jobs: bool = False
+    uids: tuple[int, int] = UIDS
+
+
+class Machine(NamedTuple):
+    """What a choice depends on."""
+
+    is_root: bool
+    no_containers: str
+    """Why no container runtime works; empty where one does."""
+    try_mode: Callable[[str, int], str]
+    """Why a mode does not work, with the first user of the range; empty where it does."""
+
+
+def this_machine(no_containers: str) -> Machine:
+    """The machine as it is."""
+    return Machine(os.geteuid() == 0, no_containers, tried)
+
+
+def chosen(asked: Asked, machine: Machine, hides: Sequence[str | None] = ()) -> Isolation:
+    """The isolation of a server.  Raises UsageFault where what is asked for cannot be had."""
+    mode, why = _automatic(asked, machine) if asked.mode == AUTO else (asked.mode, "")
+    if not why and asked.mode != AUTO:
+        why = _why_not(mode, asked, machine)
+        if why:
+            raise UsageFault(f'[isolation] mode is "{mode}", which does not work here: {why}')
+    if asked.require and mode not in asked.require:
+        accepted = " or ".join(f'"{each}"' for each in asked.require)
+        because = f" ({why})" if why else ""
+        raise UsageFault(
+            f'[isolation] require accepts {accepted}; this server would use "{mode}"{because}'
+        )
+    return Isolation(
+        mode=mode,
+        uids=asked.uids,
+        hides=hidden_folders((*hides, home_of_user())) if mode != NONE else (),
+        warning=_warning(why) if mode == NONE else "",
+    )
+
+
+def _automatic(asked: Asked, machine: Machine) -> tuple[str, str]:
+    """The strongest that works for processes, and why others do not."""
+    found = []
+    others = () if machine.is_root and not asked.allow_root_jobs else (SANDBOX, LANDLOCK)
+    for mode in (*((USERS,) if machine.is_root else ()), *others):
+        why = _why_not(mode, asked, machine)
+        if not why:
+            return mode, ""
+        found.append(f"{mode}: {why}")
+    if machine.is_root and not asked.allow_root_jobs:
+        raise UsageFault(
+            f"jobs of this server would run as root ({'; '.join(found)}); run it as another user, "
+            "or set allow_root_jobs = true in [isolation]"
+        )
+    return NONE, "; ".join(found)
+
+
+def _why_not(mode: str, asked: Asked, machine: Machine) -> str:
+    if mode == CONTAINER:
+        return machine.no_containers
+    if mode == USERS and not machine.is_root:
+        return "only root can run programs as other users"
+    if mode != USERS and machine.is_root and not asked.allow_root_jobs:
+        return "jobs would run as root, and allow_root_jobs is not true"
+    return "" if mode == NONE else machine.try_mode(mode, asked.uids[0])
+
+
+def _warning(why: str) -> str:
+    because = f" ({why})" if why else ""
+    return (
+        f"isolation none{because}: this job's programs run as the server's user and can read and "
+        "change what that user can, other projects' files and the server's tokens too"
+    )
+
+
+@functools.cache
+def tried(mode: str, uid: int) -> str:
+    """Why the walls of a mode cannot be built here; empty where they hold."""
+    source = str(Path(trainshed.__file__).parent.parent)
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-I", "-S", "-c", _CODE, source, mode, folder, str(uid)]
+        try:
+            done = subprocess.run(  # noqa: S603 - ourselves
+                argv, capture_output=True, text=True, timeout=_TRIAL_S_MAX, check=False
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    if not done.returncode:
+        return ""
+    said = done.stderr.strip() or done.stdout.strip()  # bubblewrap says what it misses
+    return (said.splitlines() or ["no answer"])[-1]

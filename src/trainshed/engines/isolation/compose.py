@@ -1,0 +1,278 @@
+"""From a launch plan to the walls of each replica, and the folders as these walls need them."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.isolation import interpreters
+from trainshed.engines.isolation.view import View
+from trainshed.engines.isolation_modes import CONTAINER, LANDLOCK, NONE, SANDBOX, USER_NAME, USERS
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.files.trees import opened_folders
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
+
+_PRIVATE_FOLDER: Final = 0o700
+#: Whoever writes there can remove only what is theirs.
+_TMP_MODE: Final = 0o1777
+_ONLY_IMAGES: Final = "[isolation] mode is container here: only jobs with an image are run"
+
+#: A bucket is its project's by group, and so is what is made in it.
+_BUCKET_MODE: Final = 0o2770
+_GROUP_READS_WRITES: Final = stat.S_IRGRP | stat.S_IWGRP
+_GROUP_ENTERS: Final = stat.S_IXGRP
+
+
+class Isolation(NamedTuple):
+    """How this server keeps jobs apart (``choose`` has decided)."""
+
+    mode: str
+    uids: tuple[int, int] = (0, 0)
+    """The first and the last number of users and groups that projects get."""
+    hides: tuple[str, ...] = ()
+    """Folders of the server that are no job's."""
+    warning: str = ""
+    """What each job's log has to say of it."""
+
+    @property
+    def description(self) -> str:
+        """For people."""
+        if self.mode == USERS:
+            return f"{USERS}: a user for every project, {self.uids[0]} to {self.uids[1]}"
+        return self.warning or self.mode
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What each job's log says of it."""
+        return () if self.warning else (f"isolation: {self.mode}",)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The same where it is a warning."""
+        return (self.warning,) if self.warning else ()
+
+    @property
+    def has_users(self) -> bool:
+        """Whether each project has a user of its own."""
+        return self.mode == USERS or (self.mode == CONTAINER and os.geteuid() == 0)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether a process sees a hosts file of its own."""
+        # a local run does not ask, and does without
+        from trainshed.engines.supervise import mounts  # noqa: PLC0415 - see above
+
+        return self.mode in {USERS, SANDBOX} or (self.mode == NONE and mounts.allowed())
+
+    @property
+    def is_a_wall(self) -> bool:
+        """Whether it keeps anything from a program."""
+        return self.mode != NONE
+
+
+class Owner(NamedTuple):
+    """Whose a job's processes and files are, where projects have users of their own."""
+
+    uid: int
+    gid: int
+
+
+def owner_of(isolation: Isolation | None, plan: LaunchPlan) -> Owner | None:
+    """The user of a plan's project.  Raises EngineFault where there are no more numbers."""
+    if isolation is None or not isolation.has_users:
+        return None
+    if plan.owner is None:
+        raise EngineFault("the plan does not say whose job it is; a user for it needs that")
+    first, last = isolation.uids
+    if first + plan.owner.number > last:
+        raise EngineFault(
+            f"[isolation] uids = [{first}, {last}] has no user for the project "
+            f"{plan.owner.project}, which is number {plan.owner.number}; widen the range"
+        )
+    return Owner(first + plan.owner.number, first + plan.owner.number)
+
+
+def view_of(  # noqa: PLR0913 - what a view is made of
+    isolation: Isolation | None,
+    plan: LaunchPlan,
+    replica: ReplicaPlan,
+    *,
+    folder: AttemptFolder,
+    entries: Sequence[str] = (),
+    devices: Sequence[str] = (),
+) -> View | None:
+    """What a replica sees.  ``entries`` are its interpreter and its folders of packages.
+
+    Raises EngineFault for a program where only containers are to run.
+    """
+    if isolation is None:
+        return None
+    owner = owner_of(isolation, plan)
+    if not isolation.is_a_wall or (isolation.mode == CONTAINER and replica.container):
+        return View(isolation.mode)
+    if isolation.mode == CONTAINER:
+        raise EngineFault(_ONLY_IMAGES)
+    ours = (sys.executable,) if replica.role is Role.REDUCER else ()  # our own program
+    return View(
+        mode=isolation.mode,
+        writes=tuple(dict.fromkeys(_writes(plan, folder))),
+        reads=tuple(
+            dict.fromkeys(
+                (
+                    *_reads((*entries, plan.environment.python, *ours), plan.reads),
+                    *plan.shown,
+                )
+            )
+        ),
+        hides=isolation.hides,
+        devices=tuple(devices),
+        tmp=folder.tmp,
+        uid=owner and owner.uid,
+        gid=owner and owner.gid,
+        has_peers=bool(devices) and len(plan.replicas) > 1,
+    )
+
+
+def builder_of(
+    isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder
+) -> tuple[View | None, Owner | None]:
+    """What the builders of a plan's packages see, and whose they are.
+
+    Raises EngineFault, also where only containers are to run: they install their packages inside.
+    """
+    if isolation is None or isolation.mode == NONE:
+        return None, None
+    if isolation.mode == CONTAINER:
+        if plan.environment.packages or plan.environment.requirements:
+            raise EngineFault(_ONLY_IMAGES)
+        return None, None
+    owner = owner_of(isolation, plan)
+    view = View(
+        mode=isolation.mode,
+        reads=tuple(dict.fromkeys(_reads((sys.executable, plan.environment.python), plan.reads))),
+        hides=isolation.hides,
+        tmp=folder.tmp,
+        uid=owner and owner.uid,
+        gid=owner and owner.gid,
+    )
+    return view, owner
+
+
+def variables_of(isolation: Isolation | None, folder: AttemptFolder) -> dict[str, str]:
+    """Variables of programs behind walls: the server's home and names are not theirs."""
+    if isolation is None or isolation.mode in {NONE, CONTAINER}:
+        return {}
+    own = {"HOME": folder.work, "USER": USER_NAME, "LOGNAME": USER_NAME}
+    return own | ({"TMPDIR": folder.tmp} if isolation.mode == LANDLOCK else {})
+
+
+def _writes(plan: LaunchPlan, folder: AttemptFolder) -> Iterator[str]:
+    yield from own_folders(plan, folder)
+    for here, _ in plan.binds:
+        yield here
+
+
+def _reads(entries: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
+    """Of an interpreter the folders that it needs.
+
+    Of ``shown`` also where links in it lead: those are the server's own.  In the others a program
+    of the job may have made them.
+    """
+    paths = tuple(shown)
+    for path in (*entries, *paths):
+        if os.path.isfile(path):
+            yield from interpreters.folders_of(path)
+        elif path.startswith("/"):
+            yield path
+    for path in paths:
+        yield from _linked(path)
+
+
+def _linked(folder: str) -> Iterator[str]:
+    """Where the links of a folder of the server's lead."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield os.path.realpath(entry.path)
+
+
+def own_folders(plan: LaunchPlan, folder: AttemptFolder) -> tuple[str, ...]:
+    """The folders of the attempt that its programs write to, first the one they start in.
+
+    Metric files may lie elsewhere: what is outside of the attempt is not ours to give away.
+    """
+    files = () if plan.metrics is None else plan.metrics.files
+    metrics = dict.fromkeys(os.path.dirname(file) for file in files)
+    inside = (each for each in metrics if each.startswith(f"{folder.path}/"))
+    return (folder.work, folder.shared, *inside)
+
+
+def make_ready(isolation: Isolation | None, plan: LaunchPlan, folder: AttemptFolder) -> None:
+    """Have the folders there that a job's programs write to, as theirs.
+
+    Raises OSError or EngineFault.
+    """
+    if isolation is None or not isolation.is_a_wall:
+        return
+    owner = owner_of(isolation, plan)
+    own = own_folders(plan, folder)
+    for path in own:
+        os.makedirs(path, mode=_PRIVATE_FOLDER, exist_ok=True)
+    os.makedirs(folder.tmp, exist_ok=True)
+    os.chmod(folder.tmp, _TMP_MODE)
+    if owner is not None:
+        for path in own:
+            give(path, owner)
+        for here, _ in plan.binds:
+            share(here, owner.gid)
+
+
+def give(root: str, owner: Owner) -> None:
+    """A folder with all that is in it; links are not followed."""
+    for _, files, descriptor in opened_folders(root):
+        os.fchown(descriptor, *owner)
+        for name in files:
+            with suppress(FileNotFoundError):
+                os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
+
+
+def share(bucket: str, gid: int) -> None:
+    """Have a bucket be a group's, with all that is in it; done once for each bucket.
+
+    What is made in it later takes the group of its folder.  The bucket's own folder comes last: one
+    that was begun and not ended is begun again.
+    """
+    found = os.stat(bucket)
+    if found.st_gid == gid and stat.S_IMODE(found.st_mode) == _BUCKET_MODE:
+        return
+    for below, files, descriptor in opened_folders(bucket):
+        for name in files:
+            _share_file(name, descriptor, gid)
+        os.fchown(descriptor, -1, gid)
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        open_mode = mode | stat.S_ISGID | _GROUP_READS_WRITES | _GROUP_ENTERS
+        os.fchmod(descriptor, open_mode if below else _BUCKET_MODE)
+
+
+def _share_file(name: str, folder: int, gid: int) -> None:
+    """One that has gone meanwhile needs nothing, and what is no file gets nothing."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        descriptor = os.open(name, flags, dir_fd=folder)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+                os.fchown(descriptor, -1, gid)
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | _GROUP_READS_WRITES)
+        finally:
+            os.close(descriptor)
+
+
+def hidden_folders(paths: Iterable[str | None]) -> tuple[str, ...]:
+    """Those that are there and are not the whole machine."""
+    found = dict.fromkeys(os.path.realpath(path) for path in paths if path)
+    return tuple(path for path in found if path != "/")

@@ -1,0 +1,72 @@
+"""The walls of a replica, by the module of its mode: what surrounds its fork and exec."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from trainshed.engines.isolation.view import Mounts, View
+from trainshed.engines.isolation_modes import LANDLOCK, SANDBOX, USERS
+
+
+class Walled(NamedTuple):
+    """How a program is run behind its walls."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    enter: Callable[[], None] | None
+    """Called in the forked child, last before exec; raises OSError where a wall cannot be built."""
+    kept: tuple[int, ...] = ()
+    """Descriptors that the program is to have, to be closed by who has forked."""
+
+
+def walled(
+    view: View | None, argv: Sequence[str], mounts: Mounts, env: Mapping[str, str]
+) -> Walled:
+    """Prepare it before the fork; a program without a view has no walls.
+
+    Only the module that is needed is imported: a supervisor stays small.
+    """
+    mode = "" if view is None else view.mode
+    if view is not None and mode == USERS:
+        from trainshed.engines.isolation import users  # noqa: PLC0415 - see above
+
+        return Walled(tuple(argv), env, users.enter(view, mounts))
+    if view is not None and mode == LANDLOCK:
+        from trainshed.engines.isolation import landlock  # noqa: PLC0415 - see above
+
+        return Walled(tuple(argv), env, landlock.enter(view, mounts))
+    if view is not None and mode == SANDBOX:
+        from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
+
+        arguments = sandbox.arguments(view, mounts, env)
+        entered = sandbox.enter(arguments, argv[0], mounts, env)
+        return Walled(sandbox.wrap(argv, arguments), {}, entered, (arguments,))
+    from trainshed.engines.isolation import none  # noqa: PLC0415 - see above
+
+    return Walled(tuple(argv), env, none.enter(mounts))
+
+
+def wrappers(view: View | None, pid: int) -> tuple[int, ...]:
+    """The processes around a program that was started as ``pid``: no signals are for them."""
+    if view is None or view.mode != SANDBOX:
+        return ()
+    from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
+
+    return sandbox.wrappers(pid)
+
+
+def program(view: View | None, pid: int) -> int:
+    """The program that was started as ``pid``, or ``pid`` where there is none yet."""
+    if view is None or view.mode != SANDBOX:
+        return pid
+    from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
+
+    return sandbox.program_of(pid)
+
+
+def signal_in(view: View | None, status: int | None) -> int | None:
+    """The signal of which an exit status tells, where what is around a program passes on none."""
+    if view is None or view.mode != SANDBOX:
+        return None
+    from trainshed.engines.isolation import sandbox  # noqa: PLC0415 - see above
+
+    return sandbox.signal_in(status)

@@ -1,0 +1,134 @@
+"""Landlock: the kernel refuses a program all files but those that are named, under one user too.
+
+Folders are not hidden, they cannot be opened.  There are no rules for TCP: replicas of a
+distributed job listen and connect.  From Linux 6.12 on, signals and abstract sockets end at the
+walls as well.
+"""
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.isolation import device_nodes, linux, seccomp
+from trainshed.engines.isolation.none import enter as mounted
+from trainshed.engines.isolation.view import Mounts, View, WallFault
+from trainshed.engines.isolation_modes import LANDLOCK
+
+# from linux/landlock.h
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_ASK_VERSION: Final = 1
+_PATH_BENEATH: Final = 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
+_OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
+_WRITE_DEVICE: Final = _READ_FILE | _WRITE_FILE | _IOCTL
+#: How many rights on files each version knows; later ones have those of the last.
+_RIGHTS: Final = (13, 14, 15, 15, 16)
+_SCOPES_SINCE: Final = 6
+_SCOPE_SOCKETS, _SCOPE_SIGNALS = 1, 2
+
+#: What every program may read and execute.
+SYSTEM: Final = (
+    "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc", "/opt", "/proc", "/sys",
+    "/nix/store", "/run/systemd/resolve", "/run/nscd", "/run/nvidia-persistenced",
+)  # fmt: skip
+#: Files that are often links out of those.
+_LINKED: Final = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime")
+#: What every program may open for reading and writing.
+_DEVICES: Final = (
+    "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fuse", "infiniband", "kfd",
+    "dri", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-nvswitchctl",
+    "nvidia-caps-imex-channels",
+)  # fmt: skip
+_SHM: Final = "/dev/shm"  # noqa: S108 - of every program that shares memory
+_UMASK: Final = 0o077
+_ROOT: Final = 0
+
+
+class _Rule(NamedTuple):
+    path: str
+    rights: int
+
+
+def version() -> int:
+    """The version of the kernel's Landlock; 0 where there is none."""
+    try:
+        return linux.syscall("landlock", _CREATE, None, 0, _ASK_VERSION)
+    except OSError:
+        return 0
+
+
+def enter(view: View, mounts: Mounts) -> Callable[[], None]:
+    """What the forked child calls; raises WallFault there."""
+    known = version()
+    rules = tuple(_rules(view, _every_right(known)))
+    scopes = _SCOPE_SIGNALS | (0 if view.has_peers else _SCOPE_SOCKETS)
+    prepare = mounted(mounts)
+    # who has capabilities sees much of other processes: root has none left after exec
+    capabilities = linux.capability_count() if os.geteuid() == _ROOT else 0
+
+    def go() -> None:
+        if prepare is not None:  # a server that is root and may keep its jobs so
+            prepare()
+        try:
+            ruleset = _ruleset(known, scopes)
+            for rule in rules:
+                _allow(ruleset, rule, _every_right(known))
+            _allow(ruleset, _Rule("/proc/self", _READ | _WRITE_FILE), _every_right(known))
+            linux.drop_capabilities(capabilities)
+            linux.forbid_new_privileges()
+            linux.syscall("landlock_restrict_self", _RESTRICT, ruleset, 0)
+            seccomp.keep_limits_of_others()
+            os.close(ruleset)
+            os.umask(_UMASK)
+        except OSError as error:
+            raise WallFault(LANDLOCK, error) from error
+
+    return go
+
+
+def _every_right(known: int) -> int:
+    return (1 << _RIGHTS[min(known, len(_RIGHTS)) - 1]) - 1 if known else 0
+
+
+def _ruleset(known: int, scopes: int) -> int:
+    words = [_every_right(known)]
+    if known >= _SCOPES_SINCE:
+        words += [0, scopes]  # no rights of TCP are asked for
+    data = struct.pack(f"={len(words)}Q", *words)
+    return linux.syscall("landlock_create_ruleset", _CREATE, data, len(data), 0)
+
+
+def _rules(view: View, every: int) -> Iterator[_Rule]:
+    linked = (os.path.realpath(path) for path in _LINKED)
+    for path in dict.fromkeys((*SYSTEM, *linked, *view.reads)):
+        yield _Rule(path, _READ)
+    for path in (*view.writes, *([view.tmp] if view.tmp else ())):
+        yield _Rule(path, every & ~_IOCTL)
+    yield _Rule(_SHM, every & ~_IOCTL)
+    yield _Rule("/dev", _READ_DIR)
+    own = {*view.devices, *(f"/dev/{name}" for name in _DEVICES)}
+    for path in sorted(own.difference(device_nodes.others(view.devices))):
+        yield _Rule(path, _WRITE_DEVICE | _READ_DIR)
+
+
+def _allow(ruleset: int, rule: _Rule, every: int) -> None:
+    """What is not there needs no rule."""
+    try:
+        found = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        is_folder = stat.S_ISDIR(os.fstat(found).st_mode)
+        rights = rule.rights & every & (-1 if is_folder else _OF_FILES)
+        data = struct.pack("=Qi", rights, found)
+        what = f"a rule for {rule.path}"
+        linux.syscall(what, _ADD, ruleset, _PATH_BENEATH, ctypes.c_char_p(data), 0)
+    finally:
+        with suppress(OSError):
+            os.close(found)

@@ -1,0 +1,64 @@
+"""Builds the walls of a mode and knocks on them: a program of its own, for ``choose``."""
+
+import os
+import sys
+from typing import Final
+
+from trainshed.engines.isolation.enter import walled
+from trainshed.engines.isolation.view import Mounts, View
+
+#: It may write to its folder, and not read what lies beside it.
+_PROGRAM: Final = (
+    '{ echo 1 > "$1/file"; } 2> /dev/null || exit 3; cat "$2/file" 2> /dev/null && exit 4; exit 0'
+)
+_CANNOT_WRITE: Final = 3
+_CAN_READ: Final = 4
+_NO_PROGRAM: Final = 127
+
+
+def main(mode: str, folder: str, uid: str) -> int:
+    """Try it in a folder that is empty; says why it does not work, and ends with 1."""
+    own, hidden, tmp = (f"{folder}/{name}" for name in ("own", "hidden", "tmp"))
+    for path in (own, hidden, tmp):
+        os.mkdir(path, 0o700)
+    os.chmod(tmp, 0o1777)  # noqa: S103 - as the one of an attempt
+    with open(f"{hidden}/file", "w", encoding="ascii") as file:
+        file.write("secret")
+    os.chmod(f"{hidden}/file", 0o644)
+    user = int(uid) if os.geteuid() == 0 and mode == "users" else None
+    if user is not None:
+        os.chown(own, user, user)
+    view = View(mode, writes=(own,), hides=(folder,), tmp=tmp, uid=user, gid=user)
+    fault = _run(view, ("/bin/sh", "-c", _PROGRAM, "sh", own, hidden))
+    sys.stdout.write(f"{fault}\n" if fault else "")
+    return int(bool(fault))
+
+
+def _run(view: View, argv: tuple[str, ...]) -> str:
+    try:
+        run = walled(view, argv, Mounts(), dict(os.environ))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the mode does not work
+        return str(error) or type(error).__name__
+    faults, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if run.enter is not None:
+                run.enter()
+            os.execve(run.argv[0], run.argv, run.env)  # noqa: S606 - a shell of the machine
+        except BaseException as error:  # noqa: BLE001 - a fork must not return
+            reason = getattr(error, "strerror", None) or str(error)
+            os.write(writer, f"{getattr(error, 'filename', '') or ''}: {reason}".encode())
+        finally:
+            os._exit(_NO_PROGRAM)
+    os.close(writer)
+    with os.fdopen(faults, encoding="utf-8", errors="replace") as file:
+        said = file.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if said:
+        return said.strip(": ")
+    if status == _CANNOT_WRITE:
+        return "a program cannot write to its own folder"
+    if status == _CAN_READ:
+        return "a program can read what is hidden from it"
+    return f"a program ends with status {status}" if status else ""

@@ -1,0 +1,217 @@
+"""A user of its own for every project, in a mount namespace without what is not the project's.
+
+Everything is looked up before the fork.  The forked child, still root, takes away folders, puts
+back what is shown of them, and becomes the user for good: no capability, no new privileges.
+
+What is shown is held by descriptors before anything is hidden, and mount points are made part by
+part without following links, since programs of the job may write where some of them lie.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.isolation import device_nodes, linux
+from trainshed.engines.isolation.view import Mounts, View, WallFault
+from trainshed.engines.isolation_modes import USERS
+from trainshed.engines.supervise import mounts as mounting
+
+#: Folders that hold anybody's temporary files.
+TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced by the job's own
+#: Where programs share memory; NCCL's peers must find the same one.
+_SHM: Final = "/dev/shm"  # noqa: S108 - it is replaced by the replica's own
+_UMASK: Final = 0o077
+_OTHERS_ENTER: Final = stat.S_IXOTH
+_POINT_MODE: Final = 0o755
+_HIDING: Final = b"size=1m,mode=755"
+_STDOUT, _STDERR = 1, 2
+
+# from linux/mount.h
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT, _BIND, _RECURSIVE = 1, 2, 4, 1 << 5, 1 << 12, 1 << 14
+
+_FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class _Step(NamedTuple):
+    """One place of the replica's view, in the order of their paths."""
+
+    place: str
+    """Where it is mounted."""
+    kind: str
+    """``hide``, ``tmp``, ``read`` or ``write``."""
+    source: str
+    """What is shown there; empty for what is hidden."""
+    above: str
+    """The step in which its mount point has to be made; empty where it is there already."""
+
+
+def enter(view: View, mounts: Mounts) -> Callable[[], None]:
+    """What the forked child calls; raises WallFault there."""
+    if view.uid is None or view.gid is None:
+        raise AssertionError("the mode users needs a user")
+    uid, gid = view.uid, view.gid
+    steps = tuple(_steps(view))
+    covered = device_nodes.others(view.devices)
+    shared = b"" if view.has_peers else _shm_options()
+    capabilities = linux.capability_count()
+    fill = mounting.additions(mounts.hosts, mounts.binds, mounts.passwd)
+    libc = linux.LIBC
+
+    def go() -> None:
+        try:
+            mounting.leave_namespace(libc.unshare, libc.mount)
+            fill(libc.mount)  # what it binds lies in what is hidden next
+            _perform(steps)
+            _private_proc()
+            if shared:
+                _mount(b"tmpfs", _SHM, b"tmpfs", _NO_SUID | _NO_DEVICES, shared)
+            for node in covered:
+                _close(node)
+            for descriptor in (_STDOUT, _STDERR):  # else /dev/stdout cannot be opened
+                os.fchown(descriptor, uid, gid)
+            _become(uid, gid, capabilities)
+        except OSError as error:
+            raise WallFault(USERS, error) from error
+
+    return go
+
+
+def _become(uid: int, gid: int, capabilities: int) -> None:
+    linux.drop_capabilities(capabilities)
+    os.setgroups([gid])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    linux.forbid_new_privileges()
+    os.umask(_UMASK)
+
+
+def _steps(view: View) -> Iterator[_Step]:
+    """What is to be mounted: of what lies in a folder like itself, nothing."""
+    kinds = _kinds(view)
+    done: dict[str, str] = {}
+    for place in sorted(kinds):
+        kind, source = kinds[place]
+        above = _nearest(place, done)
+        around = done.get(above, "")
+        if kind == "hide":
+            if around not in {"hide", "tmp"} and os.path.isdir(place):
+                done[place] = kind
+                yield _Step(place, kind, "", "")
+        elif kind == "tmp":
+            done[place] = kind
+            yield _Step(place, kind, source, "")
+        elif around and around != kind and os.path.lexists(source):
+            done[place] = kind
+            yield _Step(place, kind, source, above if around in {"hide", "tmp"} else "")
+
+
+def _kinds(view: View) -> Mapping[str, tuple[str, str]]:
+    """By place: its kind, and what is shown there.  Later ones win over earlier."""
+    hides = [real for path in view.hides if (real := os.path.realpath(path)) != "/"]
+    shown = [(path, "read") for path in view.reads] + [(path, "write") for path in view.writes]
+    places = [
+        (place, kind, os.path.realpath(path))
+        for path, kind in shown
+        for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path)))
+    ]
+    closed = _closed_above(place for place, _, _ in places)
+    kinds = dict.fromkeys((*closed, *hides), ("hide", ""))
+    kinds |= {path: ("tmp", view.tmp) for path in TMP if view.tmp and os.path.isdir(path)}
+    return kinds | {place: (kind, source) for place, kind, source in places}
+
+
+def _closed_above(places: Iterable[str]) -> Iterator[str]:
+    """Folders above these that not everybody may enter, such as root's home."""
+    above = {folder for place in places for folder in _parents(place)}
+    for folder in sorted(above):
+        with suppress(OSError):
+            if not os.stat(folder).st_mode & _OTHERS_ENTER:
+                yield os.path.realpath(folder)
+
+
+def _parents(place: str) -> Iterator[str]:
+    folder = os.path.dirname(place)
+    while folder != "/":
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _nearest(place: str, done: Mapping[str, str]) -> str:
+    return next((folder for folder in _parents(place) if folder in done), "")
+
+
+def _perform(steps: Sequence[_Step]) -> None:
+    held = [os.open(step.source, os.O_PATH | os.O_CLOEXEC) if step.source else -1 for step in steps]
+    for step, source in zip(steps, held, strict=True):
+        if step.kind == "hide":
+            _mount(b"tmpfs", step.place, b"tmpfs", 0, _HIDING)
+            continue
+        target = _point(step, is_folder=stat.S_ISDIR(os.fstat(source).st_mode))
+        _mount(_by(source), target, None, _BIND | _RECURSIVE, None)
+        if step.kind == "read":
+            _mount(None, step.place, None, _REMOUNT | _BIND | _READ_ONLY, None)
+
+
+def _point(step: _Step, *, is_folder: bool) -> str:
+    """The place to mount on; in what hides others it is made first."""
+    if not step.above:
+        return step.place
+    *folders, leaf = os.path.relpath(step.place, step.above).split("/")
+    at = os.open(step.above, _FOLDER)
+    for part in folders:
+        at = _made(at, part)
+    if is_folder:
+        return os.fsdecode(_by(_made(at, leaf)))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.fsdecode(_by(os.open(leaf, flags, 0o644, dir_fd=at)))
+
+
+def _made(at: int, part: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(part, dir_fd=at)
+    found = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+    if os.fstat(found).st_uid == 0:  # whatever the umask is
+        os.chmod(_by(found), _POINT_MODE)
+    return found
+
+
+def _by(descriptor: int) -> bytes:
+    return b"/proc/self/fd/%d" % descriptor
+
+
+def _private_proc() -> None:
+    """Processes of other users are not listed.
+
+    Before Linux 5.8 that could be had for the whole machine only: there they are.
+    """
+    try:
+        _mount(b"proc", "/proc", b"proc", _NO_SUID | _NO_DEVICES, b"hidepid=invisible")
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+
+
+def _shm_options() -> bytes:
+    """Those of a /dev/shm as large as the machine's; empty where the machine has none."""
+    with suppress(OSError):
+        found = os.statvfs(_SHM)
+        return b"mode=1777,size=%d" % (found.f_blocks * found.f_frsize)
+    return b""
+
+
+def _close(node: str) -> None:
+    """Have a device node that cannot be opened."""
+    _mount(os.fsencode(node), node, None, _BIND, None)
+    _mount(None, node, None, _REMOUNT | _BIND | _NO_DEVICES, None)
+
+
+def _mount(
+    source: bytes | None, target: str, kind: bytes | None, flags: int, options: bytes | None
+) -> None:
+    at = os.fsencode(target)
+    code = linux.LIBC.mount(source, at, kind, ctypes.c_ulong(flags), options)
+    linux.check(code, f"a mount on {target}")

@@ -1,0 +1,168 @@
+"""Who is at the other end of a connection on this machine.
+
+The kernel says which socket the other end is (sock_diag(7), or /proc/net/tcp where that is
+forbidden), and /proc which process holds it.  Only descendants of known processes are looked at:
+what anybody else has open is none of our business.  Nobody can claim to be another one.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from trainshed.engines.base import End
+from trainshed.engines.processes import tree
+
+T = TypeVar("T")
+
+#: From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+_NETLINK_SOCK_DIAG: Final = 4
+_SOCK_DIAG_BY_FAMILY: Final = 20
+_REQUEST: Final = 1
+_HEADER: Final = struct.Struct("=IHHII")
+_QUERY: Final = struct.Struct("=BBBBI2s2s16s16sIII")
+#: inet_diag_msg: family, state, timer, retrans, the socket's id, expires, queues, uid, inode.
+_ANSWER: Final = struct.Struct("=BBBB48sIIIII")
+_ANY_STATE: Final = 0xFFFFFFFF
+_ANY_COOKIE: Final = 0xFFFFFFFF
+_WAIT_S: Final = 1.0
+_BYTES_MAX: Final = 1 << 16
+#: Columns of /proc/net/tcp.
+_LOCAL, _REMOTE, _INODE = 1, 2, 9
+#: Field 22 of proc(5)'s stat, counted behind the command's closing bracket.
+_START: Final = 22 - 3
+#: Who was found lately, below whom and since when it runs: most come again, and searching is slow.
+#: A process stays below its supervisor, which adopts orphans.
+_recent: dict[int, tuple[int, str]] = {}
+_RECENT_MAX: Final = 256
+#: More processes of one attempt than these are not searched.
+_PROCESSES_MAX: Final = 20_000
+
+
+def holder_of(theirs: End, ours: End, ancestors: Mapping[int, T]) -> T | None:
+    """Below which of some processes is the one that holds ``theirs``; None: below none of them.
+
+    ``ancestors``: pid → what is given for it.
+    """
+    inode = socket_of(theirs, ours)
+    if not inode:
+        return None
+    wanted = f"socket:[{inode}]"
+    for pid, (ancestor, since) in reversed(_recent.copy().items()):
+        if ancestor in ancestors and _holds(pid, wanted) and _begun(pid) == since:
+            return ancestors[ancestor]
+    for ancestor, found in ancestors.items():
+        for pid in _below(ancestor):
+            if _holds(pid, wanted):
+                _remember(pid, ancestor)
+                return found
+    return None
+
+
+def holder_in(theirs: End, ours: End, roots: Mapping[int, T]) -> T | None:
+    """The same for containers, by their first processes, which may have a network of their own."""
+    wanted = {root: f"socket:[{_socket_in(root, theirs, ours)}]" for root in roots}
+    for root, found in roots.items():
+        if any(_holds(pid, wanted[root]) for pid in (root, *_below(root))):
+            return found
+    return None
+
+
+def _socket_in(root: int, theirs: End, ours: End) -> int:
+    """The inode of a socket, by the table of a process's own network; 0 where there is none."""
+    with suppress(OSError):
+        return _looked_up(theirs, ours, f"/proc/{root}/net")
+    return 0
+
+
+def socket_of(theirs: End, ours: End) -> int:
+    """The inode of the socket that is connected to ours; 0 where there is none any more."""
+    with suppress(OSError):
+        return _asked(theirs, ours)
+    with suppress(OSError):
+        return _looked_up(theirs, ours)
+    return 0
+
+
+def _begun(pid: int) -> str:
+    """When a process was started, in the kernel's words; it tells it from a later one."""
+    with suppress(OSError):
+        return tree.stat_fields(pid)[_START]
+    return ""
+
+
+def _remember(pid: int, ancestor: int) -> None:
+    if len(_recent) >= _RECENT_MAX:
+        _recent.clear()
+    _recent[pid] = ancestor, _begun(pid)
+
+
+def _below(ancestor: int) -> Iterator[int]:
+    for count, (_, pid) in enumerate(tree.descendants(ancestor)):
+        if count == _PROCESSES_MAX:
+            return
+        yield pid
+
+
+def _holds(pid: int, wanted: str) -> bool:
+    """Whether a process has it open.  One that ends meanwhile, or is not ours to read, has not."""
+    folder = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208 - pathlib costs a supervisor a megabyte
+            with suppress(OSError):
+                if os.readlink(f"{folder}/{name}") == wanted:  # noqa: PTH115 - as above
+                    return True
+    return False
+
+
+def _asked(theirs: End, ours: End) -> int:
+    """Asks the kernel for this one socket.  Raises OSError."""
+    query = _QUERY.pack(
+        socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ANY_STATE,
+        struct.pack("!H", theirs.port), struct.pack("!H", ours.port),
+        _packed(theirs.host), _packed(ours.host),
+        0, _ANY_COOKIE, _ANY_COOKIE,
+    )  # fmt: skip
+    header = _HEADER.pack(_HEADER.size + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
+        asking.settimeout(_WAIT_S)
+        asking.sendto(header + query, (0, 0))
+        answer = asking.recv(_BYTES_MAX)
+    kind = _HEADER.unpack_from(answer)[1]
+    if kind != _SOCK_DIAG_BY_FAMILY:
+        code = struct.unpack_from("=i", answer, _HEADER.size)[0]
+        if code == -2:  # noqa: PLR2004 - ENOENT: there is no such socket
+            return 0
+        raise OSError(-code, os.strerror(-code))
+    return int(_ANSWER.unpack_from(answer, _HEADER.size)[9])
+
+
+def _packed(host: str) -> bytes:
+    return socket.inet_aton(host).ljust(16, b"\0")
+
+
+def _looked_up(theirs: End, ours: End, tables: str = "/proc/net") -> int:
+    """The same from the table of all connections; IPv6 sockets speak IPv4 as well."""
+    wanted = (_column(theirs), _column(ours))
+    mapped = tuple(f"{_MAPPED}{each}" for each in wanted)
+    for name, ends in (("tcp", wanted), ("tcp6", mapped)):
+        for line in tree.read(f"{tables}/{name}").splitlines()[1:]:
+            columns = line.split()
+            if (columns[_LOCAL], columns[_REMOTE]) == ends:
+                return int(columns[_INODE])
+    return 0
+
+
+def _column(end: End) -> str:
+    return f"{_word(socket.inet_aton(end.host))}:{end.port:04X}"
+
+
+def _word(four: bytes) -> str:
+    """Four bytes as these tables have them: a number in the machine's own order."""
+    return f"{struct.unpack('=I', four)[0]:08X}"
+
+
+#: ``::ffff:``, before an IPv4 address.
+_MAPPED: Final = _word(bytes(4)) * 2 + _word(b"\0\0\xff\xff")

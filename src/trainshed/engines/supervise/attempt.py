@@ -1,0 +1,247 @@
+"""One attempt from its spec to its end, a step at a time.
+
+The steps: the preparer, all replicas at once or none, the job's end, the end of every process, the
+program that waits for devices, the last line on disk.  An order to stop may come at any step.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trainshed.engines.supervise.ending import Teardown
+from trainshed.engines.supervise.facts import Facts
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.helper import Cleanup
+from trainshed.engines.supervise.judging import (
+    STOPPED_EARLY,
+    Judge,
+    failed,
+    have_settled,
+    settle_s,
+)
+from trainshed.engines.supervise.kill import ProcessTree
+from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.output import Output
+from trainshed.engines.supervise.records import Decided, Ended, Ready
+from trainshed.engines.supervise.replicas import Replicas, exits_in_order, task_names
+from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.engines.supervise.watching import Watching
+from trainshed.files import room
+from trainshed.model import success
+from trainshed.model.success import JobEnd
+
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.preparer import Preparer
+
+#: Why replicas are stopped when nobody has ordered it; a value of ``model.stopping.StopReason``.
+OVER: Final = "end"
+_LOOK_S: Final = 0.1
+_RETRY_S: Final = 1.0
+
+
+class Attempt:
+    """What is known of a running attempt, and what to do next."""
+
+    def __init__(  # noqa: PLR0913 - the parts that it moves
+        self,
+        loop: Loop,
+        folder: AttemptFolder,
+        spec: AttemptSpec,
+        *,
+        facts: Facts,
+        tree: ProcessTree,
+        log: SegmentWriter,
+        descriptors: tuple[int, int],
+    ) -> None:
+        """Nothing is started before the first ``advance``."""
+        self._loop = loop
+        self._folder = folder
+        self._facts = facts
+        self._tree = tree
+        self._log = log
+        self._descriptors = descriptors
+        self._step: Callable[[], bool] = self._preparing
+        self._job_end: JobEnd | None = None
+        self._order: Order | None = None
+        self._preparer: Preparer | None = None
+        self._settled_s = 0.0
+        self._locks: list[int] = []
+        self._end: Ended | None = None
+        self.spec = spec
+        self.children = Children()
+        self.output = Output(loop, log, self._wrote, spec.log)
+        self.replicas = Replicas(loop, self.children, self.output, tree, descriptors)
+        self._judge = Judge(self.replicas, self.output)
+        self.watching: Watching | None = None
+        self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
+        self._ending = Teardown(loop, folder, self.replicas, self.output.note)
+        self.ended: Ended | None = None
+        """How it ended, once nothing of it lives and its log is on disk."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no process of it lives any more."""
+        return self._ending.is_over
+
+    def advance(self) -> None:
+        """Take every step that can be taken now."""
+        self.output.deliver()
+        while self.ended is None and self._step():
+            self.output.deliver()
+
+    def obey(self, order: Order, words: str = "") -> None:
+        """Take an order to stop; a later one may only be stricter.  ``words`` go to the log."""
+        new = order.after(self._order)
+        if new is None:
+            return
+        if self._job_end is None and self._end is None:
+            self._job_end = success.interrupted(signal.SIGTERM, new.message)
+            said = f"Stopping all replicas; they have {new.grace_s:g} s to end."
+            self.output.note(words or said)
+        self._order = new
+        if self._preparer is not None:
+            self._preparer.stop(new.grace_s)
+        if self._ending.has_begun:
+            self._ending.begin(new)
+
+    def _preparing(self) -> bool:
+        if self._preparer is None:
+            if self.spec.prepare is None or self._order is not None:
+                return self._go(self._starting)
+            self._preparer = self._prepared_by(self.spec.prepare)
+        if not self._preparer.has_ended:
+            return False
+        self._locks = self._preparer.locks
+        if self._order is None:
+            self._complete(self._preparer)
+        return self._go(self._starting)
+
+    def _prepared_by(self, argv: Sequence[str]) -> "Preparer":
+        """Imported for those who need it: most attempts do without."""
+        from trainshed.engines.supervise.preparer import Preparer  # noqa: PLC0415 - see above
+
+        preparer = Preparer(self._loop, self.children, self.output.note, self._descriptors)
+        box = len(self.spec.replicas)  # behind those of the replicas
+        preparer.start(argv, self.spec.mark, self._folder.work, partial(self._tree.enter, box))
+        return preparer
+
+    def _complete(self, preparer: "Preparer") -> None:
+        found, fault = preparer.found()
+        if found is None:
+            self._end = failed(fault)._replace(lost=preparer.is_worth_another_try)
+            return
+        try:
+            self.spec = self.spec.completed(found)
+        except ValueError as error:
+            self._end = failed(f"the preparer's answer makes no sense: {error!r}")
+
+    def _starting(self) -> bool:
+        if self._order is not None:
+            self._end = Ended(STOPPED_EARLY)
+        if self._end is not None:
+            return self._tear_down(Order(0.0, OVER))
+        self.watching = Watching(
+            self._loop,
+            self._folder,
+            self.spec,
+            children=self.children,
+            replicas=self.replicas,
+            facts=self._facts,
+            note=self.output.note,
+            descriptors=self._descriptors,
+        )
+        self.replicas.start(self.spec.replicas, self._folder)
+        self.output.get_ready()
+        return self._go(self._launching)
+
+    def _launching(self) -> bool:
+        if self.replicas.fault is not None:
+            end = failed(self.replicas.fault)
+            self._end = end._replace(lost=self.replicas.is_worth_another_try)
+            return self._tear_down(Order(0.0, OVER))
+        if self.replicas.have_started:
+            self._facts.tell(Ready(task_names(self.spec.replicas)))
+            if self.watching is not None:
+                self.watching.begin()
+            return self._go(self._running)
+        return self._order is not None and self._go(self._deciding)
+
+    def _running(self) -> bool:
+        self._job_end = self._job_end or self._judge.job_end(self.spec)
+        if self._job_end is None:
+            return False
+        self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
+        self._loop.at(self._settled_s, _wake)
+        return self._go(self._settling)
+
+    def _settling(self) -> bool:
+        is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settled_s
+        return (is_over or self._order is not None) and self._go(self._deciding)
+
+    def _deciding(self) -> bool:
+        """Before anything is torn down, so that it is known whatever happens then (DESIGN 5.6).
+
+        An order does not wait for a full disk: what it ends may be what fills it.
+        """
+        if self._end is None and self._job_end is not None:
+            self._end = Ended(self._judge.outcome(self._job_end))
+            end = self._end.outcome
+            decided = Decided(end.exit_code, end.message, end.last_words, end.interrupted)
+            self._facts.tell(decided, durably=True)
+        if not self._facts.are_written and self._order is None:
+            return False
+        over = Order(self.spec.grace_s, OVER, "The job is over.")
+        return self._tear_down(self._order or over)
+
+    def _emptying(self) -> bool:
+        self.children.reap()
+        if self.children.any_left or self._tree.living():
+            self._loop.after(_LOOK_S, _wake)
+            return False
+        self._ending.close()
+        room.release(self._folder.spare)
+        return self.output.finish() and self._go(self._waiting)
+
+    def _waiting(self) -> bool:
+        """For containers to be gone and devices to be free, where a program knows how."""
+        if not self._closing.advance(self.spec):
+            return False
+        self.children.reap()
+        if self.children.any_left:  # whatever those programs have left
+            self._tree.kill()
+            self._loop.after(_LOOK_S, _wake)
+            return False
+        return self._go(self._syncing)
+
+    def _syncing(self) -> bool:
+        is_read = self.watching is None or self.watching.close()
+        if not (is_read and self.output.deliver() and self._log.sync()):
+            self._loop.after(_RETRY_S, _wake)
+            return False
+        for descriptor in self._locks:
+            os.close(descriptor)
+        end = self._end or failed("it has ended")
+        exits = exits_in_order(self.replicas.exits)
+        self.ended = end._replace(outcome=end.outcome._replace(replicas=exits))
+        return False
+
+    def _go(self, step: Callable[[], bool]) -> bool:
+        self._step = step
+        return True
+
+    def _tear_down(self, order: Order) -> bool:
+        if self.watching is not None:
+            self.watching.stop()
+        self._ending.begin(order)
+        return self._go(self._emptying)
+
+    def _wrote(self, index: int) -> None:
+        if self.watching is not None:
+            self.watching.wrote(index)
+
+
+def _wake() -> None:
+    """Nothing: the turn of the loop is what was wanted."""

@@ -1,0 +1,214 @@
+"""The cgroup directories of one attempt: a box in each tree that is needed, a leaf per replica.
+
+Attempts without limits get one box, of cgroup2: it kills, tells whether anything lives and counts
+CPU time, all without controllers.  The v1 freezer takes its place where it cannot be made.  Limits
+are set by cgroup2 where its controllers have been given to us, else by the v1 trees.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.processes import cgroup
+from trainshed.engines.processes.tree import read, write
+from trainshed.engines.supervise.limits import (
+    CONTROLLERS,
+    Limits,
+    Setting,
+    asked,
+    limit_processes,
+    settings_v1,
+    settings_v2,
+)
+
+#: The trees by which a box is keyed; the others are v1 controllers.
+UNIFIED: Final = ""
+FREEZER: Final = "freezer"
+
+PIDS: Final = "pids"
+
+_WORDS: Final = {"memory": "memory", "cpu": "CPU"}
+
+
+class AttemptCgroups(NamedTuple):
+    """The boxes by tree, and sentences on what could not be enforced."""
+
+    boxes: dict[str, cgroup.Box]
+    remarks: tuple[str, ...]
+    processes_max: tuple[int | None, ...] = ()
+    """By index, where no box limits processes: what a limit of the process itself is to do."""
+
+    def leaf(self, tree: str, index: int) -> str:
+        """The directory of one replica."""
+        return f"{self.boxes[tree].path}/{index}"
+
+    def leaves(self, index: int) -> dict[str, str]:
+        """The directories of one replica by tree."""
+        return {tree: self.leaf(tree, index) for tree in self.boxes}
+
+    def enter(self, index: int, uid: int | None) -> bool:
+        """Move the calling process into all of them; False: not into all."""
+        most = self.processes_max[index] if self.processes_max else None
+        if most is not None:
+            limit_processes(most, os.geteuid() if uid is None else uid)
+        entered = True
+        for leaf in self.leaves(index).values():
+            try:
+                write(leaf + "/cgroup.procs", "0")
+            except OSError:
+                entered = False
+        return entered
+
+    def remove(self) -> None:
+        """Remove what can be removed, and give up the locks; the next attempt removes the rest."""
+        for box in self.boxes.values():
+            box.remove()
+            box.release()
+        self.boxes.clear()
+
+
+def make_cgroups(
+    name: str, count: int, limits: Sequence[Limits], *, unified: bool, freezer: bool
+) -> AttemptCgroups:
+    """Make the directories for ``count`` replicas, ending what killed supervisors left there."""
+    maker = _Maker(name, count, limits)
+    wanted = asked(limits)
+    covered: Iterable[str] = ()
+    if unified:
+        covered = maker.make_unified(wanted)
+    if freezer and UNIFIED not in maker.boxes:
+        maker.make_v1(FREEZER)
+    processes_max: tuple[int | None, ...] = ()
+    for controller in wanted:
+        if controller in covered or maker.make_limiting(controller):
+            continue
+        if controller == PIDS:
+            processes_max = tuple(each.pids for each in limits)
+        else:
+            maker.remarks.append(
+                f"{_WORDS[controller]} limits are not enforced: "
+                f"this machine offers no {controller} cgroup to us"
+            )
+    if wanted and UNIFIED not in maker.boxes:
+        maker.make_v1("cpuacct")
+    return AttemptCgroups(maker.boxes, tuple(maker.remarks), processes_max)
+
+
+class _Maker:
+    """Makes boxes one by one and collects what went wrong."""
+
+    def __init__(self, name: str, count: int, limits: Sequence[Limits]) -> None:
+        self._name = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
+        self._count = count
+        self._limits = limits
+        self.boxes: dict[str, cgroup.Box] = {}
+        self.remarks: list[str] = []
+
+    def make_unified(self, wanted: Sequence[str]) -> Sequence[str]:
+        """The cgroup2 box; gives the controllers of those wanted that it has."""
+        home, offered = unified_home(wanted)
+        if home is None or not self._make(UNIFIED, home):
+            return ()
+        box = self.boxes[UNIFIED]
+        if not os.access(box.path + "/cgroup.kill", os.W_OK):  # before Linux 5.14
+            self._unmake(UNIFIED)
+            return ()
+        covered = [name for name in offered if _given_on(box.path, name)]
+        for index, limits in enumerate(self._limits):
+            self._apply(UNIFIED, index, settings_v2(limits, covered))
+        return covered
+
+    def make_v1(self, controller: str) -> bool:
+        """A box in the tree of a v1 controller; False where that is not possible."""
+        home = cgroup.own_directory(controller)
+        return home is not None and writable(home) and self._make(controller, home)
+
+    def make_limiting(self, controller: str) -> bool:
+        """The same with the limits that it enforces."""
+        is_made = self.make_v1(controller)
+        for index, limits in enumerate(self._limits if is_made else ()):
+            self._apply(controller, index, settings_v1(limits, controller))
+        return is_made
+
+    def _make(self, tree: str, home: str) -> bool:
+        cgroup.end_abandoned(home)
+        box = cgroup.make_box(home, self._name)
+        if box is None:
+            return False
+        self.boxes[tree] = box
+        try:
+            for index in range(self._count):
+                os.mkdir(f"{box.path}/{index}")
+        except OSError:
+            self._unmake(tree)
+            return False
+        return True
+
+    def _unmake(self, tree: str) -> None:
+        box = self.boxes.pop(tree)
+        box.remove()
+        box.release()
+
+    def _apply(self, tree: str, index: int, settings: Iterable[Setting]) -> None:
+        for setting in settings:
+            try:
+                write(f"{self.boxes[tree].path}/{index}/{setting.file}", setting.text)
+            except OSError as error:
+                if setting.required:
+                    self.remarks.append(
+                        f"a limit of replica {index} is not enforced: "
+                        f"{setting.file} = {setting.text}: {error.strerror}"
+                    )
+
+
+def homes() -> set[str]:
+    """Every directory in which attempts of ours may have boxes."""
+    trees = [cgroup.own_directory(controller) for controller in (*CONTROLLERS, FREEZER, "cpuacct")]
+    own = cgroup.own_directory()
+    above = None if own is None else os.path.dirname(own)
+    return {home for home in (own, above, *trees) if home is not None}
+
+
+def offers(controller: str) -> bool:
+    """Whether this machine lets us limit by a controller, of either version."""
+    _, offered = unified_home((controller,))
+    home = cgroup.own_directory(controller)
+    return controller in offered or (home is not None and writable(home))
+
+
+def unified_home(wanted: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Where in cgroup2 a box is best made, and which of the wanted controllers it can have there.
+
+    A directory that has processes cannot give controllers on, so where our own has some, as under
+    systemd, the one above is used: it has given them to us, and to a directory beside ours.
+    """
+    own = cgroup.own_directory()
+    if own is None or not writable(own):
+        return None, ()
+    offered = [name for name in wanted if _given_on(own, name)]
+    above = os.path.dirname(own)
+    if len(offered) < len(wanted) and writable(above):
+        beside = [name for name in wanted if name in _given(above)]
+        if len(beside) > len(offered):
+            return above, beside
+    return own, offered
+
+
+def writable(home: str) -> bool:
+    """Whether processes may be moved into a cgroup directory."""
+    return os.access(home + "/cgroup.procs", os.W_OK) and os.access(home, os.W_OK)
+
+
+def _given_on(directory: str, controller: str) -> bool:
+    """Whether the directories below have a controller, after asking for it."""
+    with suppress(OSError):
+        write(directory + "/cgroup.subtree_control", f"+{controller}")
+    return controller in _given(directory)
+
+
+def _given(directory: str) -> list[str]:
+    try:
+        return read(directory + "/cgroup.subtree_control").split()
+    except OSError:
+        return []

@@ -1,0 +1,115 @@
+"""Brings the replicas to an end: notice and SIGTERM, a time of grace, SIGKILL until none lives.
+
+A replica's own process is asked first, whoever outlives it at once after it, and everybody
+before the grace is over.
+
+What even SIGKILL does not end (a process that waits for a dead disk) is tried again and again; it
+is said in the log, and no end is claimed before it is gone.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.processes import tree
+from trainshed.engines.supervise.folder import AttemptFolder, Order, write_json
+from trainshed.engines.supervise.loop import Loop, Timer
+from trainshed.engines.supervise.replicas import Replicas
+from trainshed.files.beneath import Beneath, Place
+
+#: Containers run as another user; nobody else gets into the attempt's folder.
+_READABLE: Final = 0o644
+#: The last part of the grace, in which every process of a replica is asked to end, not its first.
+_LAST_SHARE: Final = 0.2
+_LAST_S_MAX: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.01
+_PAUSE_S_MAX: Final = 1.0
+#: What lives so long after its first SIGKILL is worth a line.
+_UNKILLABLE_S: Final = 10.0
+
+
+class Teardown:
+    """The way from the first order to the last process."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        folder: AttemptFolder,
+        replicas: Replicas,
+        note: Callable[[str, str], object],
+    ) -> None:
+        """Nothing is ended yet; ``note`` gets a sentence and its severity."""
+        self._loop = loop
+        self._folder = folder
+        self._replicas = replicas
+        self._note = note
+        self._timer: Timer | None = None
+        self._last_call: Timer | None = None
+        self._kills_since_s: float | None = None
+        self._is_reported = False
+        self.is_over = False
+        """Whether nothing is left to be ended."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether replicas have been asked to end."""
+        return self._timer is not None
+
+    def begin(self, order: Order) -> None:
+        """Obey an order; one that leaves less time than there is left shortens it."""
+        if self.is_over:
+            return
+        kill_s = self._loop.now() + max(0.0, order.grace_s)
+        if self._kills_since_s is not None or (self._timer and self._timer.at_s <= kill_s):
+            return
+        is_first = self._timer is None
+        self._call_off()
+        self._give_notice(order)
+        if is_first:
+            self._replicas.terminate()
+        last_s = min(_LAST_S_MAX, _LAST_SHARE * order.grace_s)
+        self._timer = self._loop.at(kill_s, self._kill)
+        self._last_call = self._loop.at(kill_s - last_s, self._replicas.terminate_all)
+
+    def _give_notice(self, order: Order) -> None:
+        until = time.time() + max(0.0, order.grace_s)
+        words = {"reason": order.reason, "message": order.message, "until": until}
+        place = Place.of_file(self._folder.notice, (self._folder.job,))
+        with (
+            suppress(OSError),  # there is still the signal
+            Beneath(place.root) as own,
+            own.parent(place.name) as (shared, name),  # programs may have put anything there
+        ):
+            write_json(f"/proc/self/fd/{shared}/{name}", words, mode=_READABLE)
+
+    def _kill(self) -> None:
+        now = self._loop.now()
+        if self._kills_since_s is None:
+            self._kills_since_s = now
+        self._replicas.kill()
+        pressing_s = now - self._kills_since_s
+        if pressing_s >= _UNKILLABLE_S and not self._is_reported:
+            self._is_reported = True
+            self._tell_of_unkillable()
+        pause_s = min(_PAUSE_S_MAX, max(_FIRST_PAUSE_S, pressing_s))
+        self._timer = self._loop.after(pause_s, self._kill)
+
+    def _tell_of_unkillable(self) -> None:
+        pids = tree.living(pid for _, pid in tree.descendants(os.getpid()))
+        self._note(
+            f"Could not be killed so far, still trying: process {', '.join(map(str, pids))}.",
+            "WARNING",
+        )
+
+    def close(self) -> None:
+        """Nothing is left to be ended."""
+        self.is_over = True
+        self._call_off()
+        self._replicas.close()
+
+    def _call_off(self) -> None:
+        for timer in (self._timer, self._last_call):
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,239 @@
+"""Reads scalars from the event files that TensorFlow and PyTorch write for TensorBoard.
+
+A file is a sequence of records: the length (8 bytes), its checksum (4), the data, its checksum (4).
+The data is a protobuf message ``Event``; of it only the time, the step and scalar values are looked
+at, by hand: neither TensorFlow nor protobuf belongs into a supervisor.  Files grow while they are
+read.  Source: tensorflow/core/lib/io/record_writer.h, core/util/event.proto, core/framework/
+{summary,tensor}.proto.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from trainshed.engines.supervise.reports import Reported, open_file, why
+from trainshed.files.beneath import Place
+
+#: Larger records (images, graphs) are not loaded: what is looked at is read piece by piece.
+_LOADED_BYTES_MAX: Final = 1 << 16
+_HEAD: Final = struct.Struct("<QI")
+_FOOT: Final = struct.Struct("<I")
+_READS_MAX: Final = 1 << 16
+#: The key and the length of a field at the most.
+_FIELD_BYTES_MAX: Final = 20
+_TAG_BYTES_MAX: Final = 1 << 10
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
+
+# numbers of fields
+_WALL_TIME, _STEP, _SUMMARY = 1, 2, 5
+_VALUE = 1
+_TAG, _SIMPLE_VALUE, _TENSOR = 1, 2, 8
+_DTYPE, _CONTENT = 1, 4
+#: How the content of a tensor is read, by its dtype: float, double, int32, int64.
+_DTYPES: Final = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
+#: Fields of a tensor with values of their own: float_val, double_val.
+_PACKED: Final = {5: "<f", 6: "<d"}
+
+_Get = Callable[[int, int], bytes]
+"""Bytes of a record, by place and number."""
+
+
+class MessageField(NamedTuple):
+    """One field of a message: where its bytes are, or its integer."""
+
+    number: int
+    kind: int
+    begin: int
+    end: int
+    integer: int
+
+
+class EventFile:
+    """One file, read on from where the last reading ended."""
+
+    __slots__ = ("_offset", "_place", "_size", "damaged", "trouble")
+
+    def __init__(self, place: Place, offset: int = 0) -> None:
+        """Nothing is read yet; what is before ``offset`` never will be."""
+        self._place = place
+        self.trouble = ""
+        """Why it cannot be read on, if it cannot; for people."""
+        self.damaged = 0
+        """How many records had to be passed over."""
+        self._offset = offset
+        self._size = offset
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self._place.path
+
+    def has_changed(self) -> bool:
+        """Whether it is longer than when it was last read to its end."""
+        try:
+            return os.lstat(self.path).st_size != self._size
+        except OSError:
+            return False
+
+    def read(self) -> Iterator[list[Reported]]:
+        """The scalars of each record that is whole by now, mostly none or one; never fails.
+
+        Whoever asks for no more of it may go on with another call.
+        """
+        try:
+            file, size = open_file(self._place)
+        except OSError as error:
+            self.trouble = why(error)
+            return
+        with file:
+            try:
+                self.trouble = ""
+                yield from self._records(file.fileno(), size)
+                self._size = size
+            except OSError as error:
+                self.trouble = why(error)
+
+    def _records(self, descriptor: int, size: int) -> Iterator[list[Reported]]:
+        while self._offset + _HEAD.size + _FOOT.size <= size:
+            head = os.pread(descriptor, _HEAD.size, self._offset).ljust(_HEAD.size, b"\0")
+            length, checksum = _HEAD.unpack(head)
+            if masked_crc(head[:8]) != checksum:
+                self.trouble = f"it is damaged at byte {self._offset}"
+                return
+            begin = self._offset + _HEAD.size
+            end = begin + length + _FOOT.size
+            if end > size:
+                return
+            self._offset = end
+            yield self._scalars(descriptor, begin, length)
+
+    def _scalars(self, descriptor: int, begin: int, length: int) -> list[Reported]:
+        """The scalars of a record; none where its data is damaged or no event."""
+        try:
+            if length > _LOADED_BYTES_MAX:
+                return scalars(_reading(descriptor, begin), length)
+            data = os.pread(descriptor, length + _FOOT.size, begin)
+            found = scalars(lambda at, count: data[at : at + count], length)
+            if not found or masked_crc(data[:length]) == _FOOT.unpack_from(data, length)[0]:
+                return found
+        except (IndexError, ValueError, struct.error):
+            pass
+        self.damaged += 1
+        return []
+
+
+def _reading(descriptor: int, begin: int) -> _Get:
+    """Reads a record where it lies; one of a million fields would take the supervisor's time."""
+    left = iter(range(_READS_MAX))
+
+    def get(at: int, count: int) -> bytes:
+        if next(left, None) is None:
+            raise ValueError("it has too many fields")
+        return os.pread(descriptor, count, begin + at)
+
+    return get
+
+
+def scalars(get: _Get, length: int) -> list[Reported]:
+    """The scalars of one ``Event``.  Raises IndexError, ValueError or struct.error."""
+    at_s: float | None = None
+    step = 0
+    values: list[tuple[str, float]] = []
+    for field in _fields(get, 0, length):
+        if field.number == _WALL_TIME and field.kind == _FIXED64:
+            (at_s,) = struct.unpack("<d", get(field.begin, 8))
+        elif field.number == _STEP and field.kind == _VARINT:
+            step = _signed(field.integer)
+        elif field.number == _SUMMARY and field.kind == _BYTES:
+            values += _of_summary(get, field)
+    return [Reported(tag, value, step, at_s) for tag, value in values]
+
+
+def _of_summary(get: _Get, summary: MessageField) -> Iterator[tuple[str, float]]:
+    for field in _fields(get, summary.begin, summary.end):
+        if field.number == _VALUE and field.kind == _BYTES:
+            tag, value = _of_value(get, field)
+            if tag and value is not None:
+                yield tag, value
+
+
+def _of_value(get: _Get, message: MessageField) -> tuple[str, float | None]:
+    tag, value = "", None
+    for field in _fields(get, message.begin, message.end):
+        size = field.end - field.begin
+        if field.number == _TAG and field.kind == _BYTES and size <= _TAG_BYTES_MAX:
+            tag = get(field.begin, size).decode()
+        elif field.number == _SIMPLE_VALUE and field.kind == _FIXED32:
+            (value,) = struct.unpack("<f", get(field.begin, 4))
+        elif field.number == _TENSOR and field.kind == _BYTES:
+            value = _of_tensor(get, field)
+    return tag, value
+
+
+def _of_tensor(get: _Get, tensor: MessageField) -> float | None:
+    """The one number in a tensor; None where there are more, or none, or no numbers."""
+    dtype = 0
+    found: float | None = None
+    for field in _fields(get, tensor.begin, tensor.end):
+        form = _DTYPES.get(dtype) if field.number == _CONTENT else _PACKED.get(field.number)
+        if field.number == _DTYPE:
+            dtype = field.integer
+        elif form and field.end - field.begin == struct.calcsize(form):
+            (found,) = struct.unpack(form, get(field.begin, field.end - field.begin))
+    return found
+
+
+def _fields(get: _Get, at: int, end: int) -> Iterator[MessageField]:
+    """The fields of a message, one after the other; what they hold is not looked at."""
+    while at < end:
+        head = get(at, min(_FIELD_BYTES_MAX, end - at))
+        key, used = _varint(head, 0)
+        kind, integer, size = key & 7, 0, _FIXED.get(key & 7, 0)
+        if kind in {_VARINT, _BYTES}:
+            integer, used = _varint(head, used)
+            size = integer if kind == _BYTES else 0
+        elif not size:
+            raise ValueError(f"no field begins at {at}")
+        begin = at + used
+        at = begin + size
+        if at > end:
+            raise ValueError(f"the field at {begin} is longer than its message")
+        yield MessageField(key >> 3, kind, begin, at, integer)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """An integer of variable length, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the bit that says that there is more
+            return value, at
+        shift += 7
+
+
+def _signed(value: int) -> int:
+    """An int64 as protobuf writes it: negative ones as their two's complement."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def masked_crc(data: bytes) -> int:
+    """CRC-32C (Castagnoli), stirred as TensorFlow does: the data may hold checksums itself."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _crc_of(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+_CRC_TABLE: Final = tuple(map(_crc_of, range(256)))

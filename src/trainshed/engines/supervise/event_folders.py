@@ -1,0 +1,123 @@
+"""Follows the event files of a folder, as the program of a trial makes and writes them (R19).
+
+What was there before belongs to somebody else: an earlier attempt, or another run with the same
+output folder.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from trainshed.engines.supervise.event_files import EventFile
+from trainshed.engines.supervise.reports import Names, Reported, printable
+from trainshed.files.beneath import Beneath, Place
+
+#: TensorBoard knows event files by this part of their name.
+PART: Final = "tfevents"
+#: More than anybody makes; a folder full of data is searched for so long and no longer.
+FOLDERS_MAX: Final = 1000
+FILES_MAX: Final = 1000
+ENTRIES_MAX: Final = 100_000
+#: A search may take this share of the time.
+_SEARCH_SHARE: Final = 0.05
+_SEARCH_S_MIN: Final = 1.0
+_TROUBLE_CHARS_MAX: Final = 200
+
+
+class EventSource(NamedTuple):
+    """Reports of one file; what evaluates differs from what trains, where both have a metric."""
+
+    evaluates: bool
+    reports: list[Reported]
+
+
+class EventFolder:
+    """One folder with all below it."""
+
+    def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
+        """Note what is in it now; it need not exist.  Strangers write below ``roots``."""
+        self.path = path
+        self._place = Place.of(path, roots)
+        self._names = Names()
+        self._files: dict[str, EventFile] = {}
+        self._is_too_much = False
+        self._search_at_s = 0.0
+        self._search(_size)
+        self._older = len(self._files)
+
+    def read(self, until_s: float, *, is_last: bool = False) -> Iterator[EventSource]:
+        """What has come, record by record, what evaluates first; at the latest until a time.
+
+        The time is one of ``time.monotonic``.
+        """
+        if is_last or time.monotonic() >= self._search_at_s:
+            self._search(lambda _path: 0)
+        for file in sorted(self._files.values(), key=lambda f: not evaluates(f.path, self.path)):
+            if not file.has_changed():
+                continue
+            for reports in file.read():
+                for report in reports:
+                    self._names.add(report.tag)
+                yield EventSource(evaluates(file.path, self.path), reports)
+                if time.monotonic() >= until_s:
+                    return
+
+    def description(self) -> str:
+        """For people: what was found in it."""
+        if self._names:
+            said = f"event files in {self.path} have the {self._names.after('tag')}"
+        elif len(self._files) > self._older:
+            said = f"event files in {self.path} have no scalars"
+        else:
+            said = f"there are no new event files in {self.path}"
+        return said + "".join(self._troubles())
+
+    def _troubles(self) -> Iterator[str]:
+        """The first of what went wrong."""
+        for file in self._files.values():
+            if file.trouble:
+                yield f" ({printable(file.path, _TROUBLE_CHARS_MAX)}: {file.trouble})"
+                break
+        damaged = sum(file.damaged for file in self._files.values())
+        if damaged:
+            yield f" ({damaged} damaged records were passed over)"
+        if self._is_too_much:
+            yield " (there is too much in it to look at all)"
+
+    def _search(self, offset_of: Callable[[str], int]) -> None:
+        """Find files that have come; each is read from the place that is said for it."""
+        began_s = time.monotonic()
+        try:
+            with Beneath(self._place.root) as tree:
+                for place in self._event_files(tree):
+                    if len(self._files) >= FILES_MAX:
+                        self._is_too_much = True
+                    elif place.path not in self._files:
+                        self._files[place.path] = EventFile(place, offset_of(place.path))
+        except OSError as error:
+            self._is_too_much = self._is_too_much or error.errno == errno.E2BIG
+        now_s = time.monotonic()
+        self._search_at_s = now_s + max(_SEARCH_S_MIN, (now_s - began_s) / _SEARCH_SHARE)
+
+    def _event_files(self, tree: Beneath) -> Iterator[Place]:
+        found = tree.walk(self._place.name, ENTRIES_MAX, lambda name: not name.startswith("."))
+        for count, (folder, names) in enumerate(found, start=1):
+            for name in sorted(name for name in names if PART in name):
+                yield self._place._replace(name=f"{folder}/{name}".lstrip("/"))
+            if count >= FOLDERS_MAX:
+                raise OSError(errno.E2BIG, "too many folders", folder)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def evaluates(path: str, top: str) -> bool:
+    """Whether it is written by an evaluation: Keras' ``validation``, Estimator's ``eval_NAME``."""
+    folders = path[len(top) :].lower().split("/")[:-1]
+    return any(name.startswith(("eval", "valid")) or name in {"val", "test"} for name in folders)

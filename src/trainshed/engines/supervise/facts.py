@@ -1,0 +1,52 @@
+"""Tells the records of an attempt, in order, and again until they are written.
+
+A full disk is waited for: an end that nobody knows of is a restart.
+"""
+
+from collections import deque
+from typing import Final
+
+from trainshed.engines.supervise import records
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.records import Record
+from trainshed.files import room
+
+_RETRY_S: Final = 1.0
+
+
+class Facts:
+    """The records file of one attempt, as its supervisor writes it."""
+
+    def __init__(self, loop: Loop, path: str, spare: str) -> None:
+        """Nothing is written yet.  ``spare`` gives room where there is none (``files.room``)."""
+        self._loop = loop
+        self._path = path
+        self._spare = spare
+        self._waiting: deque[tuple[Record, bool]] = deque()
+        self._is_retrying = False
+
+    @property
+    def are_written(self) -> bool:
+        """Whether every record is in the file."""
+        return not self._waiting
+
+    def tell(self, record: Record, *, durably: bool = False) -> None:
+        """Write a record, now or as soon as that is possible."""
+        self._waiting.append((record, durably))
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            while self._waiting:
+                record, durably = self._waiting[0]
+                records.append(self._path, record, durably=durably)
+                self._waiting.popleft()
+        except OSError:
+            room.release(self._spare)
+            if not self._is_retrying:
+                self._is_retrying = True
+                self._loop.after(_RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._is_retrying = False
+        self._write()

@@ -1,0 +1,246 @@
+"""The folder of one attempt: where its files are, its lock, and the order to stop.
+
+The lock is an open-file-description lock: unlike ``flock`` it can be looked at without being
+taken, so that looking never gets in the way of a supervisor that starts.  No replica inherits it,
+so a free lock proves that the supervisor is gone.
+"""
+# the supervisor of an attempt imports this, and pathlib costs it a megabyte
+
+import errno
+import fcntl
+import json
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.files.beneath import Beneath, Place
+from trainshed.model.codec import decode
+from trainshed.model.log_line import LOG_FOLDER
+
+_PRIVATE_FOLDER: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+_SMALL_BYTES_MAX: Final = 1 << 20
+_BYTES_MAX: Final = 1 << 26
+#: Programs that run as the server's user may have put anything in a file's place.
+_CAREFUL: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+#: struct flock of fcntl.h on 64-bit Linux: type, whence, start, length, pid (0 for these locks).
+_FLOCK: Final = "hhqqi4x"
+
+
+class Order(NamedTuple):
+    """The order to stop as it is kept; none that has not begun by then ever begins."""
+
+    grace_s: float
+    reason: str = "cancel"
+    """A value of ``model.stopping.StopReason``."""
+    message: str = ""
+    lost: bool = False
+    """Whether it was given up because no supervisor of it could be found, or a later one began."""
+
+    def after(self, before: "Order | None") -> "Order | None":
+        """What is to be done where ``before`` was ordered first; None: nothing new."""
+        if before is None:
+            return self
+        if self.grace_s >= before.grace_s:
+            return None
+        return self._replace(lost=before.lost)
+
+
+class _Name:
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "AttemptFolder", _type: object = None) -> str:
+        return f"{folder.path}/{self._name}"
+
+
+class AttemptFolder:
+    """Names inside ``jobs/UID/ATTEMPT``."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """The folder need not exist."""
+        self.path = os.fspath(path)
+
+    @property
+    def job(self) -> str:
+        """The folder of all attempts of the job."""
+        return os.path.dirname(self.path)
+
+    plan = _Name("plan.json")
+    """What the supervisor and the preparer are to do; an attempt that has it is to begin."""
+    records = _Name("records.jsonl")
+    """What the supervisor has to tell, in the order in which it came to be."""
+    lock = _Name("lock")
+    """Held as long as the supervisor lives; its text says who that is."""
+    order = _Name("stop")
+    """The order to stop, if there is one."""
+    shared = _Name("progress")
+    """What replicas and supervisor exchange; also containers have it."""
+    notice = _Name("progress/notice")
+    """What replicas read before they are stopped."""
+    containers = _Name("containers")
+    """Files that container runtimes read."""
+    control = _Name("control")
+    """The socket on which the supervisor takes orders."""
+    words = _Name("runner.txt")
+    """What the supervisor itself says when something is wrong with it."""
+    log = _Name(LOG_FOLDER)
+    """The segments of the replicas' lines."""
+    hosts = _Name("hosts")
+    """The names of the replicas, for their ``/etc/hosts``."""
+    passwd = _Name("passwd")
+    """The user of the replicas, for their ``/etc/passwd``."""
+    spare = _Name("spare")
+    """Room on the disk that its end takes; a name for bytes that nobody reads."""
+    work = _Name("work")
+    """Where replicas run whose plan names no folder."""
+    tmp = _Name("tmp")
+    """The temporary files of replicas that have none of the machine's."""
+    metrics = _Name("hypertune")
+    """Where the programs of a trial leave their metric files."""
+    reports = _Name("reports.jsonl")
+    """What a trial has reported, in the order in which it came."""
+    found = _Name("reports-found.json")
+    """Where reports were looked for and what was there, for people."""
+    reduction = _Name("progress/reduction.json")
+    """What the worker of rank 0 says of the job's exchanges of gradients."""
+
+    def progress(self, task_name: str) -> str:
+        """The file that a replica touches as a sign of progress."""
+        return f"{self.shared}/{task_name}"
+
+    def make(self) -> None:
+        """Have the folder there, for us alone.  Raises OSError."""
+        os.makedirs(self.path, mode=_PRIVATE_FOLDER, exist_ok=True)
+
+    def hold(self) -> int | None:
+        """Take the lock until the descriptor is closed; None when somebody has it."""
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | _CAREFUL, _PRIVATE_FILE)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_of(fcntl.F_WRLCK))
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        with suppress(OSError):  # a full disk: it only helps those who must end a suspended one
+            os.ftruncate(descriptor, 0)  # of one that was killed before it began
+            os.pwrite(descriptor, json.dumps(identity.myself()).encode(), 0)
+        return descriptor
+
+    def is_held(self) -> bool:
+        """Whether a supervisor lives.  Raises OSError."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR | _CAREFUL)
+        except FileNotFoundError:
+            return False
+        try:
+            found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_of(fcntl.F_WRLCK))
+        finally:
+            os.close(descriptor)
+        return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+    def holder(self) -> Identity | None:
+        """Who has taken the lock last, if that can be read."""
+        try:
+            return Identity(*read_json(self.lock))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def stop_order(self) -> Order | None:
+        """The order to stop, if it was given.  Raises OSError or ValueError."""
+        try:
+            found = read_json(self.order)
+        except FileNotFoundError:
+            return None
+        return decode(Order, found)
+
+    def give_order(self, order: Order) -> None:
+        """Write the order so that it outlasts everything; it never gets milder.  Raises OSError.
+
+        What lies there and is no order of ours is replaced.
+        """
+        self.make()
+        before: Order | None = None
+        with suppress(ValueError):
+            before = self.stop_order()
+        new = order.after(before)
+        if new is not None:
+            write_json(self.order, new._asdict(), durably=True)
+
+
+def write_json(path: str, value: Any, *, durably: bool = False, mode: int = _PRIVATE_FILE) -> None:
+    """Write a file whole or not at all, by default a private one.  Raises OSError."""
+    folder, _, name = path.rpartition("/")
+    draft = f"{folder}/.{name}-{os.getpid()}-{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), mode)  # whatever the umask is: containers are other users
+            file.write(json.dumps(value))
+            file.flush()
+            if durably:
+                os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    if durably:
+        sync_folder(folder)
+
+
+def read_json(path: str) -> Any:
+    """What a small file says.  Raises OSError, or ValueError also for what is no file."""
+    try:
+        return json.loads(read_file(Place.of_file(path), bytes_max=_SMALL_BYTES_MAX))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ELOOP):
+            raise ValueError(f"{path} is not a file") from None
+        raise
+
+
+def read_file(place: Place, offset: int = 0, bytes_max: int = _BYTES_MAX) -> bytes:
+    """A file from a place on.  Raises OSError, also for what is no file.
+
+    Programs of the job may have put anything there: a link leads elsewhere, a FIFO makes us wait, a
+    device gives for ever.
+    """
+    with Beneath(place.root) as folder, folder.read(place.name) as file:
+        file.seek(offset)
+        return file.read(bytes_max)
+
+
+def sync_folder(path: str) -> None:
+    """Have the names in a folder outlast a power cut, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def short_path(path: str) -> Iterator[str]:
+    """The same place under a name that fits into a socket's address, however deep it lies."""
+    folder, _, name = path.rpartition("/")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def _lock_of(kind: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)

@@ -1,0 +1,123 @@
+"""A process of which supervisors are forked: what they import is imported once for all of them.
+
+Imports were two thirds of what a supervisor cost, and what a job's first line waited for.  It has
+one thread, the supervisor's environment and no word of any job; its channel is its stdin.  A
+supervisor leaves it as it would leave the server: in a session of its own, with files of its own.
+
+It ends with its server, so that none serves code or settings of before; its supervisors live on.
+All that a supervisor may need later is imported here: by then the files may be another version's.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from trainshed.engines.isolation import landlock, none, sandbox, users
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.processes.tree import stat_fields
+from trainshed.engines.supervise import control, preparer, watch_metrics
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.model import advice, severity
+
+#: Imported for those who import them when they need them.
+IMPORTED: Final = (
+    advice,
+    control,
+    landlock,
+    none,
+    preparer,
+    sandbox,
+    severity,
+    users,
+    watch_metrics,
+)
+
+#: Longer than any path.
+_REQUEST_BYTES_MAX: Final = 1 << 13
+_CHANNEL: Final = 0
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+_PRIVATE_FILE: Final = 0o600
+_FAILED: Final = 1
+#: Fields 48 and 49 of proc(5)'s stat, counted behind the command's closing bracket.
+_ARGUMENTS: Final = slice(48 - 3, 50 - 3)
+
+
+def serve(supervise: Callable[[str], int]) -> int:
+    """Fork a supervisor for each folder that is asked for, until nobody can ask any more.
+
+    The answer is its identity, or an errno.
+    """
+    signal.signal(signal.SIGCHLD, _collect)
+    gc.collect()
+    gc.freeze()  # what is looked at is copied
+    while request := _request():
+        try:
+            answer: tuple[object, ...] = _forked(AttemptFolder(os.fsdecode(request)), supervise)
+        except OSError as error:
+            answer = (error.errno,)
+        with suppress(ConnectionError):
+            os.write(_CHANNEL, json.dumps(answer).encode())
+    return 0
+
+
+def _request() -> bytes:
+    with suppress(ConnectionError):
+        return os.read(_CHANNEL, _REQUEST_BYTES_MAX)
+    return b""
+
+
+def _collect(*_: object) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _forked(folder: AttemptFolder, supervise: Callable[[str], int]) -> Identity:
+    """A new supervisor.  Raises OSError."""
+    words = os.open(folder.words, _APPEND | os.O_CLOEXEC, _PRIVATE_FILE)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # not before it is known
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(folder.path, words, supervise)
+        return identity.of(pid)
+    finally:
+        os.close(words)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _become(folder: str, words: int, supervise: Callable[[str], int]) -> NoReturn:
+    status = _FAILED
+    try:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), _CHANNEL)
+        os.dup2(words, 1)
+        os.dup2(words, 2)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _rename(os.fsencode(folder))
+        status = supervise(folder)
+    except BaseException:  # noqa: BLE001 - a fork must not return into its parent's stack
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
+
+
+def _rename(folder: bytes) -> None:
+    """Have the folder be the last word of the command, for people; in the place of the first one's.
+
+    Nothing is lost where it does not fit: its place was made for the longest.
+    """
+    start, end = map(int, stat_fields(os.getpid())[_ARGUMENTS])
+    words = ctypes.string_at(start, end - start)
+    room = len(words.rstrip(b"\0").rpartition(b"\0")[2])
+    if len(folder) < room:
+        text = b" " * (room - len(folder) - 1) + b"\0" + folder
+        ctypes.memmove(end - 1 - room, text, room)

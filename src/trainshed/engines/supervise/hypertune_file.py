@@ -1,0 +1,185 @@
+"""Reads the file in which a trial's program reports its metrics (contracts/vertex-sdk.md 10.1).
+
+cloudml-hypertune and pytorch-ignite write the whole file anew at each report, in place, and keep
+its last 100 lines.  So it is met empty and half-written, what was read before comes again, and what
+is not read in time is gone.  A shell may as well append to it.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from trainshed.engines.supervise.reports import (
+    Names,
+    Reported,
+    open_file,
+    printable,
+    why,
+)
+from trainshed.files.beneath import Place
+
+#: The fields of a line that are not its metric.
+RESERVED: Final = frozenset({"checkpoint_path", "global_step", "timestamp", "trial"})
+#: Only the end of a longer file is read.
+FILE_BYTES_MAX: Final = 1 << 18
+LINE_BYTES_MAX: Final = 1 << 14
+#: So many old lines are known again, if there is no more in the file.
+_SEEN_MIN: Final = 1 << 12
+_TAG_CHARS_MAX: Final = 1 << 10
+_SHOWN_CHARS_MAX: Final = 60
+_STEP_MAX: Final = (1 << 63) - 1
+
+
+class MetricFile:
+    """One file, read again whenever it has changed."""
+
+    def __init__(self, path: str, roots: Iterable[str] = ()) -> None:
+        """Nothing is read yet; the file need not exist.  Strangers write below ``roots``."""
+        self.path = path
+        self._place = Place.of_file(path, roots)
+        self.is_torn = False
+        """Whether the last reading met it empty or half-written: more is about to come."""
+        self._seen: dict[int, int] = {}
+        self._stamp: tuple[int, ...] = ()
+        self._was_written = False
+        self._names = Names()
+        self._odd = 0
+        self._odd_example = ""
+        self._trouble = ""
+
+    def pass_over(self) -> None:
+        """What is in it now is somebody else's, and is not to be read."""
+        with suppress(OSError):
+            self._new(self._content().split(b"\n"))
+
+    def has_changed(self) -> bool:
+        """Whether it looks otherwise than the last time that this was asked."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return False
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        has_changed, self._stamp = stamp != self._stamp, stamp
+        return has_changed
+
+    def read(self) -> list[Reported]:
+        """The reports that were not there the last time, in their order; never fails."""
+        self.is_torn = False
+        try:
+            data = self._content()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._trouble = why(error)
+            return []
+        self._trouble = ""
+        self._was_written = True
+        lines = data.split(b"\n")
+        self.is_torn = not data or bool(lines[-1])
+        return [report for line in self._new(lines) for report in self._reports(line)]
+
+    @property
+    def is_worth_a_word(self) -> bool:
+        """Whether there is more to be said than that nobody wrote it."""
+        return self._was_written or bool(self._trouble)
+
+    def description(self) -> str:
+        """For people: what was found in it."""
+        if self._trouble:
+            return f"{self.path} could not be read: {self._trouble}"
+        if not self._was_written:
+            return f"{self.path} was never written"
+        lines = (
+            "1 line that is no report"
+            if self._odd == 1
+            else f"{self._odd} lines that are no reports"
+        )
+        odd = f"{lines}, such as {self._odd_example}"
+        if not self._names:
+            return f"{self.path} has {odd if self._odd else 'no metrics'}"
+        return f"{self.path} has the {self._names.after('metric')}" + (
+            f", and {odd}" if self._odd else ""
+        )
+
+    def _content(self) -> bytes:
+        """At once, since it is rewritten meanwhile.  Raises OSError."""
+        file, size = open_file(self._place)
+        with file:
+            skipped = max(0, size - FILE_BYTES_MAX)
+            data = os.pread(file.fileno(), size - skipped + LINE_BYTES_MAX, skipped)
+        return data.partition(b"\n")[2] if skipped else data
+
+    def _new(self, lines: list[bytes]) -> list[bytes]:
+        """Lines that are there more often than ever before; the last one has no newline yet."""
+        here: Counter[int] = Counter()
+        new = []
+        for place, line in enumerate(lines):
+            is_open = place == len(lines) - 1
+            if not line.strip() or (is_open and not parsed(line)):
+                continue
+            key = hash(line)
+            here[key] += 1
+            if here[key] > self._seen.get(key, 0):
+                self._seen[key] = here[key]
+                new.append(line)
+        self._forget(2 * len(lines))
+        return new
+
+    def _forget(self, kept: int) -> None:
+        """Lines that are so old cannot come again: they leave the file in their order."""
+        while len(self._seen) > max(_SEEN_MIN, kept):
+            del self._seen[next(iter(self._seen))]
+
+    def _reports(self, line: bytes) -> list[Reported]:
+        found = parsed(line)
+        if not found:
+            self._odd += 1
+            self._odd_example = self._odd_example or printable(
+                repr(line[: 2 * _SHOWN_CHARS_MAX])[1:], _SHOWN_CHARS_MAX
+            )
+        for report in found:
+            self._names.add(report.tag)
+        return found
+
+
+def parsed(line: bytes) -> list[Reported]:
+    """The reports of one line, mostly one; none where it is no report."""
+    if len(line) > LINE_BYTES_MAX:
+        return []
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(found, dict):
+        return []
+    step, at_s = _step(found.get("global_step")), number(found.get("timestamp"))
+    values = {tag: number(v) for tag, v in found.items() if tag not in RESERVED}
+    return [
+        Reported(tag, value, step, at_s)
+        for tag, value in values.items()
+        if value is not None and len(tag) <= _TAG_CHARS_MAX
+    ]
+
+
+def number(value: Any) -> float | None:
+    """A number, or the text of one ("0.5", "nan", "-inf"); None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _step(value: Any) -> int:
+    try:
+        step = int(value)
+    except (TypeError, ValueError, OverflowError):
+        try:
+            step = int(number(value) or 0)
+        except (ValueError, OverflowError):  # nan, inf
+            step = 0
+    return max(-_STEP_MAX, min(_STEP_MAX, step))

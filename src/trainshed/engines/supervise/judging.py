@@ -1,0 +1,89 @@
+"""What the ends of replicas mean for the attempt (``model.success`` has the rules)."""
+
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from trainshed.engines.supervise.output import Output
+from trainshed.engines.supervise.records import Ended
+from trainshed.engines.supervise.replicas import Replicas
+from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.model import success
+from trainshed.model.attempt import Outcome
+from trainshed.model.success import JobEnd
+
+#: What an attempt ends with that was to stop before it began.
+STOPPED_EARLY: Final = Outcome(
+    exit_code=success.interrupted(signal.SIGTERM).exit_code,
+    message="stopped before it was started",
+    interrupted=True,
+)
+
+
+def advice_on(lines: Sequence[str]) -> str:
+    """What helps a program that died of what is known; only a failure pays for the lists of it."""
+    from trainshed.model.advice import advice  # noqa: PLC0415
+
+    return advice(lines)
+
+
+def failed(why: str) -> Ended:
+    """The end of an attempt that could not be started at all."""
+    return Ended(Outcome(exit_code=1, message=why), fault=why)
+
+
+class Judge:
+    """Judges the replicas by their ends, and tells it with what they wrote last."""
+
+    def __init__(self, replicas: Replicas, output: Output) -> None:
+        """Nobody has ended yet."""
+        self._replicas = replicas
+        self._output = output
+        self._drained: set[int] = set()
+
+    def job_end(self, spec: AttemptSpec) -> JobEnd | None:
+        """The end if there is one, and what led to it could be read."""
+        if not self._have_drained():
+            return None
+        primary = spec.replicas[0].task_name
+        return success.job_end(primary, tuple(self._replicas.exits.values()))
+
+    def outcome(self, found: JobEnd) -> Outcome:
+        """The end of the job in words."""
+        words = self._words(found)
+        how = "" if found.decider is None else self._replicas.end_words(found.decider.task_name)
+        return Outcome(
+            exit_code=found.exit_code,
+            message=success.message(found, words, how),
+            last_words=words,
+            interrupted=found.signum is not None,
+        )
+
+    def _words(self, found: JobEnd) -> str:
+        if found.decider is None or not found.exit_code:
+            return ""
+        lines = self._output.last_lines.get(found.decider.task_name, ())
+        advice = advice_on(lines)
+        if advice:
+            self._output.note(advice, "WARNING")
+        return success.words_of(lines, advice)
+
+    def _have_drained(self) -> bool:
+        for index in self._replicas.exits.keys() - self._drained:
+            if not self._output.drain(index):
+                return False
+            self._drained.add(index)
+        return True
+
+
+def have_settled(spec: AttemptSpec, replicas: Replicas) -> bool:
+    """Whether nobody lives any more who ends by itself."""
+    living = (spec.replicas[index] for index in replicas.living)
+    return not any(success.ends_by_itself(replica.role) for replica in living)
+
+
+def settle_s(spec: AttemptSpec, found: JobEnd) -> float:
+    """How long the others may take to end by themselves, in seconds."""
+    roles = (replica.role for replica in spec.replicas)
+    settles = found.exit_code == 0 and success.may_end_together(roles)
+    return spec.settle_s if settles else 0.0

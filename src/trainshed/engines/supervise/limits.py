@@ -1,0 +1,228 @@
+"""What one replica may use at most, what it has used, and how both are said to the kernel.
+
+Under cgroup2 a replica that runs out of memory is ended as a whole: a trainer whose loaders were
+killed one by one hangs.  The v1 tree has no such switch; the kernel picks a process there.
+``prlimit`` is not used for memory: it counts addresses, of which CUDA reserves many times more than
+it uses.
+"""
+
+import os
+import resource
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.processes.tree import read
+
+_PERIOD_US: Final = 100_000
+_QUOTA_US_MIN: Final = 1_000
+
+
+class Limits(NamedTuple):
+    """What one replica may use at most; no limit if None."""
+
+    memory_bytes: int | None = None
+    """Of RAM, the files that it has written or read lately included; it gets no swap."""
+    cpus: float | None = None
+    pids: int | None = None
+    """Processes and threads together, as the kernel counts them."""
+
+
+class Usage(NamedTuple):
+    """What one replica has used; not known if None."""
+
+    cpu_ns: int | None = None
+    memory_bytes: int | None = None
+    """In use now; without what the kernel would give back at once."""
+    peak_bytes: int | None = None
+    """The most it ever used: the kernel's figure where memory is limited, with its files in it;
+    otherwise the largest sum over its processes that was seen, or its largest process."""
+    oom_kills: int = 0
+    """Processes of it that the kernel killed for want of memory; known where memory is limited."""
+    refused_forks: int = 0
+    """How often it was refused a process or thread beyond its limit; known where there is one."""
+    machine_oom_kills: int = 0
+    """Processes of the whole machine that were, since the replica began; known at its end."""
+
+
+class Setting(NamedTuple):
+    """One file of a cgroup directory and what is written to it."""
+
+    file: str
+    text: str
+    required: bool = True
+    """False: where it cannot be written, the limit holds all the same."""
+
+
+#: Controllers by the name of both cgroup versions, and the limit that each enforces.
+CONTROLLERS: Final = ("memory", "cpu", "pids")
+
+
+def asked(limits: Iterable[Limits]) -> tuple[str, ...]:
+    """The controllers that are needed to enforce some limits."""
+    rows = list(limits)
+    return tuple(
+        controller
+        for place, controller in enumerate(CONTROLLERS)
+        if any(row[place] is not None for row in rows)
+    )
+
+
+def settings_v2(limits: Limits, controllers: Iterable[str]) -> Sequence[Setting]:
+    """What to write into a cgroup2 leaf for the limits that these controllers enforce."""
+    settings = []
+    if "memory" in controllers and limits.memory_bytes is not None:
+        settings += [
+            Setting("memory.max", str(limits.memory_bytes)),
+            Setting("memory.swap.max", "0", required=False),
+            Setting("memory.oom.group", "1", required=False),
+        ]
+    if "cpu" in controllers and limits.cpus is not None:
+        settings += [Setting("cpu.max", f"{_quota_us(limits.cpus)} {_PERIOD_US}")]
+    if "pids" in controllers and limits.pids is not None:
+        settings += [Setting("pids.max", str(limits.pids))]
+    return settings
+
+
+def settings_v1(limits: Limits, controller: str) -> Sequence[Setting]:
+    """What to write into a leaf of one v1 tree."""
+    if controller == "memory" and limits.memory_bytes is not None:
+        return (
+            Setting("memory.limit_in_bytes", str(limits.memory_bytes)),
+            Setting("memory.memsw.limit_in_bytes", str(limits.memory_bytes), required=False),
+        )
+    if controller == "cpu" and limits.cpus is not None:
+        return (
+            Setting("cpu.cfs_period_us", str(_PERIOD_US)),
+            Setting("cpu.cfs_quota_us", str(_quota_us(limits.cpus))),
+        )
+    if controller == "pids" and limits.pids is not None:
+        return (Setting("pids.max", str(limits.pids)),)
+    return ()
+
+
+def _quota_us(cpus: float) -> int:
+    return max(_QUOTA_US_MIN, round(cpus * _PERIOD_US))
+
+
+def limit_processes(most: int, uid: int) -> None:
+    """Give the calling process, where no cgroup can, room for so many more than its user has now.
+
+    The kernel counts all processes and threads of a user (RLIMIT_NPROC of setrlimit(2)), and counts
+    none for root.  So those of one job cannot take all that the machine has; never raises.
+    """
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        bound = _threads_of_user(uid) + most
+        if hard != resource.RLIM_INFINITY:
+            bound = min(bound, hard)
+        resource.setrlimit(resource.RLIMIT_NPROC, (bound, bound))
+
+
+def _threads_of_user(uid: int) -> int:
+    count = 0
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdecimal() and os.stat(f"/proc/{name}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{name}/task"))
+    return count
+
+
+_KIB = 1024
+_NS_PER_US = 1_000
+
+# positions in /proc/PID/stat after the command's closing bracket, proc(5) fields 14 to 17
+_CPU_TICKS = slice(14 - 3, 17 - 3 + 1)
+
+
+class Sample(NamedTuple):
+    """The sums over some processes at one moment."""
+
+    cpu_ns: int
+    memory_bytes: int
+    largest_bytes: int
+    """The most that any one of them ever used."""
+
+
+def sample(pids: Iterable[int]) -> Sample | None:
+    """What living processes use, or None if none is left.  Some 50 us for each.
+
+    Files and shared memory are mapped by many of them, so only the largest share counts.
+    """
+    own, shared, largest, ticks = 0, [0], 0, 0
+    found = False
+    for pid in pids:
+        with suppress(OSError, ValueError, IndexError):
+            sizes = _sizes(pid)
+            stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            ticks += sum(map(int, stat[_CPU_TICKS]))
+            own += sizes.get("RssAnon", 0)
+            shared.append(sizes.get("RssFile", 0) + sizes.get("RssShmem", 0))
+            largest = max(largest, sizes.get("VmHWM", 0))
+            found = True
+    if not found:
+        return None
+    cpu_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return Sample(cpu_ns, own + max(shared), largest)
+
+
+def cpu_ns(leaves: Mapping[str, str]) -> int | None:
+    """The CPU time of all that ever ran in a replica's directories; they are keyed by tree."""
+    if "" in leaves:  # cgroup2 counts it without any controller
+        used_us = _fields(leaves[""] + "/cpu.stat").get("usage_usec")
+        return None if used_us is None else used_us * _NS_PER_US
+    return _number(leaves["cpuacct"] + "/cpuacct.usage") if "cpuacct" in leaves else None
+
+
+def memory_bytes(leaves: Mapping[str, str]) -> int | None:
+    """What is in use, without files that nobody looked at lately; None where nobody counts."""
+    if "memory" in leaves:
+        used = _number(leaves["memory"] + "/memory.usage_in_bytes")
+        idle = _fields(leaves["memory"] + "/memory.stat").get("total_inactive_file", 0)
+    else:
+        used = _number(leaves.get("", "") + "/memory.current")
+        idle = _fields(leaves.get("", "") + "/memory.stat").get("inactive_file", 0)
+    return None if used is None else max(0, used - idle)
+
+
+def peak_bytes(leaves: Mapping[str, str]) -> int | None:
+    """The most that was ever in use; None where the kernel does not remember it."""
+    if "memory" in leaves:
+        return _number(leaves["memory"] + "/memory.max_usage_in_bytes")
+    return _number(leaves.get("", "") + "/memory.peak")
+
+
+def oom_kills(leaves: Mapping[str, str]) -> int:
+    """The processes that were killed for want of memory."""
+    if "memory" in leaves:
+        return _fields(leaves["memory"] + "/memory.oom_control").get("oom_kill", 0)
+    return _fields(leaves.get("", "") + "/memory.events").get("oom_kill", 0)
+
+
+def refused_forks(leaves: Mapping[str, str]) -> int:
+    """How often the kernel refused a process or a thread because of the limit."""
+    return _fields((leaves.get("pids") or leaves.get("", "")) + "/pids.events").get("max", 0)
+
+
+def machine_oom_kills() -> int:
+    """The same for the whole machine since it started."""
+    return _fields("/proc/vmstat").get("oom_kill", 0)
+
+
+def _sizes(pid: int) -> dict[str, int]:
+    """The lines in kB of /proc/PID/status, in bytes."""
+    lines = (line.split() for line in read(f"/proc/{pid}/status").splitlines())
+    return {line[0][:-1]: int(line[1]) * _KIB for line in lines if line[-1:] == ["kB"]}
+
+
+def _fields(path: str) -> dict[str, int]:
+    """A file of names and numbers; empty if there is none."""
+    with suppress(OSError, ValueError):
+        return {name: int(value) for name, value in map(str.split, read(path).splitlines())}
+    return {}
+
+
+def _number(path: str) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(read(path))
+    return None

@@ -1,0 +1,287 @@
+"""The supervisor: the process that owns one attempt, from its start to its last record.
+
+It is started by the engine and outlives the server.  Whatever happens to the server, there is one
+supervisor an attempt: the first to lock the folder and to write down that it began.
+
+It has one thread and few imports, since a job's first line waits for them and they stay in memory
+as long as the job.  All are made before the job runs, or right after its start: later, the files of
+another version may lie where its own were.
+"""
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from trainshed.engines.processes import identity
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.supervise import kill
+from trainshed.engines.supervise import spec as specs
+from trainshed.engines.supervise.attempt import Attempt
+from trainshed.engines.supervise.facts import Facts
+from trainshed.engines.supervise.folder import (
+    AttemptFolder,
+    Order,
+    read_file,
+    sync_folder,
+)
+from trainshed.engines.supervise.judging import STOPPED_EARLY, failed
+from trainshed.engines.supervise.kill import ProcessTree, open_process_tree
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.reaper import fork_below_reaper
+from trainshed.engines.supervise.records import Began, Ended, Record, decode
+from trainshed.engines.supervise.segments import (
+    FOREGROUND_TEXT_LENGTH_MAX,
+    FOREGROUND_UNREAD_MAX,
+    TEXT_LENGTH_MAX,
+    SegmentWriter,
+    last_stamp,
+)
+from trainshed.engines.supervise.spawn import raise_descriptor_limit
+from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.engines.supervise.tether import Tether, is_tethered, remove_folder
+from trainshed.files import room
+from trainshed.files.beneath import Place
+
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.control import Control
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: How often an order is looked for that nobody has announced.
+_LOOK_S: Final = 2.0
+_WAKE_BYTES: Final = 4096
+_STDERR: Final = 2
+_POLL_S: Final = 0.01
+_PRIVATE_FOLDER: Final = 0o700
+#: For the last lines and the end of an attempt, where its programs have filled the disk.
+_SPARE_BYTES: Final = 1 << 18
+#: Values of ``model.stopping.StopReason``.
+_MAINTENANCE, _OVER = "maintenance", "end"
+
+
+def main(path: str) -> int:
+    """Run the attempt of a folder, unless somebody has begun it already; or fork such processes."""
+    _close_inherited()
+    if path.strip() == specs.FORK_SERVER:
+        from trainshed.engines.supervise import fork_server  # noqa: PLC0415 - imports much
+
+        return fork_server.serve(main)
+    has_reaper = not is_tethered() and not kill.by_boxes()
+    reaper = fork_below_reaper() if has_reaper else None
+    wake = _hear_signals()
+    folder = AttemptFolder(path)
+    lock = folder.hold()
+    if lock is None or _has_begun(folder):
+        return 0
+    order = folder.stop_order()
+    if order is not None and order.lost:
+        os.ftruncate(lock, 0)  # somebody has given this attempt up: no trace of one who did nothing
+        return 0
+    _Supervisor(folder, lock, wake, reaper).run()
+    return 0
+
+
+class _Supervisor:
+    def __init__(
+        self, folder: AttemptFolder, lock: int, wake: int, reaper: Identity | None
+    ) -> None:
+        self._folder = folder
+        self._reaper = reaper
+        self._lock = lock
+        self._loop = Loop()
+        self._facts = Facts(self._loop, folder.records, folder.spare)
+        self._wake = wake
+        self._tree: ProcessTree | None = None
+        self._attempt: Attempt | None = None
+        self._tether: Tether | None = None
+        self._loop.on_readable(wake, self._hear)
+
+    def run(self) -> None:
+        """Run the attempt and tell its end, unless it was given up."""
+        ended: Ended | None
+        try:
+            ended = self._ended()
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
+            sys.excepthook(*sys.exc_info())
+            self._end_everything()
+            why = f"the local engine failed: {type(error).__name__}: {error}"
+            ended = failed(why)._replace(lost=True)  # our mistake is not the program's
+        if ended is not None:
+            self._facts.tell(ended, durably=True)
+            self._until_written()
+            sync_folder(self._folder.path)
+        room.release(self._folder.spare)
+        if self._tree is not None:
+            self._tree.remove()
+        if self._tether is not None and self._tether.is_cut:
+            remove_folder(self._folder)
+
+    def _ended(self) -> Ended | None:
+        spec, fault = _spec_of(self._folder)
+        if spec is not None:
+            limits = [replica.limits for replica in spec.replicas]
+            if spec.prepare is not None:
+                limits.append(limits[0])  # what builds packages is a program of the job too
+            name = f"{spec.uid}-{spec.attempt}"
+            self._tree = open_process_tree(name, len(limits), limits, mark=spec.mark)
+        places = {} if self._tree is None else self._tree.places
+        if self._reaper is not None:
+            places["reaper"] = [*self._reaper]
+        self._facts.tell(Began(*identity.myself(), places=places))
+        self._until_written()
+        room.hold(self._folder.spare, _SPARE_BYTES)
+        order = self._folder.stop_order()  # who orders looks for that record afterwards
+        if order is not None:
+            return None if order.lost else Ended(STOPPED_EARLY)
+        if spec is None or self._tree is None:
+            return failed(fault)
+        return self._performed(spec, self._tree)
+
+    def _performed(self, spec: AttemptSpec, tree: ProcessTree) -> Ended | None:
+        log = SegmentWriter(
+            self._folder.log,
+            after_ns=last_stamp(self._folder.job),
+            text_length_max=FOREGROUND_TEXT_LENGTH_MAX if is_tethered() else TEXT_LENGTH_MAX,
+            unread_max=FOREGROUND_UNREAD_MAX if is_tethered() else None,
+            bytes_max=spec.log.bytes_kept,
+            leaves_room=not is_tethered(),
+        )
+        _make_folders(self._folder)
+        attempt = self._attempt = Attempt(
+            self._loop,
+            self._folder,
+            spec,
+            facts=self._facts,
+            tree=tree,
+            log=log,
+            descriptors=raise_descriptor_limit(),
+        )
+        for text in (*spec.notes, *tree.remarks):
+            attempt.output.note(text)
+        for text in spec.warnings:
+            attempt.output.note(text, "WARNING")
+        if is_tethered():
+            self._tether = Tether(self._loop, attempt.obey, log.forget_reader)
+        self._advance(attempt)
+        control = None if self._tether else self._control(attempt)
+        self._look_again()
+        while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
+            self._loop.turn()
+            self._advance(attempt)
+        if control is not None:
+            control.close()
+        log.close()
+        return attempt.ended
+
+    def _advance(self, attempt: Attempt) -> None:
+        attempt.advance()
+        if self._tether is not None:
+            self._tether.poke()
+
+    def _control(self, attempt: Attempt) -> "Control":
+        """Imported when the replicas have been started: they need not wait for it."""
+        from trainshed.engines.supervise.control import Control  # noqa: PLC0415 - see above
+
+        return Control(self._loop, self._folder, attempt, self._look)
+
+    def _hear(self) -> None:
+        """A signal has come: a child has ended, or somebody wants the attempt to."""
+        try:
+            heard = set(os.read(self._wake, _WAKE_BYTES))
+        except BlockingIOError:
+            return
+        if self._attempt is not None:
+            self._attempt.children.reap()
+        ending = heard.intersection(_ENDING)
+        if ending:
+            self._look(signal.Signals(min(ending)))
+
+    def _look(self, signum: signal.Signals | None = None) -> None:
+        """Obey what was ordered.  A signal without an order: the machine goes down."""
+        if self._attempt is None:
+            return
+        try:
+            order = self._folder.stop_order()
+        except (OSError, ValueError):
+            order = None
+        if order is not None:
+            self._attempt.obey(order)
+        elif signum is not None and self._tether is None:  # else it is the command's to hear
+            order = Order(self._attempt.spec.grace_s, _MAINTENANCE)
+            self._attempt.obey(order, f"{signum.name}: stopping all replicas")
+        elif self._is_removed():
+            self._attempt.obey(Order(self._attempt.spec.grace_s, _OVER, "its folder is gone"))
+
+    def _look_again(self) -> None:
+        self._look()
+        self._loop.after(_LOOK_S, self._look_again)
+
+    def _until_written(self) -> None:
+        while not self._facts.are_written and not self._is_removed():
+            self._loop.turn()
+
+    def _is_removed(self) -> bool:
+        """Whether somebody has removed the folder: nobody can ever read what is written there."""
+        return not os.fstat(self._lock).st_nlink and not os.path.isdir(self._folder.path)
+
+    def _end_everything(self) -> None:
+        """What a fault of ours must not leave behind."""
+        while self._tree is not None:
+            self._tree.kill()
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if not self._tree.living():
+                return
+            time.sleep(_POLL_S)
+
+
+def _close_inherited() -> None:
+    """What the server, or whoever started that, has left open is nothing to a job."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > _STDERR:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+def _hear_signals() -> int:
+    """Have signals wake the loop, and do nothing else; where their numbers can be read.
+
+    Handlers that do nothing, rather than SIG_IGN: what is ignored stays ignored in the replicas.
+    """
+    heard, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    for signum in (*_ENDING, signal.SIGCHLD):
+        signal.signal(signum, lambda *_: None)
+    return heard
+
+
+def _has_begun(folder: AttemptFolder) -> bool:
+    try:
+        lines = read_file(Place.of_file(folder.records)).split(b"\n")
+        return any(isinstance(record, Began) for record in map(_record, lines))
+    except FileNotFoundError:
+        return False
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        return decode(line)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _spec_of(folder: AttemptFolder) -> tuple[AttemptSpec | None, str]:
+    try:
+        return specs.read(folder.plan), ""
+    except (OSError, ValueError) as error:
+        return None, f"the local engine failed: {type(error).__name__}: {error}"
+
+
+def _make_folders(folder: AttemptFolder) -> None:
+    """What replicas are to find; a full disk is reported by those who need them."""
+    for path in (folder.work, folder.shared):
+        with suppress(OSError):
+            os.mkdir(path, _PRIVATE_FOLDER)

@@ -1,0 +1,222 @@
+"""What is known of an attempt from the files of its folder, and what it means to the controller."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.engines.supervise import reports
+from trainshed.engines.supervise.folder import AttemptFolder, read_file, read_json
+from trainshed.engines.supervise.records import (
+    Began,
+    Decided,
+    Ended,
+    Ready,
+    Record,
+    Recovered,
+    decode,
+)
+from trainshed.files.beneath import Beneath, Place
+from trainshed.model import trainer_contract
+from trainshed.model.attempt import AttemptKey, Hang, Measured, Observation, Outcome, Phase, Report
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.reduction_report import ReductionReport, report_of
+from trainshed.model.roles import Role
+
+#: No record and no report is longer.
+_PIECE_BYTES: Final = 1 << 24
+
+
+@dataclass(slots=True)
+class AttemptRecords:
+    """All that has been read of one attempt's records."""
+
+    began: Began | None = None
+    ready: Ready | None = None
+    decided: Decided | None = None
+    ended: Ended | None = None
+    hung: dict[str, Hang] = field(default_factory=dict)
+    """Replicas that hang now, by task name."""
+    offset: int = 0
+
+    def read(self, path: str) -> None:
+        """Read on from where the last reading ended.  Raises OSError."""
+        with suppress(FileNotFoundError):
+            while self._has_more(os.lstat(path)) and self._read(path):
+                pass
+
+    def _has_more(self, found: os.stat_result) -> bool:
+        return not stat.S_ISREG(found.st_mode) or found.st_size > self.offset
+
+    def _read(self, path: str) -> bool:
+        """Whether there may be more."""
+        data = read_file(Place.of_file(path), self.offset, _PIECE_BYTES)
+        whole, newline, rest = data.rpartition(b"\n")
+        is_full = len(data) == _PIECE_BYTES
+        self.offset += len(data) if is_full and not newline else len(data) - len(rest)
+        for line in whole.split(b"\n"):
+            self._take(line)
+        return is_full
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = decode(line)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return
+        self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Take one more record."""
+        match record:
+            case Hang():
+                self.hung[record.task_name] = record
+            case Recovered():
+                self.hung.pop(record.task_name, None)
+            case _:
+                setattr(self, type(record).__name__.lower(), record)
+
+
+def decided_outcome(decided: Decided) -> Outcome:
+    """The outcome of an attempt whose supervisor was killed after it had decided."""
+    return Outcome(**decided._asdict())
+
+
+_LAST_WORDS_LENGTH: Final = 2000
+_SIGNS_MAX: Final = 1000
+
+
+def recorded(key: AttemptKey, known: AttemptRecords) -> Observation:
+    """What the records say of an attempt whose supervisor lives, or has recorded its end."""
+    if known.ended is not None:
+        if known.ended.lost:
+            return _given_up(key, known, known.ended.fault or "")
+        return ended(key, known, known.ended.outcome, known.ended.fault)
+    phase = Phase.STARTING if known.ready is None else Phase.READY
+    hung = tuple(known.hung.values())
+    return Observation(key=key, phase=phase, task_names=_task_names(known), hung=hung)
+
+
+def ended(
+    key: AttemptKey, known: AttemptRecords, outcome: Outcome, fault: str | None = None
+) -> Observation:
+    """That no process of the attempt lives, and how it ended."""
+    names = _task_names(known)
+    return Observation(key=key, phase=Phase.ENDED, outcome=outcome, fault=fault, task_names=names)
+
+
+def lost(
+    key: AttemptKey, known: AttemptRecords, fault: str, ran_s: float | None = None
+) -> Observation:
+    """That no process of the attempt lives, and nobody can say how it ended."""
+    names = _task_names(known)
+    return Observation(key=key, phase=Phase.LOST, fault=fault, task_names=names, ran_s=ran_s)
+
+
+def _given_up(key: AttemptKey, known: AttemptRecords, fault: str) -> Observation:
+    """A fault of ours or of the machine; what had been decided before it stands."""
+    if known.decided is not None:
+        return ended(key, known, decided_outcome(known.decided))
+    return lost(key, known, fault)
+
+
+def ran_s(folder: AttemptFolder) -> float | None:
+    """How long an attempt ran at the most, by the last sign of life in its folder.
+
+    It may have been gone for days when somebody looks, as after a power cut.
+    """
+    try:
+        began_s = os.lstat(folder.plan).st_mtime
+        with Beneath(folder.path) as own:
+            return max(own.stat(name).st_mtime for name in _signs(folder, own)) - began_s
+    except OSError:
+        return None
+
+
+def _signs(folder: AttemptFolder, own: Beneath) -> Iterator[str]:
+    yield folder.records.rpartition("/")[2]
+    for path in (folder.log, folder.shared):
+        name = path.rpartition("/")[2]
+        with suppress(OSError):
+            yield from (f"{name}/{each}" for each, _ in own.entries(name, _SIGNS_MAX))
+
+
+def _task_names(known: AttemptRecords) -> tuple[str, ...]:
+    return () if known.ready is None else known.ready.task_names
+
+
+def last_words(folder: AttemptFolder) -> str:
+    """The end of what the supervisor has said of itself; empty where it said nothing."""
+    try:
+        text = read_file(Place.of_file(folder.words)).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""
+    return text[-_LAST_WORDS_LENGTH:].strip().rpartition("\n")[2]
+
+
+def measured(folder: AttemptFolder, after: int) -> Measured:
+    """The reports behind a mark, which is a place in the file.  Raises OSError.
+
+    A line without its end is not there yet; what is no report is passed over.
+    """
+    data = _read_on(folder.reports, after)
+    whole, newline, _ = data.rpartition(b"\n")
+    return Measured(
+        mark=after + len(whole) + len(newline),
+        reports=tuple(_reports(whole)),
+        found=_found(folder.found),
+    )
+
+
+def _read_on(path: str, after: int) -> bytes:
+    try:
+        return read_file(Place.of_file(path), after)
+    except FileNotFoundError:
+        return b""
+
+
+def _reports(data: bytes) -> list[Report]:
+    found = []
+    for line in filter(None, data.split(b"\n")):
+        with suppress(ValueError):
+            found.append(reports.decode(line))
+    return found
+
+
+def _found(path: str) -> str:
+    try:
+        return str(read_json(path))
+    except (OSError, ValueError):
+        return ""
+
+
+#: Nothing writes a report any more.
+_OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
+_REPORT_BYTES_MAX: Final = 1 << 20
+#: Those that exchange gradients; the one of rank 0 writes the report.
+_EXCHANGING: Final = frozenset({Role.PRIMARY, Role.WORKER})
+
+
+def report_env(plan: LaunchPlan, replica: ReplicaPlan, path: str) -> dict[str, str]:
+    """The variable that asks a worker for a report, in a job with reducers; else nothing."""
+    has_reducers = any(each.role is Role.REDUCER for each in plan.replicas)
+    if not has_reducers or replica.role not in _EXCHANGING:
+        return {}
+    return {trainer_contract.REDUCTION_REPORT: path}
+
+
+def with_report(seen: Observation, folder: AttemptFolder) -> Observation:
+    """What is seen of an attempt that is over, with its report where there is one."""
+    if seen.phase not in _OVER:
+        return seen
+    found = report_at(Place.of_file(folder.reduction, (folder.job,)))
+    return seen if found is None else seen._replace(reduction=found)
+
+
+def report_at(place: Place) -> ReductionReport | None:
+    """The report in a file; None where there is none, or nothing that can be read as one."""
+    with suppress(OSError, ValueError, RecursionError):
+        return report_of(json.loads(read_file(place, bytes_max=_REPORT_BYTES_MAX)))
+    return None

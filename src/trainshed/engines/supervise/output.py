@@ -1,0 +1,220 @@
+"""From the bytes that replicas write to lines in the log.
+
+While the log cannot be written the pipes are left alone: they fill up, and the programs wait in
+their writes.  So no line is lost and little memory is needed, however long it takes.
+"""
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trainshed.engines.processes.lines import LineBuffer
+from trainshed.engines.supervise.flow import Flow
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.segments import SegmentWriter
+from trainshed.engines.supervise.spec import LogRule
+
+if TYPE_CHECKING:
+    from trainshed.model.severity import SeverityReader
+
+_READ_BYTES: Final = 1 << 15
+_CHARACTER_BYTES_MAX: Final = 4
+#: More than a pipe holds: what a replica wrote before it ended is read, what others add is not.
+_DRAIN_READS: Final = 64
+_RETRY_S: Final = 1.0
+#: The same while it waits for its reader, such as a terminal or a pager that takes no more.
+_RETRY_READER_S: Final = 0.05
+#: What is kept of stderr for the end: launchers and frameworks write a page after an error.
+_LAST_LINES: Final = 48
+_LAST_LINE_LENGTH_MAX: Final = 500
+
+
+class OutputSource(NamedTuple):
+    """Whose lines they are."""
+
+    index: int  # type: ignore[assignment] # tuples have a method of that name
+    task_name: str
+    trial: str
+
+
+class _Pipe:
+    """One stream of one replica."""
+
+    __slots__ = ("buffer", "reader", "severity", "source", "stream")
+
+    def __init__(self, reader: int, source: OutputSource, stream: str, line_bytes_max: int) -> None:
+        self.reader = reader
+        self.source = source
+        self.stream = stream
+        self.buffer = LineBuffer(line_bytes_max)
+        self.severity: SeverityReader | None = None
+
+
+class Output:
+    """All pipes of an attempt, and the log that they lead to."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: SegmentWriter,
+        wrote: Callable[[int], None],
+        rule: LogRule = LogRule(),  # noqa: B008 - a constant
+    ) -> None:
+        """``wrote`` gets the index of a replica that has written."""
+        self._flow = Flow(rule, loop.now())
+        self._loop = loop
+        self._log = log
+        self._wrote = wrote
+        self._pipes: dict[int, _Pipe] = {}
+        self._paused_s: float | None = None
+        self.last_lines: dict[str, deque[str]] = {}
+        """By task name: the last lines that are not blank on stderr, each cut."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the log cannot be written, and so nothing is read."""
+        return self._paused_s is not None
+
+    def get_ready(self) -> None:
+        """Have everything in memory that the first line will need; it takes a while."""
+        _severity_reader()
+
+    def open(self, source: OutputSource, stream: str) -> int:
+        """Make a pipe; its end for the program, to be closed here once that has it."""
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        pipe = self._pipes[reader] = _Pipe(
+            reader, source, stream, _CHARACTER_BYTES_MAX * self._log.text_length_max
+        )
+        if not self.is_held_back:
+            self._loop.on_readable(reader, partial(self._read, pipe))
+        return writer
+
+    def drain(self, index: int | None = None) -> bool:
+        """Read what a replica, or every one, has written so far; False: not possible now."""
+        for pipe in list(self._pipes.values()):
+            reads = _DRAIN_READS if index in (None, pipe.source.index) else 0
+            while reads and not self.is_held_back and self._read(pipe):
+                self.deliver()
+                reads -= 1
+        return not self.is_held_back
+
+    def finish(self) -> bool:
+        """Read and deliver the rest, also of streams that somebody else holds open.
+
+        That is little, and may take the room that is kept on the disk.
+        """
+        self._log.leaves_room = False
+        if not self.drain():
+            return False
+        for pipe in list(self._pipes.values()):
+            self._close(pipe)
+        for text in self._flow.last_sentences():
+            self.note(text, "WARNING")
+        return self.deliver()
+
+    def _say_dropped(self) -> None:
+        for text in self._flow.sentences(self._loop.now()):
+            self.note(text, "WARNING")
+
+    def note(self, text: str, severity: str = "INFO") -> None:
+        """Say something in the engine's own name."""
+        self._log.note(text, severity)
+
+    def add(self, task_name: str, lines: Iterable[tuple[str, str]]) -> None:
+        """Take lines that came by no pipe; nobody waits for them while the log is held back."""
+        now_s = self._loop.now()
+        for text, severity in () if self.is_held_back else lines:
+            if self._flow.takes(text, now_s):
+                self._log.line(task_name, text, severity=severity, stream="stdout")
+        self._say_dropped()
+
+    def deliver(self) -> bool:
+        """Write what was gathered, or hold everything back until that is possible."""
+        if not self.is_held_back and not self._log.flush():
+            self._hold_back()
+        return not self.is_held_back
+
+    def _read(self, pipe: _Pipe) -> bool:
+        """Whether there may be more."""
+        try:
+            data = os.read(pipe.reader, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close(pipe)
+            return False
+        self._take(pipe, pipe.buffer.feed(data))
+        self._wrote(pipe.source.index)
+        return True
+
+    def _close(self, pipe: _Pipe) -> None:
+        del self._pipes[pipe.reader]
+        if not self.is_held_back:
+            self._loop.forget(pipe.reader)
+        os.close(pipe.reader)
+        self._take(pipe, pipe.buffer.finish())
+
+    def _take(self, pipe: _Pipe, lines: list[str]) -> None:
+        name, trial = pipe.source.task_name, pipe.source.trial
+        reader = pipe.severity = pipe.severity or _severity_reader()
+        now_s = self._loop.now()
+        for text in lines:
+            if pipe.stream == "stderr" and text.strip():
+                last = self.last_lines.setdefault(name, deque(maxlen=_LAST_LINES))
+                last.append(text.strip()[:_LAST_LINE_LENGTH_MAX])
+            if self._flow.takes(text, now_s):
+                severity = reader.of(text)
+                self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)
+        self._say_dropped()
+
+    def _hold_back(self) -> None:
+        self._paused_s = self._loop.now()
+        self._say_held_back()
+        for reader in self._pipes:
+            self._loop.forget(reader)
+        self._retry_later()
+
+    def _say_held_back(self) -> None:
+        """A last line, where only the room of others is left."""
+        why = self._log.broken
+        if self._log.leaves_room and why and why.errno == errno.ENOSPC:
+            self.note(f"{why.strerror}: programs that write wait until there is more.", "WARNING")
+            self._log.leaves_room = False
+            self._log.flush()
+            self._log.leaves_room = True
+            self._log.broken = why
+
+    def _retry_later(self) -> None:
+        waits_for_reader = isinstance(self._log.broken, BlockingIOError)
+        self._loop.after(_RETRY_READER_S if waits_for_reader else _RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        since_s, error = self._paused_s, self._log.broken
+        if since_s is None:
+            return
+        if not self._log.flush():
+            for pipe in self._pipes.values():
+                self._wrote(pipe.source.index)  # who waits for us does not hang
+            self._retry_later()
+            return
+        self._paused_s = None
+        if error and not isinstance(error, BlockingIOError):
+            self.note(
+                f"The log could not be written for {self._loop.now() - since_s:.0f} s "
+                f"({error.strerror}); programs that write had to wait, and no line is lost.",
+                "WARNING",
+            )
+        for pipe in self._pipes.values():
+            self._loop.on_readable(pipe.reader, partial(self._read, pipe))
+        self.deliver()
+
+
+def _severity_reader() -> "SeverityReader":
+    """Imported when replicas have been started: compiling its patterns is half of our own start."""
+    from trainshed.model.severity import SeverityReader  # noqa: PLC0415 - see above
+
+    return SeverityReader()

@@ -1,0 +1,164 @@
+"""Starts a process by fork and exec, as a supervisor of one thread may.
+
+``subprocess`` would cost a megabyte, and would wait for every exec in turn: here all forks are made
+first, and what went wrong in any of them comes back through one pipe, whose end says that all have
+begun to run.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, NoReturn
+
+from trainshed.engines.processes import tree
+
+#: Signals that the interpreter ignores, and programs do not expect to be ignored.
+_RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+
+#: The descriptor in which a program finds its end of a channel, if it gets one.
+CHANNEL: Final = 3
+_STANDARD: Final = 10
+_NOT_STARTED: Final = 127
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+
+
+class ProcessSpec(NamedTuple):
+    """One process to start, with the whole of its environment."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+
+
+class Wiring(NamedTuple):
+    """The descriptors that become those of the process."""
+
+    stdout: int
+    stderr: int
+    channel: int | None = None
+
+
+def raise_descriptor_limit() -> tuple[int, int]:
+    """Allow this process as many descriptors as it may have; what programs are to get back."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    return before
+
+
+def descriptors_left() -> int:
+    """How many more files this process may open."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return allowed - len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
+def fork_exec(  # noqa: PLR0913 - what a process is made of
+    command: ProcessSpec,
+    wiring: Wiring,
+    errors: int,
+    *,
+    descriptors: tuple[int, int],
+    enter: Callable[[], object] = lambda: None,
+    number: int = 0,
+) -> int:
+    """Start a process in a session of its own that ends with this one; its pid.
+
+    What keeps it from running is written to ``errors`` (``StartFault``), with its ``number``.
+    ``enter`` is called in the child, its descriptors in place, before anything of it runs.  Raises
+    OSError where no process can be made.
+    """
+    parent = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(command, wiring, errors, descriptors, enter, number, parent)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return pid
+
+
+class StartFault(NamedTuple):
+    """Which process could not be started, and why."""
+
+    number: int
+    reason: str
+
+
+def read_fault(data: bytes) -> StartFault:
+    """The first of the faults that came through the pipe."""
+    number, reason = json.loads(data.splitlines()[0])
+    return StartFault(number, reason)
+
+
+def _become(  # noqa: PLR0913, PLR0917 - the other half of fork_exec
+    command: ProcessSpec,
+    wiring: Wiring,
+    errors: int,
+    descriptors: tuple[int, int],
+    enter: Callable[[], object],
+    number: int,
+    parent: int,
+) -> NoReturn:
+    try:
+        tree.die_with_parent(parent)
+        os.setsid()
+        errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, _STANDARD)
+        _wire(wiring)
+        enter()
+        resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
+        signal.set_wakeup_fd(-1)
+        for signum in (*_RESTORED, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(signum) is not signal.SIG_IGN or signum in _RESTORED:
+                signal.signal(signum, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _run(command)
+    except BaseException as error:  # noqa: BLE001 - a fork must not return into its parent's stack
+        with suppress(OSError):
+            os.write(errors, json.dumps([number, _reason(error, command)]).encode() + b"\n")
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def _wire(wiring: Wiring) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(wiring.stdout, 1)
+    os.dup2(wiring.stderr, 2)
+    if wiring.channel is not None:
+        if wiring.channel == CHANNEL:
+            os.set_inheritable(CHANNEL, True)
+        else:
+            os.dup2(wiring.channel, CHANNEL)
+
+
+def _run(command: ProcessSpec) -> NoReturn:
+    """Search the path of the program's own environment, from its own folder."""
+    os.chdir(command.cwd)
+    program = command.argv[0]
+    places = [program]
+    if "/" not in program:
+        folders = command.env.get("PATH", os.defpath).split(os.pathsep)
+        places = [os.path.join(folder, program) for folder in folders]
+    seen: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for place in places:
+        try:
+            os.execve(place, list(command.argv), command.env)  # noqa: S606 - the purpose
+        except OSError as error:
+            if seen.errno in _ABSENT:
+                seen = error
+    raise OSError(seen.errno, seen.strerror, program)
+
+
+def _reason(error: BaseException, command: ProcessSpec) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or command.argv[0]}: {error.strerror}"
+    return f"{command.argv[0]}: {error}"

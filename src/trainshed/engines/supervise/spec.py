@@ -1,0 +1,112 @@
+"""What a supervisor is to run, as the engine or a preparer wrote it for this machine.
+
+Everything is in it: argv, environment and limits of each replica, so that the supervisor needs to
+know nothing of plans, packages or devices.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.isolation.view import View
+from trainshed.engines.supervise.folder import read_file
+from trainshed.engines.supervise.limits import Limits
+from trainshed.files.beneath import Place
+from trainshed.model.attempt import MetricsPlan
+from trainshed.model.codec import decode
+from trainshed.model.roles import Role
+
+#: Stands for the folder in the command of a supervisor that is to fork others (``fork_server``).
+FORK_SERVER: Final = "fork-server"
+
+
+class ReplicaSpec(NamedTuple):
+    """One process to start, with the whole of its environment."""
+
+    task_name: str
+    role: Role
+    index: int  # type: ignore[assignment] # tuples have a method of that name
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    trial: str = ""
+    limits: Limits = Limits()
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(address, name): names that it can resolve."""
+    binds: tuple[tuple[str, str], ...] = ()
+    """(folder here, folder there)."""
+    cleanup: tuple[tuple[str, ...], ...] = ()
+    """Programs that end what its own end leaves alive (containers), before the end is recorded."""
+    isolation: View | None = None
+    """The walls around it; None: it is what its supervisor is."""
+
+
+class HangRule(NamedTuple):
+    """When a replica hangs, and what is done about it."""
+
+    after_s: float | None = None
+    """Seconds without a sign of progress; never if None."""
+    stacks: bool = True
+    """Whether to look what its threads do, where that is possible."""
+
+
+class LogRule(NamedTuple):
+    """How much the replicas of an attempt may write to its log; no limit if None."""
+
+    bytes_per_s: int | None = None
+    """Lines beyond are dropped, and counted; for a while there may be more."""
+    bytes_kept: int | None = None
+    """What the server keeps of a job: it removes the oldest lines."""
+
+
+class AttemptSpec(NamedTuple):
+    """One attempt: all replicas, or none, are started; the first is the primary."""
+
+    uid: int
+    attempt: int
+    job_id: str
+    grace_s: float
+    """From SIGTERM to SIGKILL where no order says otherwise."""
+    settle_s: float
+    """How long workers may take to end by themselves after the primary has."""
+    replicas: tuple[ReplicaSpec, ...]
+    """Where there is a preparer: what it will complete, with the limits already in place."""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What each job's log has to say besides, as a warning."""
+    prepare: tuple[str, ...] | None = None
+    """The program that makes the replicas complete."""
+    after: tuple[str, ...] | None = None
+    """A program that is run when no replica lives, before the end is recorded."""
+    hang: HangRule = HangRule()
+    log: LogRule = LogRule()
+    checkpoints: tuple[str, ...] = ()
+    """Folders with checkpoints of earlier attempts."""
+    metrics: MetricsPlan | None = None
+    """Set for a trial."""
+    buckets: str = ""
+    """The folder of all buckets, where strangers write below each."""
+
+    @property
+    def mark(self) -> str:
+        """What every process of the attempt has in its environment."""
+        return f"{self.uid}/{self.attempt}"
+
+    def completed(self, found: Mapping[str, Any]) -> "AttemptSpec":
+        """The spec after its preparer has said what to run.  Raises ValueError."""
+        prepared = decode(PreparerAnswer, found)
+        return self._replace(replicas=prepared.replicas, after=prepared.after or None)
+
+
+class PreparerAnswer(NamedTuple):
+    """What a preparer answers."""
+
+    replicas: tuple[ReplicaSpec, ...]
+    after: tuple[str, ...] | None = None
+    devices: tuple[str, ...] = ()
+    """For people."""
+
+
+def read(path: str) -> AttemptSpec:
+    """The spec in a plan file.  Raises OSError or ValueError."""
+    return decode(AttemptSpec, json.loads(read_file(Place.of_file(path))))

@@ -1,0 +1,91 @@
+"""The tie between an attempt and the command that runs it in the foreground.
+
+The command holds the other end of a socket pair.  It sends orders, and hears when there is
+something to read.  The end of the pair is an order too: whatever ends the command, however hard,
+ends the attempt, and removes the folder that nobody will read any more.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.loop import Loop
+
+#: The pair's end is what a served supervisor has /dev/null for.
+_STDIN: Final = 0
+_READ_BYTES: Final = 1 << 12
+_LINE_BYTES_MAX: Final = 1 << 16
+
+#: Takes an order, and what the log is to say of it.
+Obey = Callable[[Order, str], object]
+
+
+class Tether:
+    """The supervisor's end of the pair; the command sends an order a line."""
+
+    def __init__(self, loop: Loop, obey: Obey, gone: Callable[[], object]) -> None:
+        """Listen to the command; ``gone`` is called when it is gone, before that is obeyed."""
+        os.set_blocking(_STDIN, False)
+        self._loop = loop
+        self._obey = obey
+        self._gone = gone
+        self._rest = b""
+        self.is_cut = False
+        """Whether the command is gone."""
+        loop.on_readable(_STDIN, self._read)
+
+    def poke(self) -> None:
+        """Have the command look; one that has been poked and not looked yet needs no second."""
+        with suppress(OSError):
+            os.write(_STDIN, b".")
+
+    def _read(self) -> None:
+        data = b""
+        try:
+            data = os.read(_STDIN, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # as an end
+            pass
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            take_order(line, self._obey)
+        if not data or len(self._rest) > _LINE_BYTES_MAX:
+            self._loop.forget(_STDIN)
+            self.is_cut = True
+            self._gone()
+            self._obey(Order(0.0, "end", "the command that ran the job is gone"), "")
+
+
+def take_order(data: bytes, obey: Obey, look: Callable[[], object] = lambda: None) -> None:
+    """Obey a JSON object if it is an order; ``look`` is called for one that brings none along."""
+    with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+        found = json.loads(data)
+        if found.get("do") == "stop":
+            look()
+            order = Order(**found["order"]) if found.get("order") else None
+            if order is not None:
+                obey(order._replace(grace_s=float(order.grace_s)), found.get("words", ""))
+
+
+def is_tethered() -> bool:
+    """Whether a command runs this attempt in the foreground."""
+    return stat.S_ISSOCK(os.fstat(_STDIN).st_mode)
+
+
+def remove_folder(folder: AttemptFolder) -> None:
+    """Remove all that the command has made for this one attempt."""
+    top = os.path.dirname(folder.job)
+    for path, folders, files in os.walk(top, topdown=False):
+        for name in files:
+            with suppress(OSError):
+                os.unlink(f"{path}/{name}")
+        for name in folders:
+            with suppress(OSError):
+                (os.unlink if os.path.islink(f"{path}/{name}") else os.rmdir)(f"{path}/{name}")
+    with suppress(OSError):
+        os.rmdir(top)

@@ -1,0 +1,212 @@
+"""Collects what a trial reports, by metric files and by event files, while it runs (R19).
+
+Metric files are read as soon as they are written: the program keeps only its last reports in them.
+Event files are looked at now and then: TensorFlow itself writes to them every two minutes.
+Whatever goes wrong with a file is reported where reports are asked for, and never ends an attempt.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.supervise.event_folders import EventFolder
+from trainshed.engines.supervise.folder import AttemptFolder, write_json
+from trainshed.engines.supervise.folder_events import FolderEvents
+from trainshed.engines.supervise.hypertune_file import MetricFile
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.supervise.reports import Reported, ReportLog
+from trainshed.files.beneath import Beneath, Place
+from trainshed.model.attempt import MetricsPlan, Report
+
+#: How long nobody looks after a reading: a fast program shall have the processor for itself.
+PAUSE_S: Final = 0.01
+#: How often files are looked at whose folders tell nothing, and everything else.
+QUICK_S: Final = 0.05
+SLOW_S: Final = 2.0
+#: Reading event files may keep the supervisor from its other work so long at a time, and at the
+#: end of the attempt so long altogether.
+_AT_A_TIME_S: Final = 0.1
+LAST_S_MAX: Final = 60.0
+#: What cannot be written to a full disk is kept up to here.
+_WAITING_BYTES_MAX: Final = 1 << 20
+_FOUND_CHARS_MAX: Final = 2000
+_PRIVATE_FOLDER: Final = 0o700
+
+
+class MetricWatch:
+    """The files of one trial."""
+
+    def __init__(
+        self, loop: Loop, folder: AttemptFolder, metrics: MetricsPlan, roots: Sequence[str] = ()
+    ) -> None:
+        """To be made before the program is started; makes the folders of its metric files.
+
+        Strangers write below the folders in ``roots``.
+        """
+        self._loop = loop
+        self._began_s = time.time()
+        self._found_path = folder.found
+        self._found = ""
+        self._fault = ""
+        self._log = ReportLog(folder.reports)
+        self._choice = Choice(metrics.tags)
+        self._files = tuple(MetricFile(path, roots) for path in metrics.files)
+        for file in self._files:
+            file.pass_over()
+        parents = dict.fromkeys(map(os.path.dirname, metrics.files))
+        for parent in parents:
+            with suppress(OSError):  # the program may do better
+                _make(Place.of(parent, roots))
+        self._folders = tuple(EventFolder(path, roots) for path in outermost(metrics.summaries))
+        self._events = FolderEvents(tuple(parents))
+        self._is_listening = False
+        self._slowly_at_s = 0.0
+        self._last_s: float | None = None
+        self._listen()
+        self._look_again()
+
+    def finish(self) -> bool:
+        """Nothing of the attempt lives: read what is left.  False: call it again soon."""
+        if self._last_s is None:
+            self._last_s = self._loop.now() + LAST_S_MAX
+            self._ignore()
+            self._events.close()
+            self._safely(lambda: self._read_files(self._files))
+        is_read = self._safely(lambda: self._read_folders(is_last=True))
+        if not self._log.write():
+            self._last_s = self._loop.now() + LAST_S_MAX
+            return False
+        if not is_read and self._loop.now() < self._last_s:
+            self._loop.after(0.0, lambda: None)
+            return False
+        if not is_read:
+            self._fault = "there was too much to read all of it"
+        self._tell_found()
+        return self._log.write(durably=True)
+
+    def _hear(self) -> None:
+        """A folder tells that something was written."""
+        names = self._events.changed()
+        files = [f for f in self._files if names is None or os.path.basename(f.path) in names]
+        self._safely(lambda: self._read_files(files))
+        if not any(file.is_torn for file in files):
+            self._ignore()
+            self._loop.after(PAUSE_S, self._listen)
+
+    def _listen(self) -> None:
+        if self._last_s is None and not self._is_listening and self._events.fileno() >= 0:
+            self._is_listening = True
+            self._loop.on_readable(self._events, self._hear)
+
+    def _ignore(self) -> None:
+        if self._is_listening:
+            self._is_listening = False
+            self._loop.forget(self._events)
+
+    def _look_again(self) -> None:
+        if self._last_s is not None:
+            return
+        changed = [file for file in self._files if file.has_changed()]
+        self._safely(lambda: self._read_files(changed))
+        is_quick = False
+        if self._loop.now() >= self._slowly_at_s:
+            is_quick = not self._safely(self._read_folders)
+            self._slowly_at_s = self._loop.now() + (0.0 if is_quick else SLOW_S)
+            self._tell_found()
+        is_quick = is_quick or not (self._events.renew() or not self._files)
+        self._loop.after(QUICK_S if is_quick else SLOW_S, self._look_again)
+
+    def _read_files(self, files: Iterable[MetricFile]) -> bool:
+        if self._log.waiting_bytes < _WAITING_BYTES_MAX:
+            for file in files:
+                self._keep(self._choice.of_file(file.read()))
+        self._log.write()
+        return True
+
+    def _read_folders(self, *, is_last: bool = False) -> bool:
+        """Whether all that has come was read."""
+        until_s = time.monotonic() + _AT_A_TIME_S
+        for folder in self._folders:
+            if self._log.waiting_bytes < _WAITING_BYTES_MAX:
+                for source in folder.read(until_s, is_last=is_last):
+                    self._keep(self._choice.of_events(source.reports, evaluates=source.evaluates))
+        self._log.write()
+        return time.monotonic() < until_s and self._log.waiting_bytes < _WAITING_BYTES_MAX
+
+    def _keep(self, reports: Iterable[Reported]) -> None:
+        self._log.add(
+            Report(each.tag, each.value, each.step, self._elapsed_s(each.at_s)) for each in reports
+        )
+
+    def _elapsed_s(self, at_s: float | None) -> float:
+        """Clocks of programs may be anything; nothing was reported before the beginning."""
+        elapsed_s = time.time() - self._began_s
+        if at_s is not None:
+            elapsed_s = min(elapsed_s, at_s - self._began_s)
+        return max(0.0, elapsed_s)
+
+    def _safely(self, read: Callable[[], bool]) -> bool:
+        """Whether nothing is left to be read.  A mistake of ours shall not end somebody's job."""
+        try:
+            return read()
+        except Exception as error:  # noqa: BLE001 - see above
+            self._fault = f"reading failed: {type(error).__name__}: {error}"
+            return True
+
+    def _tell_found(self) -> None:
+        files = [f for i, f in enumerate(self._files) if i == 0 or f.is_worth_a_word]
+        parts = [each.description() for each in files]
+        parts += [each.description() for each in self._folders]
+        found = "; ".join([*parts, self._fault] if self._fault else parts)[:_FOUND_CHARS_MAX]
+        if found != self._found:
+            with suppress(OSError):  # it is tried again with the next look
+                write_json(self._found_path, found)
+                self._found = found
+
+
+def _make(place: Place) -> None:
+    os.makedirs(place.root, _PRIVATE_FOLDER, exist_ok=True)
+    with Beneath(place.root) as root:
+        root.make_folders(place.name, _PRIVATE_FOLDER)
+
+
+def outermost(folders: Iterable[str]) -> list[str]:
+    """The folders that are in none of the others: what is in two is to be read once."""
+    found: list[str] = []
+    for folder in sorted({os.path.normpath(each) for each in folders}):
+        if not any(folder.startswith(f"{other.rstrip('/')}/") for other in found):
+            found.append(folder)
+    return found
+
+
+class Choice:
+    """Which reports count: of the wanted metrics, and of two ways to the same one the better."""
+
+    #: So many steps are remembered; summaries come minutes later, not days.
+    STEPS_MAX: Final = 1 << 12
+
+    def __init__(self, tags: Iterable[str]) -> None:
+        """No tags: all of metric files, and none of event files."""
+        self._tags = frozenset(tags)
+        self._by_file: dict[tuple[str, int], None] = {}
+        self._evaluated: set[str] = set()
+
+    def of_file(self, reports: Iterable[Reported]) -> list[Reported]:
+        """Those of a metric file, which the program has written for nobody else."""
+        found = [each for each in reports if not self._tags or each.tag in self._tags]
+        for each in found:
+            self._by_file[each.tag, each.step] = None
+        while len(self._by_file) > self.STEPS_MAX:
+            del self._by_file[next(iter(self._by_file))]
+        return found
+
+    def of_events(self, reports: Iterable[Reported], *, evaluates: bool) -> list[Reported]:
+        """Those of an event file; a metric that is evaluated is not meant as it is in training."""
+        found = [each for each in reports if each.tag in self._tags]
+        if evaluates:
+            self._evaluated.update(each.tag for each in found)
+        else:
+            found = [each for each in found if each.tag not in self._evaluated]
+        return [each for each in found if (each.tag, each.step) not in self._by_file]

@@ -1,0 +1,140 @@
+"""Looks after running replicas: their progress, their use of checkpoints, a trial's metrics."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from trainshed.engines.supervise.facts import Facts
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.records import Recovered
+from trainshed.engines.supervise.replicas import Replicas
+from trainshed.engines.supervise.spec import AttemptSpec
+from trainshed.engines.supervise.stacks import Stacks
+from trainshed.engines.supervise.watch_checkpoints import CheckpointWatch
+from trainshed.engines.supervise.watch_hang import HangWatch
+from trainshed.model.attempt import Hang, MetricsPlan
+from trainshed.model.roles import Role
+
+if TYPE_CHECKING:
+    from trainshed.engines.supervise.watch_metrics import MetricWatch
+
+#: When a program that means to resume has opened what it resumes from.
+CHECKPOINT_S: Final = 60.0
+_LOOKS: Final = 10
+_LOOK_S_MIN: Final = 0.1
+
+
+class Watching:
+    """The watches of one attempt, and what they found in its log and records."""
+
+    def __init__(  # noqa: PLR0913 - what it looks at, and whom it tells
+        self,
+        loop: Loop,
+        folder: AttemptFolder,
+        spec: AttemptSpec,
+        *,
+        children: Children,
+        replicas: Replicas,
+        facts: Facts,
+        note: Callable[[str, str], object],
+        descriptors: tuple[int, int],
+    ) -> None:
+        """To be made before anything of the attempt runs."""
+        self._loop = loop
+        self._spec = spec
+        self._replicas = replicas
+        self._facts = facts
+        self._note = note
+        self._names = tuple(replica.task_name for replica in spec.replicas)
+        self._is_over = False
+        self._files = tuple(folder.progress(name) for name in self._names)
+        self._hangs: HangWatch | None = None
+        self._checkpoints: CheckpointWatch | None = None
+        self._roots = (folder.job, spec.buckets)
+        if spec.checkpoints:
+            self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
+            if self._checkpoints.fileno() >= 0:
+                loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
+        self._metrics = None if spec.metrics is None else self._watched(folder, spec.metrics)
+        self.stacks = Stacks(loop, children, folder, descriptors)
+
+    def begin(self) -> None:
+        """All replicas have been started."""
+        if self._spec.hang.after_s is not None:
+            now = self._loop.now()
+            self._hangs = HangWatch(self._spec.hang.after_s, self._files, now)
+            for index, replica in enumerate(self._spec.replicas):
+                if replica.role is Role.REDUCER:  # waits while others compute; they show what hangs
+                    self._hangs.ended(index)
+            self._look_again(self._spec.hang.after_s)
+        if self._checkpoints is not None:
+            self._loop.after(CHECKPOINT_S, self._judge_checkpoints)
+
+    def wrote(self, index: int) -> None:
+        """A replica has written something."""
+        if self._hangs is not None:
+            self._hangs.wrote(index, self._loop.now())
+
+    def stop(self) -> None:
+        """The replicas are being ended: nothing that they do is worth a word."""
+        self._is_over = True
+        self.stacks.stop()
+
+    def close(self) -> bool:
+        """Everything has ended; say what could not be said before.  False: call it again."""
+        self._is_over = True
+        self._judge_checkpoints()
+        return self._metrics is None or self._metrics.finish()
+
+    def _watched(self, folder: AttemptFolder, metrics: MetricsPlan) -> "MetricWatch":
+        """Imported for those who need it: most attempts are no trials."""
+        from trainshed.engines.supervise.watch_metrics import (  # noqa: PLC0415 - see above
+            MetricWatch,
+        )
+
+        return MetricWatch(self._loop, folder, metrics, self._roots)
+
+    def _look_again(self, after_s: float) -> None:
+        self._loop.after(max(_LOOK_S_MIN, min(after_s / _LOOKS, after_s)), self._look)
+
+    def _look(self) -> None:
+        if self._hangs is None or self._spec.hang.after_s is None or self._is_over:
+            return
+        for index in self._replicas.exits:
+            self._hangs.ended(index)
+        cpu_ns = [self._replicas.usage(index).cpu_ns for index in range(len(self._names))]
+        found = self._hangs.look(self._loop.now(), cpu_ns)
+        for index in self._hangs.recovered():
+            self._note(f"{self._names[index]} makes progress again", "INFO")
+            self._facts.tell(Recovered(self._names[index]))
+        for index, seconds in found:
+            self._found(index, seconds)
+        self._look_again(self._spec.hang.after_s)
+
+    def _found(self, index: int, seconds: float) -> None:
+        name = self._names[index]
+        self._note(f"{name} has shown no progress for {seconds:.0f} s", "WARNING")
+
+        def tell(stacks: str) -> None:
+            for line in stacks.splitlines():
+                self._note(f"{name}: {line}", "WARNING")
+            self._facts.tell(Hang(name, seconds, stacks))
+
+        is_looked_at = index in self._replicas.living and self._spec.hang.stacks
+        if not is_looked_at or not self.stacks.look(self._replicas.program(index), tell):
+            tell("")
+
+    def _hear_of_checkpoints(self) -> None:
+        if self._checkpoints is not None and self._checkpoints.were_opened():
+            self._judge_checkpoints()  # it reads no further, and would wake the loop for ever
+
+    def _judge_checkpoints(self) -> None:
+        watch, self._checkpoints = self._checkpoints, None
+        if watch is None:
+            return
+        warning = watch.warning()
+        if warning is not None:
+            self._note(warning, "WARNING")
+        if watch.fileno() >= 0:
+            self._loop.forget(watch)
+        watch.close()
