@@ -52,12 +52,14 @@ def test_the_picture_is_drawn_from_the_contracts():
     assert text == drawing.page(text, drawn), "run python scripts/draw_architecture.py"
 
 
-def test_the_architecture_names_the_rooms_of_the_local_engine():
+def test_the_architecture_names_the_rooms_of_the_engines():
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    local = ROOT / "src/trainshed/engines/local"
-    rooms = {each.parent.name for each in local.glob("*/__init__.py")}
-    _, _, section = text.partition("| room of `engines.local` |")
-    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == rooms
+    engines = ROOT / "src/trainshed/engines"
+    packages = {each.parent.relative_to(engines) for each in engines.rglob("*/__init__.py")}
+    rooms = {".".join(each.parts) for each in packages if each.parts}
+    _, _, section = text.partition("| room of `engines` |")
+    named = set(re.findall(r"^\| `([\w.]+)` \|", section, re.MULTILINE))
+    assert named == rooms - {"local"}
 
 
 def test_the_files_that_the_checklists_name_are_there():
