@@ -8,7 +8,7 @@ PIP    := $(BIN)/python $(INSTALL) -c constraints.txt
 LOCKED := $(INSTALL) --require-hashes --no-deps --no-build-isolation
 UV_LOCKED := $(BIN)/uv pip install --quiet --require-hashes --no-deps
 
-.PHONY: demo demo-local demo-service demo-tuning test test-full test-gpu gpu-wheels postgres compiler docker bubblewrap isolation check bench bench-tuning clean lock golden dist
+.PHONY: demo demo-local demo-service demo-tuning test test-full test-gpu gpu-wheels postgres slurm compiler docker bubblewrap isolation check bench bench-tuning clean lock golden dist
 
 DEMO_OUT := $(CURDIR)/runs/torch-ddp
 demo: demo-local demo-service
@@ -29,12 +29,12 @@ demo-tuning: $(VENV)/.demo
 	@echo && echo "the report is a page for any browser: runs/tuning/digits.html"
 
 # lint, format, types, import contracts, and at least one test of everything that is promised
-test: $(VENV)/.test postgres docker bubblewrap compiler
+test: $(VENV)/.test postgres slurm docker bubblewrap compiler
 	@$(BIN)/python scripts/suite.py
 
 # and the rest: every test, at full length; hundreds of cancels, twenty kill points, minutes without
 # a database, a thousand random examples of each property
-test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres docker bubblewrap compiler
+test-full: $(VENV)/.test .venv-gs/.torch .venv-callers/.done .venv-airflow/.done postgres slurm docker bubblewrap compiler
 	@$(BIN)/python scripts/suite.py --full
 
 # all that touches a GPU, on this machine's, in ten minutes; without one it says so and is well.
@@ -66,6 +66,13 @@ postgres:
 docker:
 	@command -v dockerd > /dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io > /dev/null; } \
 	    || echo "dockerd is not installed (apt install docker.io): the tests of containers will skip"
+
+# the tests start a cluster of their own from Debian's packages; without them they skip and say so
+SLURM := slurmctld slurmd slurm-client munge iproute2
+slurm:
+	@{ PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v sbatch && PATH="$$PATH:/usr/sbin" command -v munged && PATH="$$PATH:/sbin" command -v ip; } > /dev/null \
+	    || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM) > /dev/null; } \
+	    || echo "Slurm is not installed (apt install $(SLURM)): its tests will skip"
 
 # the sandbox of servers that are no root; without it its tests skip and say so
 bubblewrap:

@@ -1,0 +1,389 @@
+"""A real Slurm of the tests' own: Debian's packages, all its nodes on this machine.
+
+It has a network of its own, so that its ports are nobody else's; commands run in it through small
+programs in ``bin``, as they would on a login node.  A server and its jobs share nothing with each
+other but folders.  It needs root, and ends with the tests: what runs in its network is its own.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+DEADLINE_S = 60.0
+POLL_S = 0.05
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "sdiag")
+DAEMONS = ("munged", "slurmctld", "slurmd")
+OTHERS = ("ip", "unshare", "nsenter", "setpriv")
+PACKAGES = "slurmctld slurmd slurm-client munge iproute2"
+FREEZER = Path("/sys/fs/cgroup/freezer")
+#: More devices than one driver has; Slurm asks only whether they are devices.
+NULL = os.makedev(1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """In what clusters differ."""
+
+    nodes: int = 6
+    cpus: int = 16
+    memory_mib: int = 64_000
+    gpus: int = 4
+    gpu_type: str = "t4"
+    min_job_age_s: int = 300
+    partitions: Sequence[str] = ("main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
+    """After ``PartitionName=``; ``{n}`` is what the names of nodes begin with."""
+    lines: Sequence[str] = ()
+    """More of ``slurm.conf``."""
+
+
+SMALL = Settings()
+LARGE = Settings(nodes=100, gpus=0)
+
+
+def why_not() -> str:
+    """What keeps a cluster from being started here; empty where nothing does."""
+    if os.geteuid() != 0:
+        return "a Slurm of one's own needs root"
+    absent = [name for name in (*DAEMONS, *COMMANDS, *OTHERS) if not program(name)]
+    if absent:
+        return f"not installed (apt install {PACKAGES}): {', '.join(absent)}"
+    tried = subprocess.run([program("unshare"), "--net", "true"], check=False, capture_output=True)
+    return f"no network of one's own: {tried.stderr.decode().strip()}" if tried.returncode else ""
+
+
+def program(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
+@contextmanager
+def running_cluster(settings: Settings = SMALL) -> Iterator["Cluster"]:
+    """Start one in a folder that goes with it."""
+    folder = Path(tempfile.mkdtemp(prefix="sl-"))  # short: a socket's path has 107 bytes at most
+    folder.chmod(0o755)
+    try:
+        cluster = Cluster(folder, settings)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.end()
+    finally:
+        shutil.rmtree(folder)
+
+
+class Cluster:
+    """Its controller, its nodes, and what a test does to them."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        # cgroups of nodes bear their names, and the machine may have several clusters
+        self.prefix = f"t{os.getpid()}x{folder.name[3:6].lower().replace('_', 'z')}n"
+        self.nodes = [f"{self.prefix}{number}" for number in range(1, settings.nodes + 1)]
+        self.bin = folder / "bin"
+        self.shared = folder / "shared"
+        """Which server and nodes see under the same path."""
+        # who starts a daemon again in a test does not own it
+        self._env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        self._holder: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start all, and wait until every node is idle."""
+        self._make_folders()
+        self._make_network()
+        self._write_configuration()
+        self._write_commands()
+        self._start_munge()
+        self.start_controller()
+        for node in self.nodes:
+            self.start_node(node, wait=False)
+        self.wait_for(self.all_idle)
+
+    def end(self) -> None:
+        """End whatever runs in its network: daemons, steps, and programs of jobs."""
+        self.wait_for(lambda: not self._kill(self._everything()))
+        if self._holder:
+            self._holder.kill()
+            self._holder.wait()
+        for node in self.nodes:
+            self._remove_cgroups(node)
+
+    def run(self, *words: object, check: bool = True) -> str:
+        """What a command says, run as on a login node."""
+        done = subprocess.run(
+            [self.bin / str(words[0]), *map(str, words[1:])],
+            env=self._env,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert not (check and done.returncode), (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def start_controller(self) -> None:
+        self._daemon("slurmctld", "-f", self.folder / "slurm.conf")
+        self.wait_for(lambda: "UP" in self.run("scontrol", "ping", check=False))
+
+    def stop_controller(self) -> None:
+        """Kill it, as a crash would."""
+        self._kill([pid for pid in self._everything() if _name(pid) == "slurmctld"])
+        self.wait_for(lambda: "UP" not in self.run("scontrol", "ping", check=False))
+
+    def forget_state(self) -> None:
+        """What the controller kept is gone; it must not run."""
+        shutil.rmtree(self.folder / "state")
+        (self.folder / "state").mkdir()
+
+    def start_node(self, node: str, *, wait: bool = True) -> None:
+        self._daemon("slurmd", "-f", self.folder / "slurm.conf", "-N", node)
+        if wait:
+            self.wait_for(lambda: self.state(node) in {"idle", "mixed", "allocated"})
+
+    def kill_node(self, node: str) -> None:
+        """What a loss of power does: its daemon, its steps and their programs end at once."""
+        self.wait_for(lambda: not self._kill(self.processes_of(node)))
+
+    def crash_daemon(self, node: str) -> None:
+        """Its slurmd ends; steps and their programs live on."""
+        self._kill([self._daemon_of(node)])
+
+    def processes_of(self, node: str) -> list[int]:
+        """Daemon, steps and programs of a node."""
+        marks = {f"TRAINSHED_TEST_NODE={node}".encode(), f"SLURMD_NODENAME={node}".encode()}
+        cgroup = f"/slurm_{node}/".encode()
+        inside = self._everything()
+        own = {pid for pid in inside if marks & _environ(pid) or cgroup in _read(pid, "cgroup")}
+        return sorted(own)
+
+    def state(self, node: str) -> str:
+        """In one word of Slurm's, without its marks."""
+        return self.run("sinfo", "-h", "-n", node, "-o", "%T", check=False).strip().rstrip("*$~#")
+
+    def all_idle(self) -> bool:
+        states = self.run("sinfo", "-h", "-N", "-o", "%T", check=False).split()
+        return len(states) >= len(self.nodes) and set(states) == {"idle"}
+
+    def jobs(self, form: str = "%A %j %T %R") -> list[str]:
+        """A line for each job that is not over."""
+        return self.run("squeue", "-h", "-o", form).splitlines()
+
+    def finished(self) -> list[dict[str, str]]:
+        """Every allocation that has ended, as Slurm has counted them."""
+        path = self.folder / "log" / "jobcomp.txt"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [dict(w.split("=", 1) for w in line.split(" ") if "=" in w) for line in lines]
+
+    def empty(self) -> None:
+        """Start again what is down, end every job, and wait until all nodes are idle."""
+        self._revive()
+        self.run("scancel", "--state=PENDING", "--user=root", check=False)
+        self.run("scancel", "--user=root", check=False)
+        self.wait_for(lambda: not self.jobs())
+        self.wait_for(self.all_idle)
+
+    def _revive(self) -> None:
+        names = {pid: _name(pid) for pid in self._everything()}
+        if "slurmctld" not in names.values():
+            self.start_controller()
+        alive = {node for pid in names for node in self.nodes if pid == self._daemon_of(node)}
+        for node in set(self.nodes) - alive:
+            self.start_node(node, wait=False)
+
+    def _daemon_of(self, node: str) -> int:
+        path = self.folder / "run" / f"slurmd.{node}.pid"
+        return int(path.read_text()) if path.exists() else 0
+
+    def wait_for(self, true: Callable[[], object], seconds: float = DEADLINE_S) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < deadline, self._last_words()
+            time.sleep(POLL_S)
+
+    def _last_words(self) -> str:
+        logs = sorted((self.folder / "log").glob("*.log"))
+        return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in logs[:4])
+
+    def _make_folders(self) -> None:
+        for name in ("bin", "run", "state", "spool", "log", "dev", "shared", "munge"):
+            (self.folder / name).mkdir()
+        for number in range(self.settings.gpus):
+            os.mknod(self._device(number), 0o20666, NULL)
+
+    def _device(self, number: int) -> Path:
+        return self.folder / "dev" / f"nvidia{number}"
+
+    def _make_network(self) -> None:
+        """Names are only resolved where an interface other than the loopback has an address."""
+        self._holder = subprocess.Popen(
+            [program("unshare"), "--net", "--", "sleep", "infinity"], env=self._env
+        )
+        self.wait_for(lambda: _name(self._holder.pid) == "sleep")
+        for words in (
+            "link set lo up",
+            "link add v0 type veth peer name v1",
+            "addr add 10.213.0.1/24 dev v0",
+            "link set v0 up",
+            "link set v1 up",
+        ):
+            subprocess.run([*self._inside(), program("ip"), *words.split()], check=True)
+
+    def _inside(self) -> list[str]:
+        """What a command begins with that runs in the cluster's network."""
+        # `ip netns exec` would mount /sys anew, and the cgroups would be gone
+        return [program("nsenter"), f"--net=/proc/{self._holder.pid}/ns/net", "--"]
+
+    def _write_commands(self) -> None:
+        for name in COMMANDS:
+            path = self.bin / name
+            inside = " ".join([*self._inside(), program(name)])
+            conf = self.folder / "slurm.conf"
+            path.write_text(f'#!/bin/sh\nSLURM_CONF={conf} exec {inside} "$@"\n')
+            path.chmod(0o755)
+
+    def _start_munge(self) -> None:
+        folder = self.folder / "munge"
+        (folder / "key").write_bytes(os.urandom(128))
+        (folder / "key").chmod(0o600)
+        for path in (folder, folder / "key"):
+            shutil.chown(path, "munge", "munge")
+        user = ("--reuid=munge", "--regid=munge", "--clear-groups", "--")
+        files = [f"--{file}-file={folder / file}" for file in ("key", "pid", "log", "seed")]
+        command = (program("munged"), *files, f"--socket={folder}/socket", "--num-threads=2")
+        subprocess.run(
+            [*self._inside(), program("setpriv"), *user, *command],
+            env=self._env,
+            check=True,
+            capture_output=True,
+        )
+
+    def _daemon(self, name: str, *words: object) -> None:
+        """It goes into the background by itself, so that it is nobody's child."""
+        mark = {"TRAINSHED_TEST_NODE": str(words[-1])} if name == "slurmd" else {}
+        subprocess.run(
+            [*self._inside(), program(name), *map(str, words)],
+            env={**self._env, **mark},
+            cwd="/",
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _everything(self) -> list[int]:
+        """What lives in the cluster's network, but for the one that holds it open."""
+        if not self._holder:
+            return []
+        own = _network(self._holder.pid)
+        found = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        return [pid for pid in found if pid != self._holder.pid and own == _network(pid)]
+
+    def _kill(self, pids: Sequence[int]) -> Sequence[int]:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return pids
+
+    def _remove_cgroups(self, node: str) -> None:
+        top = FREEZER / f"slurm_{node}"
+        for folder, _, _ in os.walk(top, topdown=False):
+            Path(folder).rmdir()
+
+    def _write_configuration(self) -> None:
+        (self.folder / "slurm.conf").write_text("\n".join([*self._lines(), ""]))
+        types = f"Name=gpu Type={self.settings.gpu_type}"
+        last = self.settings.gpus - 1
+        line = f"NodeName={self._all_nodes} {types} File={self.folder}/dev/nvidia[0-{last}]\n"
+        (self.folder / "gres.conf").write_text(line if self.settings.gpus else "")
+        (self.folder / "cgroup.conf").write_text("".join(f"{line}\n" for line in CGROUP))
+
+    @property
+    def _all_nodes(self) -> str:
+        return f"{self.prefix}[1-{len(self.nodes)}]"
+
+    def _lines(self) -> Iterator[str]:
+        folder, settings = self.folder, self.settings
+        host = socket.gethostname().split(".")[0]
+        tracked = "cgroup" if FREEZER.is_dir() else "linuxproc"
+        yield from (line.format(folder=folder, host=host, tracked=tracked) for line in COMMON)
+        yield f"MinJobAge={settings.min_job_age_s}"
+        yield from settings.lines
+        gres = f"Gres=gpu:{settings.gpu_type}:{settings.gpus}" if settings.gpus else ""
+        size = f"CPUs={settings.cpus} RealMemory={settings.memory_mib} {gres}"
+        for port, node in enumerate(self.nodes, 17101):
+            yield f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {size}"
+        for partition in settings.partitions:
+            yield f"PartitionName={partition.format(n=self.prefix)}"
+
+
+COMMON = (
+    "ClusterName=trainshed",
+    "SlurmctldHost={host}(127.0.0.1)",
+    "SlurmUser=root",
+    "SlurmdUser=root",
+    "AuthType=auth/munge",
+    "CredType=cred/munge",
+    "AuthInfo=socket={folder}/munge/socket",
+    "SlurmctldPort=17000",
+    "StateSaveLocation={folder}/state",
+    "SlurmctldPidFile={folder}/run/slurmctld.pid",
+    "SlurmctldLogFile={folder}/log/slurmctld.log",
+    "SlurmdPidFile={folder}/run/slurmd.%n.pid",
+    "SlurmdSpoolDir={folder}/spool/%n",
+    "SlurmdLogFile={folder}/log/slurmd.%n.log",
+    "CommunicationParameters=NoInAddrAny",
+    "SlurmdParameters=config_overrides",
+    "ProctrackType=proctrack/{tracked}",
+    "TaskPlugin=task/none",
+    "SelectType=select/cons_tres",
+    "SelectTypeParameters=CR_CPU_Memory",
+    "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,sched_interval=1",
+    "AccountingStorageType=accounting_storage/none",
+    "JobAcctGatherType=jobacct_gather/none",
+    "JobCompType=jobcomp/filetxt",
+    "JobCompLoc={folder}/log/jobcomp.txt",
+    "SlurmdTimeout=10",
+    "ReturnToService=2",
+    "KillWait=5",
+    "MaxJobCount=50000",
+    "MailProg=/bin/true",
+    "MpiDefault=none",
+    "DefMemPerCPU=100",
+    "GresTypes=gpu",
+)
+CGROUP = (
+    "CgroupPlugin=cgroup/v1",
+    "CgroupMountpoint=/sys/fs/cgroup",
+    "CgroupAutomount=no",
+    "ConstrainDevices=no",
+    "ConstrainCores=no",
+    "ConstrainRAMSpace=no",
+)
+
+
+def _network(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:  # it has ended, or is a zombie
+        return ""
+
+
+def _name(pid: int) -> str:
+    return _read(pid, "comm").decode().strip()
+
+
+def _environ(pid: int) -> set[bytes]:
+    return set(_read(pid, "environ").split(b"\0"))
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""

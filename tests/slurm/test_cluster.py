@@ -1,0 +1,63 @@
+"""The cluster of the tests is one: it places, it gives GPUs, it loses nodes, and it ends."""
+
+import pytest
+
+from slurm.cluster import running_cluster
+
+SCRIPT = """#!/bin/sh
+srun --export=ALL /bin/sh -c 'echo "$SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"; exec sleep 300'
+"""
+
+
+def submit(cluster, *flags):
+    """A job's output."""
+    script, output = cluster.shared / "script", cluster.shared / "output"
+    script.write_text(SCRIPT)
+    output.unlink(missing_ok=True)
+    cluster.run("sbatch", "--no-requeue", f"--output={output}", *flags, script)
+    return output
+
+
+def has_lines(output, count=1):
+    return output.exists() and len(output.read_text().splitlines()) >= count
+
+
+def test_a_gang_runs_on_nodes_with_devices(cluster):
+    output = submit(cluster, "-N2", "--gres=gpu:t4:2")
+    cluster.wait_for(lambda: has_lines(output, 2))
+    assert sorted(output.read_text().splitlines()) == [f"{node} 0,1" for node in cluster.nodes[:2]]
+
+
+def test_a_controller_that_has_lost_its_state_knows_no_job(cluster):
+    output = submit(cluster)
+    cluster.wait_for(lambda: has_lines(output))
+    cluster.stop_controller()
+    cluster.forget_state()
+    cluster.start_controller()
+    cluster.wait_for(cluster.all_idle)
+    assert not cluster.jobs()
+
+
+@pytest.mark.full  # Slurm waits ten seconds for a node
+def test_a_node_that_is_killed_takes_its_job_along(cluster):
+    output = submit(cluster, "--job-name=on-a-dying-node")
+    cluster.wait_for(lambda: has_lines(output))
+    cluster.kill_node(cluster.nodes[0])
+    cluster.wait_for(lambda: not cluster.jobs())
+    ended = [row for row in cluster.finished() if row["Name"] == "on-a-dying-node"]
+    assert [row["JobState"] for row in ended] == ["NODE_FAIL"]
+
+
+@pytest.mark.full
+def test_a_hundred_nodes_run_a_task_each(large_cluster):
+    output = submit(large_cluster, "-N64", "--time=1")
+    large_cluster.wait_for(lambda: has_lines(output, 64))
+    large_cluster.empty()
+
+
+@pytest.mark.full
+def test_two_clusters_know_nothing_of_each_other(cluster):
+    with running_cluster() as other:
+        submit(cluster)
+        assert not other.jobs()
+        assert not set(other.nodes) & set(cluster.nodes)
