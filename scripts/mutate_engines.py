@@ -229,8 +229,8 @@ LOCAL: Final = tuple(
             "mark=len(whole) + len(newline)",
         ),
         (
-            "engines/local/attempts/plan_file.py",
-            "**_mark(site),\n        trainer_contract.ATTEMPT",
+            "engines/supervise/compose.py",
+            "**mark_of(key),\n        trainer_contract.ATTEMPT",
             "trainer_contract.ATTEMPT",
         ),
         ("engines/local/attempts/start.py", "if name not in _SECRET_VARIABLES", ""),
@@ -279,9 +279,9 @@ LOCAL: Final = tuple(
             "oom=False",
         ),
         (
-            "engines/local/attempts/plan_file.py",
-            "limits=Limits(memory_bytes=replica.memory_bytes_max,",
-            "limits=Limits(memory_bytes=None,",
+            "engines/supervise/compose.py",
+            "memory_bytes=replica.memory_bytes_max,",
+            "memory_bytes=None,",
         ),
         ("model/exits.py", "if ended.oom and ended.status:", "if False:"),
         ("model/success.py", "if ended is not None and ended.status == 0:", "if False:"),

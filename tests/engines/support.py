@@ -18,8 +18,9 @@ from unittest import mock
 
 from trainshed.engines.base import Stream
 from trainshed.engines.local import foreground
-from trainshed.engines.local.attempts import plan_file, start
+from trainshed.engines.local.attempts import start
 from trainshed.engines.local.devices import find
+from trainshed.engines.supervise import compose
 from trainshed.model.attempt import Outcome
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.roles import Role
@@ -107,14 +108,14 @@ def run(
     sink: Any,
     *,
     fake_gpus: int = 0,
-    settle_s: float = plan_file.SETTLE_S,
+    settle_s: float = compose.SETTLE_S,
     grace_s: float = DEADLINE_S,
     **options: Any,
 ) -> Outcome:
     """A run in the foreground of this process, on a machine with so many fake GPUs and no other."""
     with (
         mock.patch.object(find, "devices", find.fake_devices),
-        mock.patch.object(plan_file, "SETTLE_S", settle_s),
+        mock.patch.object(compose, "SETTLE_S", settle_s),
     ):
         return foreground.run(plan, sink, fake_gpus=fake_gpus, grace_s=grace_s, **options).outcome
 

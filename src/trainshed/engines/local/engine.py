@@ -29,7 +29,7 @@ from trainshed.engines.local.attempts.attempt import TrackedAttempt, send_lines
 from trainshed.engines.local.attempts.fence import Fence, identity_of
 from trainshed.engines.local.attempts.find import attempts_of, known
 from trainshed.engines.local.attempts.fork import ForkServer
-from trainshed.engines.local.attempts.plan_file import GRACE_S, Preparation
+from trainshed.engines.local.attempts.plan_file import Preparation
 from trainshed.engines.local.attempts.start import AttemptStarter
 from trainshed.engines.local.attempts.sweep import Sweeper
 from trainshed.engines.local.containers.bridge import bridge_address
@@ -44,6 +44,7 @@ from trainshed.engines.processes.identity import lives
 from trainshed.engines.processes.ports import free_runs
 from trainshed.engines.processes.variables import without_secrets
 from trainshed.engines.supervise import cgroups, kill, mounts
+from trainshed.engines.supervise.compose import GRACE_S
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.leftovers import marked
 from trainshed.engines.supervise.observe import measured

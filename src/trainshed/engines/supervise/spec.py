@@ -59,6 +59,47 @@ class LogRule(NamedTuple):
     """What the server keeps of a job: it removes the oldest lines."""
 
 
+class StepRule(NamedTuple):
+    """One command that starts wardens on other machines, one for each of its tasks."""
+
+    argv: tuple[str, ...]
+    first: int = 0
+    """The place in the plan of the replica that its first task attends to; the others follow."""
+    tasks: int = 1
+
+
+class ReplicaMarks(NamedTuple):
+    """What stands in commands and variables for an address that is not known before the start."""
+
+    host: str
+    ports: tuple[int, ...] = ()
+    """Numbers that stand for neighbouring ports, in their order."""
+    rendezvous: int = 0
+    """The number that stands for a port of its own; none if 0."""
+
+
+class RemoteRule(NamedTuple):
+    """How replicas run on other machines, each attended to by a warden (``engines.warden``)."""
+
+    steps: tuple[StepRule, ...]
+    marks: tuple[ReplicaMarks, ...]
+    """One a replica, in the order of the plan."""
+    packages: Mapping[str, Any] = {}
+    """What is installed on every node first (``model.launch_plan.Environment``); empty: nothing."""
+    keeps: tuple[str, ...] = ()
+    """Names of variables of the nodes, besides the usual, that programs have; * is anything."""
+    listen_variable: str = ""
+    """The variable in which a node may find an address of the first node."""
+    cache: str = ""
+    """Where installed packages are kept on a node; the user's own place if empty."""
+    start_timeout_s: float = 300.0
+    """How long the wardens may take to be there."""
+    ends_s: float | None = None
+    """Seconds after which the attempt ends by itself; never if None."""
+    package_bytes_max: int | None = None
+    relax_pins: bool = False
+
+
 class AttemptSpec(NamedTuple):
     """One attempt: all replicas, or none, are started; the first is the primary."""
 
@@ -86,6 +127,8 @@ class AttemptSpec(NamedTuple):
     """Set for a trial."""
     buckets: str = ""
     """The folder of all buckets, where strangers write below each."""
+    remote: RemoteRule | None = None
+    """Set where the replicas run on other machines than their supervisor."""
 
     @property
     def mark(self) -> str:

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from trainshed.engines.container_runtime import USER_OF_PROJECT, Runtime
 from trainshed.engines.environments.job_python import JobPython
@@ -24,23 +24,15 @@ from trainshed.engines.isolation.compose import (
 from trainshed.engines.local.containers.start import AttemptSetup, hand_over, replica_start
 from trainshed.engines.local.devices.gpus import Device, Share
 from trainshed.engines.processes.variables import of_programs
-from trainshed.engines.supervise import observe
+from trainshed.engines.supervise import compose
 from trainshed.engines.supervise.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.supervise.limits import Limits
 from trainshed.engines.supervise.spawn import ProcessSpec
 from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule, ReplicaSpec
 from trainshed.files.beneath import Place
-from trainshed.model import trainer_contract
-from trainshed.model.attempt import AttemptKey, MetricsPlan
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import decode, encode
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
-from trainshed.model.roles import Role
-
-#: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
-GRACE_S: Final = 10.0
-#: How long workers of an all-reduce job may take to end by themselves after the primary has.
-SETTLE_S: Final = 1.0
-_TRIAL: Final = "CLOUD_ML_TRIAL_ID"
 
 
 class Preparation(NamedTuple):
@@ -179,24 +171,20 @@ def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
     prepare: Sequence[str] | None = None,
     hang: HangRule = HangRule(),  # noqa: B008 - a constant
     log: LogRule = LogRule(),  # noqa: B008 - a constant
-    grace_s: float = GRACE_S,
+    grace_s: float = compose.GRACE_S,
 ) -> AttemptSpec:
     """The whole spec of a plan."""
-    return AttemptSpec(
-        uid=site.key.uid,
-        attempt=site.key.attempt,
-        job_id=plan.job_id,
-        grace_s=grace_s,
-        settle_s=SETTLE_S,
-        replicas=tuple(replicas),
-        notes=(*plan.notes, *notes, *(site.isolation.notes if site.isolation else ())),
-        warnings=site.isolation.warnings if site.isolation else (),
-        prepare=None if prepare is None else tuple(prepare),
+    isolation = site.isolation
+    return compose.attempt_of(
+        site.key,
+        plan,
+        replicas,
+        notes=(*notes, *(isolation.notes if isolation else ())),
+        warnings=isolation.warnings if isolation else (),
+        prepare=prepare,
         hang=hang,
         log=log,
-        checkpoints=plan.checkpoints if site.key.attempt > 1 else (),
-        metrics=_metrics(plan.metrics),
-        buckets=plan.environment.buckets or "",
+        grace_s=grace_s,
     )
 
 
@@ -207,22 +195,7 @@ def _process(
     argv: tuple[str, ...],
     env: Mapping[str, str],
 ) -> ReplicaSpec:
-    return ReplicaSpec(
-        task_name=replica.task_name,
-        role=replica.role,
-        index=replica.index,
-        argv=argv,
-        env={**env, **_contract(site, plan, replica)},
-        cwd=plan.cwd or site.folder.work,
-        trial=replica.env.get(_TRIAL, ""),
-        limits=Limits(
-            memory_bytes=replica.memory_bytes_max,
-            cpus=replica.cpus_max,
-            pids=replica.processes_max,
-        ),
-        hosts=plan.hosts,
-        binds=plan.binds,
-    )
+    return compose.process_of(site.key, site.folder, plan, replica, argv, env)
 
 
 def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share) -> ReplicaSpec:
@@ -236,7 +209,8 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
         reads=plan.shown,
         shown=own_folders(plan, site.folder)[1:],
     )
-    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **_contract(site, plan, replica)}
+    contract = compose.contract_of(site.key, site.folder, plan, replica)
+    inside = {"PYTHONUNBUFFERED": "1", **replica.env, **share.env, **contract}
     start = replica_start(
         site.runtime,
         replica,
@@ -246,7 +220,7 @@ def _container(site: Site, plan: LaunchPlan, replica: ReplicaPlan, share: Share)
         launcher_env=site.env,
     )
     found = _process(site, plan, replica, start.argv, start.env)
-    found = found._replace(env={**start.env, **_mark(site)}, cleanup=start.cleanup)
+    found = found._replace(env={**start.env, **compose.mark_of(site.key)}, cleanup=start.cleanup)
     if start.is_process:
         return found._replace(cwd=site.folder.work)
     return found._replace(cwd=site.folder.work, limits=Limits(), hosts=(), binds=())
@@ -278,30 +252,6 @@ def _open_to_containers(site: Site, plan: LaunchPlan) -> None:
         hand_over(own, "0:0", before=owner.uid)
 
 
-def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:
-    return asked if asked is not None and (asked.files or asked.summaries) else None
-
-
-def _contract(site: Site, plan: LaunchPlan, replica: ReplicaPlan) -> dict[str, str]:
-    """What every replica knows of its attempt (``model.trainer_contract``)."""
-    return {
-        **observe.report_env(plan, replica, site.folder.reduction),
-        **_mark(site),
-        trainer_contract.ATTEMPT: str(site.key.attempt),
-        trainer_contract.TASK: replica.task_name,
-        trainer_contract.NOTICE_FILE: site.folder.notice,
-        trainer_contract.PROGRESS_FILE: site.folder.progress(replica.task_name),
-    }
-
-
-def _mark(site: Site) -> dict[str, str]:
-    return {trainer_contract.JOB: str(site.key)}
-
-
-#: Stands for the interpreter of the job's environment as the first word of a command.
-PYTHON_WORD = "python"
-
-
 def commands_of(
     plan: LaunchPlan,
     prepared: JobPython,
@@ -312,7 +262,7 @@ def commands_of(
     base = {name: text for name, text in launcher_env.items() if name not in plan.unset_env}
     return tuple(
         ProcessSpec(
-            argv=_argv(replica, prepared),
+            argv=compose.argv_of(replica, prepared.python),
             env=_env(replica, prepared, base, share),
             cwd=plan.cwd or "",
         )
@@ -320,19 +270,8 @@ def commands_of(
     )
 
 
-def _argv(replica: ReplicaPlan, prepared: JobPython) -> tuple[str, ...]:
-    first, *rest = replica.argv
-    return (prepared.python if first == PYTHON_WORD else first, *rest)
-
-
 def _env(
     replica: ReplicaPlan, prepared: JobPython, base: Mapping[str, str], share: Share
 ) -> dict[str, str]:
-    """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
-    env = {**base, "PYTHONUNBUFFERED": "1", **replica.env, **share.env}
-    # a reducer is our own program, which the job's packages must not change
-    entries = () if replica.role is Role.REDUCER else prepared.python_path_entries
-    paths = [*entries, env.get("PYTHONPATH", "")]
-    if python_path := os.pathsep.join(filter(None, paths)):
-        env["PYTHONPATH"] = python_path
-    return env
+    env = compose.env_of(replica, base, share.env)
+    return compose.with_packages(env, replica.role, prepared.python_path_entries)

@@ -22,6 +22,7 @@ from trainshed.engines.local.devices import gpus
 from trainshed.engines.local.devices.gpus import Device
 from trainshed.engines.processes import variables
 from trainshed.engines.processes.identity import Identity
+from trainshed.engines.supervise.compose import GRACE_S, needs_packages
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
 from trainshed.model.attempt import AttemptKey
@@ -48,7 +49,7 @@ class AttemptStarter(NamedTuple):
     devices: Sequence[Device]
     """What the machine has; nothing where GPUs are emulated."""
     hang: HangRule
-    grace_s: float = plan_file.GRACE_S
+    grace_s: float = GRACE_S
     """What those get that live on when the job is over."""
     log: LogRule = LogRule()
     fork: Callable[[AttemptFolder, Mapping[str, str]], Identity | None] = _not_forked
@@ -109,10 +110,7 @@ def needs_preparer(plan: LaunchPlan) -> bool:
     Devices also where the machine seems to have none: a job that is to have some never begins
     without, and it is the preparer that waits.
     """
-    environment = plan.environment
-    if environment.packages or environment.requirements or "/" not in environment.python:
-        return True
-    return any(replica.gpu_count for replica in plan.replicas)
+    return needs_packages(plan) or any(replica.gpu_count for replica in plan.replicas)
 
 
 #: Signals that a supervisor is to hear, whatever its parent ignores.

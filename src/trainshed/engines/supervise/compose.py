@@ -1,0 +1,143 @@
+"""How a replica of a launch plan becomes a process with the whole of its environment.
+
+Engines, and those that prepare an attempt for them, have this in common.  The supervisor does not
+import it: it gets the result.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trainshed.engines.supervise import observe
+from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.spec import (
+    AttemptSpec,
+    HangRule,
+    LogRule,
+    RemoteRule,
+    ReplicaSpec,
+)
+from trainshed.model import trainer_contract
+from trainshed.model.attempt import AttemptKey, MetricsPlan
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+from trainshed.model.roles import Role
+
+#: Stands for the interpreter of the job's environment as the first word of a command.
+PYTHON_WORD: Final = "python"
+#: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
+GRACE_S: Final = 10.0
+#: How long workers of an all-reduce job may take to end by themselves after the primary has.
+SETTLE_S: Final = 1.0
+_TRIAL: Final = "CLOUD_ML_TRIAL_ID"
+
+
+def attempt_of(  # noqa: PLR0913 - a spec's parts, each with its default
+    key: AttemptKey,
+    plan: LaunchPlan,
+    replicas: Sequence[ReplicaSpec],
+    *,
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    prepare: Sequence[str] | None = None,
+    hang: HangRule = HangRule(),  # noqa: B008 - a constant
+    log: LogRule = LogRule(),  # noqa: B008 - a constant
+    grace_s: float = GRACE_S,
+    remote: RemoteRule | None = None,
+) -> AttemptSpec:
+    """The whole spec of a plan."""
+    return AttemptSpec(
+        uid=key.uid,
+        attempt=key.attempt,
+        job_id=plan.job_id,
+        grace_s=grace_s,
+        settle_s=SETTLE_S,
+        replicas=tuple(replicas),
+        notes=(*plan.notes, *notes),
+        warnings=tuple(warnings),
+        prepare=None if prepare is None else tuple(prepare),
+        hang=hang,
+        log=log,
+        checkpoints=plan.checkpoints if key.attempt > 1 else (),
+        metrics=_metrics(plan.metrics),
+        buckets=plan.environment.buckets or "",
+        remote=remote,
+    )
+
+
+def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
+    key: AttemptKey,
+    folder: AttemptFolder,
+    plan: LaunchPlan,
+    replica: ReplicaPlan,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+) -> ReplicaSpec:
+    """A replica with its command and its variables; what every one of an attempt has is added."""
+    return ReplicaSpec(
+        task_name=replica.task_name,
+        role=replica.role,
+        index=replica.index,
+        argv=tuple(argv),
+        env={**env, **contract_of(key, folder, plan, replica)},
+        cwd=plan.cwd or folder.work,
+        trial=replica.env.get(_TRIAL, ""),
+        limits=Limits(
+            memory_bytes=replica.memory_bytes_max,
+            cpus=replica.cpus_max,
+            pids=replica.processes_max,
+        ),
+        hosts=plan.hosts,
+        binds=plan.binds,
+    )
+
+
+def argv_of(replica: ReplicaPlan, python: str) -> tuple[str, ...]:
+    """A replica's command with the interpreter that it runs in."""
+    first, *rest = replica.argv
+    return (python if first == PYTHON_WORD else first, *rest)
+
+
+def env_of(
+    replica: ReplicaPlan, base: Mapping[str, str], devices: Mapping[str, str]
+) -> dict[str, str]:
+    """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
+    return {**base, "PYTHONUNBUFFERED": "1", **replica.env, **devices}
+
+
+def with_packages(env: dict[str, str], role: Role, entries: Sequence[str]) -> dict[str, str]:
+    """Put what was installed for the job in front of the import path."""
+    # a reducer is our own program, which the job's packages must not change
+    paths = [*(() if role is Role.REDUCER else entries), env.get("PYTHONPATH", "")]
+    if python_path := os.pathsep.join(filter(None, paths)):
+        env["PYTHONPATH"] = python_path
+    return env
+
+
+def contract_of(
+    key: AttemptKey, folder: AttemptFolder, plan: LaunchPlan, replica: ReplicaPlan
+) -> dict[str, str]:
+    """What every replica knows of its attempt (``model.trainer_contract``)."""
+    return {
+        **observe.report_env(plan, replica, folder.reduction),
+        **mark_of(key),
+        trainer_contract.ATTEMPT: str(key.attempt),
+        trainer_contract.TASK: replica.task_name,
+        trainer_contract.NOTICE_FILE: folder.notice,
+        trainer_contract.PROGRESS_FILE: folder.progress(replica.task_name),
+    }
+
+
+def mark_of(key: AttemptKey) -> dict[str, str]:
+    """What every process of an attempt has in its environment."""
+    return {trainer_contract.JOB: str(key)}
+
+
+def needs_packages(plan: LaunchPlan) -> bool:
+    """Whether packages are to be installed, or an interpreter to be found."""
+    environment = plan.environment
+    return bool(environment.packages or environment.requirements or "/" not in environment.python)
+
+
+def _metrics(asked: MetricsPlan | None) -> MetricsPlan | None:
+    return asked if asked is not None and (asked.files or asked.summaries) else None

@@ -1,0 +1,115 @@
+"""What a launcher runs: the spec of an attempt whose replicas are on other machines."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trainshed.engines.supervise.compose import (
+    GRACE_S,
+    PYTHON_WORD,
+    argv_of,
+    attempt_of,
+    env_of,
+    needs_packages,
+    process_of,
+)
+from trainshed.engines.supervise.folder import AttemptFolder, write_json
+from trainshed.engines.supervise.limits import Limits
+from trainshed.engines.supervise.spec import (
+    AttemptSpec,
+    HangRule,
+    LogRule,
+    RemoteRule,
+    ReplicaSpec,
+    StepRule,
+)
+from trainshed.engines.warden import marks
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.codec import encode
+from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
+
+#: Variables of a node, besides what all programs have, that say what a program may use there.
+KEEPS: Final = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+                "ZE_AFFINITY_MASK", "TMPDIR")  # fmt: skip
+
+
+def spec_of(  # noqa: PLR0913 - a spec's parts, each with its default
+    plan: LaunchPlan,
+    key: AttemptKey,
+    folder: AttemptFolder,
+    *,
+    steps: Sequence[StepRule],
+    keeps: Sequence[str] = KEEPS,
+    grace_s: float = GRACE_S,
+    hang: HangRule = HangRule(),  # noqa: B008 - a constant
+    log: LogRule = LogRule(),  # noqa: B008 - a constant
+    listen_variable: str = "",
+    cache: str = "",
+    ends_s: float | None = None,
+    start_timeout_s: float = 300.0,
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    package_bytes_max: int | None = None,
+    relax_pins: bool = False,
+) -> AttemptSpec:
+    """The spec of a plan; its paths are those that the nodes see.
+
+    ``steps`` are the commands that start wardens, ``ends_s`` the seconds after which the attempt
+    ends by itself.  Raises ValueError where the steps and the replicas do not match.
+    """
+    _check(steps, len(plan.replicas))
+    remote = RemoteRule(
+        steps=tuple(steps),
+        marks=marks.used(key, ((each.role, each.index) for each in plan.replicas), _texts(plan)),
+        packages=encode(plan.environment) if needs_packages(plan) else {},
+        keeps=tuple(keeps),
+        listen_variable=listen_variable,
+        cache=cache,
+        ends_s=ends_s,
+        start_timeout_s=start_timeout_s,
+        package_bytes_max=package_bytes_max,
+        relax_pins=relax_pins,
+    )
+    replicas = tuple(_replica(plan, key, folder, each) for each in plan.replicas)
+    return attempt_of(
+        key,
+        plan,
+        replicas,
+        notes=notes,
+        warnings=warnings,
+        hang=hang,
+        log=log,
+        grace_s=grace_s,
+        remote=remote,
+    )
+
+
+def write(folder: AttemptFolder, spec: AttemptSpec) -> None:
+    """Write the plan file of an attempt, durably.  Raises OSError."""
+    folder.make()
+    write_json(folder.plan, encode(spec), durably=True)
+
+
+def _check(steps: Sequence[StepRule], replicas: int) -> None:
+    attended = sorted(
+        place for step in steps for place in range(step.first, step.first + step.tasks)
+    )
+    if attended != list(range(replicas)):
+        raise ValueError(f"the steps attend to the replicas {attended}, of 0 to {replicas - 1}")
+
+
+def _replica(
+    plan: LaunchPlan, key: AttemptKey, folder: AttemptFolder, replica: ReplicaPlan
+) -> ReplicaSpec:
+    """The cluster limits what a replica uses; what its node has is added there."""
+    python = PYTHON_WORD if needs_packages(plan) else plan.environment.python
+    found = process_of(
+        key, folder, plan, replica, argv_of(replica, python), env_of(replica, {}, {})
+    )
+    return found._replace(limits=Limits())
+
+
+def _texts(plan: LaunchPlan) -> Iterator[str]:
+    for replica in plan.replicas:
+        yield from replica.argv
+        yield from replica.env.values()
+    yield from (address for address, _ in plan.hosts)
