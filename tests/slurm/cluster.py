@@ -3,6 +3,8 @@
 It has a network of its own, so that its ports are nobody else's; commands run in it through small
 programs in ``bin``, as they would on a login node.  A server and its jobs share nothing with each
 other but folders.  It needs root, and ends with the tests: what runs in its network is its own.
+
+    python tests/slurm/cluster.py FILE   # one for a demo: FILE gets its folder; ends when told to
 """
 
 import os
@@ -10,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -387,3 +390,20 @@ def _read(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
+
+
+def main() -> None:
+    """Keep a cluster until SIGTERM or SIGINT."""
+    if reason := why_not():
+        sys.exit(reason)
+    told = {signal.SIGTERM, signal.SIGINT}
+    with running_cluster() as cluster:
+        signal.pthread_sigmask(signal.SIG_BLOCK, told)
+        waiting = Path(f"{sys.argv[1]}.new")
+        waiting.write_text(f"{cluster.folder}\n")
+        waiting.rename(sys.argv[1])  # whoever waits for it reads all of it
+        signal.sigwait(told)
+
+
+if __name__ == "__main__":
+    main()
