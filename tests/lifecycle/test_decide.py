@@ -5,14 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainshed.lifecycle import IllegalTransition, decide
+from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.decide import LATE, ON_ENTER, TRANSITIONS
 from trainshed.lifecycle.events import (
     EVENTS,
+    Admitted,
     AllReady,
     CancelRequested,
     Command,
     Drained,
     GaveUp,
+    HandedOver,
+    HandOverRefused,
     Placed,
     PrimarySucceeded,
     RestartGranted,
@@ -22,6 +26,9 @@ from trainshed.model.status import FINAL, JobState
 
 SAMPLES = (
     Placed(),
+    HandedOver(),
+    HandOverRefused(),
+    Admitted(),
     AllReady(),
     PrimarySucceeded(),
     RestartGranted(),
@@ -64,12 +71,21 @@ def test_the_bugs_are_exactly_these():
     }
     assert bugs == {
         ("QUEUED", "RestartGranted"),
+        ("ENQUEUED", "Placed"),
+        ("ENQUEUED", "HandedOver"),
+        ("ENQUEUED", "Drained"),
         ("PREPARING", "Placed"),
+        ("PREPARING", "HandedOver"),
+        ("PREPARING", "HandOverRefused"),
         ("PREPARING", "Drained"),
         ("RUNNING", "Placed"),
+        ("RUNNING", "HandedOver"),
+        ("RUNNING", "HandOverRefused"),
         ("RUNNING", "Drained"),
         ("RESTARTING", "Placed"),
+        ("RESTARTING", "HandedOver"),
         ("CANCELLING", "Placed"),
+        ("CANCELLING", "HandedOver"),
     }
 
 
@@ -100,7 +116,7 @@ def test_nothing_is_launched_twice_without_a_stop_between(events):
             decision = decide(state, event)
         except IllegalTransition:
             continue
-        for command in decision.commands:
+        for command in commands_of(state, decision):
             assert not (command is Command.LAUNCH and running)
             running = command is Command.LAUNCH
         state = decision.state
@@ -117,3 +133,25 @@ def test_an_attempt_that_is_being_ended_never_runs_again(events):
             continue
         ordered = state is JobState.RESTARTING or (ordered and state is not JobState.QUEUED)
         assert not (ordered and state in {JobState.PREPARING, JobState.RUNNING})
+
+
+@given(st.lists(st.sampled_from(SAMPLES), max_size=30))
+def test_what_lies_in_the_queue_of_an_engine_was_launched_once_and_is_not_launched_by_leaving_it(
+    events,
+):
+    state, launched = JobState.QUEUED, 0
+    for event in events:
+        try:
+            decision = decide(state, event)
+        except IllegalTransition:
+            continue
+        commands = commands_of(state, decision)
+        if state is JobState.ENQUEUED:
+            assert Command.LAUNCH not in commands
+        if state is not JobState.QUEUED and decision.state is JobState.QUEUED:
+            assert commands == (Command.STOP,)
+            launched = 0
+        launched += commands.count(Command.LAUNCH)
+        assert launched <= 1
+        state = decision.state
+        assert (state is not JobState.ENQUEUED) or launched == 1

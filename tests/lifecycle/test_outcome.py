@@ -7,6 +7,7 @@ import pytest
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
 from trainshed.lifecycle.events import (
+    Admitted,
     AllReady,
     Command,
     Drained,
@@ -45,6 +46,7 @@ def seen(phase, code=None, *, names=("a",), **fields):
     return Observation(AttemptKey(7, 2), phase, outcome, task_names=names, **fields)
 
 
+STARTING = seen(Phase.STARTING)
 READY = seen(Phase.READY)
 OVER = seen(Phase.ENDED, 0)
 FAILED = seen(Phase.ENDED, 3)
@@ -72,6 +74,14 @@ TABLE = [
     (JobState.RUNNING, LOST, SPENT, GaveUp, UNAVAILABLE, None),
     (JobState.RUNNING, EVICTED, FACTS, RestartGranted, None, Cause.MAINTENANCE),
     (JobState.RUNNING, TOO_LONG, FACTS, GaveUp, DEADLINE_EXCEEDED, None),
+    (JobState.ENQUEUED, STARTING, FACTS, Admitted, None, None),
+    (JobState.ENQUEUED, READY, FACTS, Admitted, None, None),
+    (JobState.ENQUEUED, OVER, FACTS, Admitted, None, None),
+    (JobState.ENQUEUED, FAILED, FACTS, Admitted, None, None),
+    (JobState.ENQUEUED, NEVER_RAN, FACTS, GaveUp, FAILED_PRECONDITION, None),
+    (JobState.ENQUEUED, LOST, FACTS, RestartGranted, None, Cause.INFRA),
+    (JobState.ENQUEUED, EVICTED, FACTS, RestartGranted, None, Cause.MAINTENANCE),
+    (JobState.ENQUEUED, TOO_LONG, FACTS, GaveUp, DEADLINE_EXCEEDED, None),
     (JobState.RESTARTING, OVER, FACTS, PrimarySucceeded, None, None),
     (JobState.RESTARTING, FAILED, FACTS, GaveUp, INVALID_ARGUMENT, None),
     (JobState.RESTARTING, KILLED, FACTS, Drained, None, None),

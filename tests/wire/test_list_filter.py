@@ -15,7 +15,8 @@ from trainshed.wire.list_filter import DEPTH_MAX, LENGTH_MAX, NOTHING
 from trainshed.wire.ml_v1.words import jobs_filter as ml_filter
 
 #: States that a filter can name; clients take a job that is being restarted for a running one.
-ASKED = [state for state in JobState if state is not JobState.RESTARTING]
+#: Those that have a word of their own.
+ASKED = [s for s in JobState if s not in {JobState.RESTARTING, JobState.ENQUEUED}]
 
 
 def compare(field, operator, value):

@@ -144,11 +144,11 @@ WHY = Explanation(
 
 @pytest.mark.parametrize("state", JobState)
 def test_a_job_says_why_it_waits_while_it_waits_and_no_longer(state):
-    status = JobStatus(state=state, queue_position=3 if state is JobState.QUEUED else None)
+    status = JobStatus(state=state, queue_position=3 if state.waits else None)
     ml = ml_v1.job(replace(job_of({"trainingInput": {}}, status), explanation=WHY))
     document = {"jobSpec": {}, "labels": {"team": "a"}}
     custom = aiplatform_v1.custom_job(replace(job_of(document, status), explanation=WHY))
-    if state is JobState.QUEUED:
+    if state.waits:
         assert ml["errorMessage"] == (
             "The nodes that could hold it are in use; "
             "it would start now with 2 instead of 4 NVIDIA_TESLA_T4"
@@ -188,7 +188,7 @@ def test_every_state_has_a_word_in_both_dialects(state):
     ml = ml_v1.job(job_of({"trainingInput": {}}, status))
     custom = aiplatform_v1.custom_job(job_of({"jobSpec": {}}, status))
     pipeline = aiplatform_v1.training_pipeline(job_of({"trainingTaskInputs": {}}, status))
-    shown = "RUNNING" if state is JobState.RESTARTING else state.value
+    shown = {JobState.RESTARTING: "RUNNING", JobState.ENQUEUED: "QUEUED"}.get(state, state.value)
     assert ml["state"] == shown
     word = "PENDING" if state is JobState.PREPARING else shown
     assert custom["state"] == f"JOB_STATE_{word}"

@@ -1,5 +1,8 @@
 """From decisions to the commands that an engine gets."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from trainshed.lifecycle.decide import Decision
 from trainshed.lifecycle.events import Command
 from trainshed.model.status import JobState
@@ -9,8 +12,14 @@ def commands_of(before: JobState, decision: Decision) -> tuple[Command, ...]:
     """The commands of a decision that was taken in the state ``before``.
 
     A job that waits has no attempt to stop: it never had one, or its last one was proven gone and
-    got its STOP when the job came back.
+    got its STOP when the job came back.  What lies in an engine's queue was launched into it.
     """
-    if before is JobState.QUEUED:
-        return tuple(each for each in decision.commands if each is not Command.STOP)
-    return decision.commands
+    done = _DONE.get(before)
+    return tuple(each for each in decision.commands if each is not done)
+
+
+#: What is done already where a job is in this state.
+_DONE: Final[Mapping[JobState, Command]] = {
+    JobState.QUEUED: Command.STOP,
+    JobState.ENQUEUED: Command.LAUNCH,
+}

@@ -2,7 +2,8 @@
 
 Policies choose the event, the table chooses the meaning; the table has no ifs.  The diagram in
 docs/reference/lifecycle.md is drawn from it.  Theory of operation: a job waits (QUEUED), gets a
-place and is started (PREPARING), runs (RUNNING), and ends.  A restart is a way back to QUEUED;
+place and is started (PREPARING), runs (RUNNING), and ends.  Where the engine places by itself the
+job is launched into its queue (ENQUEUED) and waits on there.  A restart is a way back to QUEUED;
 entering QUEUED asks for STOP, so a restart cleans up by construction.  One that is ordered while
 the attempt lives goes through RESTARTING, until nothing of the attempt is left.
 """
@@ -13,12 +14,15 @@ from typing import Final
 
 from trainshed.lifecycle.events import (
     EVENTS,
+    Admitted,
     AllReady,
     CancelRequested,
     Command,
     Drained,
     Event,
     GaveUp,
+    HandedOver,
+    HandOverRefused,
     Placed,
     PrimarySucceeded,
     RestartGranted,
@@ -29,7 +33,16 @@ from trainshed.model.status import JobState as S  # a table of S.RUNNING reads w
 
 TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
     (S.QUEUED, Placed): S.PREPARING,
+    (S.QUEUED, HandedOver): S.ENQUEUED,
     (S.QUEUED, CancelRequested): S.CANCELLED,
+    (S.ENQUEUED, Admitted): S.PREPARING,
+    (S.ENQUEUED, HandOverRefused): S.QUEUED,
+    (S.ENQUEUED, AllReady): S.RUNNING,  # it was quick: nobody saw it start
+    (S.ENQUEUED, PrimarySucceeded): S.SUCCEEDED,
+    (S.ENQUEUED, RestartGranted): S.QUEUED,
+    (S.ENQUEUED, RestartOrdered): S.RESTARTING,
+    (S.ENQUEUED, GaveUp): S.FAILED,
+    (S.ENQUEUED, CancelRequested): S.CANCELLING,
     (S.PREPARING, AllReady): S.RUNNING,
     (S.PREPARING, PrimarySucceeded): S.SUCCEEDED,  # over before it was seen ready
     (S.PREPARING, RestartGranted): S.QUEUED,
@@ -49,26 +62,36 @@ TRANSITIONS: Final[Mapping[tuple[S, type[Event]], S]] = {
 }
 
 #: News that arrives after the fact.  Listed, so that silence is a decision.
-LATE: Final = frozenset(
-    {(state, event) for state in FINAL for event in EVENTS}
-    | {
-        (S.CANCELLING, event)
-        for event in (
-            AllReady,
-            PrimarySucceeded,
-            RestartGranted,
-            RestartOrdered,
-            GaveUp,
-            CancelRequested,
-        )
-    }
-    | {(S.RESTARTING, event) for event in (AllReady, RestartGranted, RestartOrdered)}
-    | {(S.QUEUED, event) for event in (AllReady, PrimarySucceeded, RestartOrdered, GaveUp, Drained)}
-    | {(S.RUNNING, AllReady)}
-)
+_LATE: Final[Mapping[S, tuple[type[Event], ...]]] = {
+    **dict.fromkeys(FINAL, EVENTS),
+    S.CANCELLING: (
+        HandOverRefused,
+        Admitted,
+        AllReady,
+        PrimarySucceeded,
+        RestartGranted,
+        RestartOrdered,
+        GaveUp,
+        CancelRequested,
+    ),
+    S.RESTARTING: (HandOverRefused, Admitted, AllReady, RestartGranted, RestartOrdered),
+    S.QUEUED: (
+        HandOverRefused,
+        Admitted,
+        AllReady,
+        PrimarySucceeded,
+        RestartOrdered,
+        GaveUp,
+        Drained,
+    ),
+    S.PREPARING: (Admitted,),
+    S.RUNNING: (Admitted, AllReady),
+}
+LATE: Final = frozenset((state, event) for state, events in _LATE.items() for event in events)
 
 ON_ENTER: Final[Mapping[S, tuple[Command, ...]]] = {
     S.QUEUED: (Command.STOP,),
+    S.ENQUEUED: (Command.LAUNCH,),
     S.PREPARING: (Command.LAUNCH,),
     S.RUNNING: (),
     S.RESTARTING: (Command.STOP,),

@@ -11,6 +11,21 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """The next attempt goes into the queue of an engine that places by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOverRefused:
+    """The engine did not take the attempt, and nothing of it is there: the job waits on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """The engine's own queue has given the attempt its places."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllReady:
     """Every replica of the attempt is running."""
 
@@ -49,6 +64,9 @@ class Drained:
 
 Event = (
     Placed
+    | HandedOver
+    | HandOverRefused
+    | Admitted
     | AllReady
     | PrimarySucceeded
     | RestartGranted

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainshed.lifecycle.events import (
+    Admitted,
     AllReady,
     Drained,
     Event,
     GaveUp,
+    HandOverRefused,
     PrimarySucceeded,
     RestartGranted,
     RestartOrdered,
 )
 from trainshed.lifecycle.restart import after_failure, after_loss, lost, may_restart, spent
-from trainshed.model.attempt import Loss, Observation, Phase
+from trainshed.model.attempt import ALIVE, Loss, Observation, Phase
 from trainshed.model.exits import failure
+from trainshed.model.explanation import Explanation
 from trainshed.model.job import Scheduling
 from trainshed.model.restarts import Budgets, Cause, Restarts
 from trainshed.model.status import JobError, JobState
@@ -69,7 +72,7 @@ def matters(state: JobState, seen: Observation) -> bool:
 
 def needs_facts(state: JobState, seen: Observation) -> bool:
     """Whether the policies must know the job to judge an observation that matters: rarely."""
-    if state is JobState.CANCELLING or seen.phase is Phase.READY:
+    if state is JobState.CANCELLING or seen.phase in ALIVE:
         return False
     return state is JobState.RESTARTING or not _succeeded(seen)
 
@@ -99,6 +102,20 @@ def last_stop(order: StopOrder, cause: Cause, facts: AttemptFacts) -> Judgement:
     why = spent(cause, facts.scheduling, facts.budgets)
     error = JobError(code=UNAVAILABLE, message=f"{order.message.rstrip('.')}, and {why}.")
     return Judgement(event=RestartOrdered(), error=error, stop=order)
+
+
+def hand_over_refused(why: Explanation) -> Judgement:
+    """The engine's queue takes the job not now; nobody's restart budget pays for it."""
+    return Judgement(event=HandOverRefused(), reason=why.message)
+
+
+def _admitted(_seen: Observation, _facts: AttemptFacts) -> Judgement:
+    return Judgement(event=Admitted())
+
+
+def _ended_in_queue(seen: Observation, facts: AttemptFacts) -> Judgement:
+    """What has run had its places before, however short it was: its story says where."""
+    return (_admitted if _ran(seen) else _ended)(seen, facts)
 
 
 def _ready(_seen: Observation, _facts: AttemptFacts) -> Judgement:
@@ -193,6 +210,10 @@ def _ran(seen: Observation) -> bool:
 _JUDGES: Final[
     Mapping[tuple[JobState, Phase], Callable[[Observation, AttemptFacts], Judgement]]
 ] = {
+    (JobState.ENQUEUED, Phase.STARTING): _admitted,
+    (JobState.ENQUEUED, Phase.READY): _admitted,
+    (JobState.ENQUEUED, Phase.ENDED): _ended_in_queue,
+    (JobState.ENQUEUED, Phase.LOST): _lost,
     (JobState.PREPARING, Phase.READY): _ready,
     (JobState.PREPARING, Phase.ENDED): _ended_unseen,
     (JobState.PREPARING, Phase.LOST): _lost,

@@ -65,3 +65,7 @@ class Explanation:
     message: str
     blockers: tuple[str, ...] = ()
     change: Change | None = None
+    position: int | None = None
+    """Its place in the queue of its engine, where the engine says it; the next one's is 1."""
+    since_s: float | None = None
+    """Since when that is so, in seconds since 1970, where it was the engine that said it."""

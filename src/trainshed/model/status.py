@@ -13,6 +13,8 @@ class JobState(enum.Enum):
     """The states of a job; both dialects have a word for each (contracts/gcloud.md 10.3)."""
 
     QUEUED = "QUEUED"
+    ENQUEUED = "ENQUEUED"
+    """It was handed over and lies in its engine's own queue; to clients it is queued."""
     PREPARING = "PREPARING"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
@@ -27,8 +29,14 @@ class JobState(enum.Enum):
         """Whether nothing more can happen to the job."""
         return self in FINAL
 
+    @property
+    def waits(self) -> bool:
+        """Whether the job waits for places, in our queue or in its engine's."""
+        return self in _WAITING
+
 
 FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+_WAITING = frozenset({JobState.QUEUED, JobState.ENQUEUED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,12 @@ from trainshed.model.resource_names import (
     ProjectId,
     resource_name,
 )
-from trainshed.model.status import JobState
 from trainshed.model.trials import TrialView
 from trainshed.service.bucket_uris import buckets_of_project
 from trainshed.service.open_jobs import OpenJobs
 from trainshed.service.paging import ListCall, one_page
 from trainshed.service.refusing import invalid, not_found
+from trainshed.service.story import place_in_queue
 from trainshed.service.studies import as_study, resuming, trial_views
 from trainshed.service.submission import Admitted, Parse, SeenFleet, SubmitRules, admit
 from trainshed.store.base import AlreadyThere, StaleEtag
@@ -120,11 +120,9 @@ class JobService:
     def get(self, kind: Kind, project: ProjectId, location: str, job_id: JobId) -> JobRecord:
         """The job of a name; while it waits, with its place in the queue."""
         record = self._find(kind, project, location, job_id)
-        if record.job.status.state is not JobState.QUEUED:
+        if not record.job.status.state.waits:
             return record
-        before = self._store.queue_position(record.uid)
-        # clients take a place of 0 for "scheduled already" (contracts/vertex-sdk.md 8)
-        position = None if before is None else before + 1
+        position = place_in_queue(self._store, record)
         status = replace(record.job.status, queue_position=position)
         return replace(record, job=replace(record.job, status=status))
 

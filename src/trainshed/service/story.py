@@ -27,6 +27,10 @@ Json = dict[str, Any]
 NOT_YET = Explanation(
     reason=Reason.NOT_LOOKED_AT, message="The job was accepted and is about to be looked at."
 )
+#: The same for a job of which its engine has not said anything yet.
+HANDED_OVER = Explanation(
+    reason=Reason.ENGINE_QUEUE, message="It was handed over to the queue of its engine."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +109,24 @@ class Stories:
         return parts.get(ACHIEVED, parts.get(PLANNED))
 
     def _waiting(self, record: JobRecord) -> Json | None:
-        if record.job.status.state is not JobState.QUEUED:
+        found = record.job.explanation
+        state = record.job.status.state
+        if state.waits:
+            found = found or (NOT_YET if state is JobState.QUEUED else HANDED_OVER)
+        if found is None or state.is_final:
             return None
-        found = record.job.explanation or NOT_YET
-        before = self.store.queue_position(record.uid)
-        return explanation_json(found, None if before is None else before + 1)
+        return explanation_json(found, place_in_queue(self.store, record))
+
+
+def place_in_queue(store: Store, record: JobRecord) -> int | None:
+    """Its place in our queue, or what its engine says of its own; the next one's is 1.
+
+    Clients take a place of 0 for "scheduled already" (contracts/vertex-sdk.md 8).
+    """
+    if record.job.status.state is not JobState.QUEUED:
+        return record.job.explanation.position if record.job.explanation else None
+    before = store.queue_position(record.uid)
+    return None if before is None else before + 1
 
 
 def _restarts(record: JobRecord) -> Json | None:
@@ -204,7 +221,7 @@ def _leader(store: Store, record: JobRecord, study: StudySpec) -> Iterator[str]:
 
 
 def _waiting(store: Store, stored: Sequence[StoredTrial]) -> Iterator[str]:
-    queued = (each for each in stored if each.job_state is JobState.QUEUED)
+    queued = (each for each in stored if each.job_state.waits)
     first = next(queued, None)
     job = store.job_by_uid(first.job_uid) if first else None
     if first is None or job is None or job.job.explanation is None:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from trainshed.model.explanation import Explanation
 from trainshed.model.job import JobSpec
-from trainshed.model.resources import JobDemand, Node, Seat
+from trainshed.model.resources import Claim, JobDemand, Node, Seat
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
@@ -73,6 +73,7 @@ NODE: Final[Codec[Node]] = Codec(Node)
 RESTARTS: Final[Codec[Restarts]] = Codec(Restarts)
 STOP: Final[Codec[StopOrder]] = Codec(StopOrder)
 SEATS: Final[Codec[tuple[Seat, ...]]] = Codec(tuple[Seat, ...])
+CLAIM: Final[Codec[Claim]] = Codec(Claim)
 LABELS: Final[Codec[Mapping[str, str]]] = Codec(dict[str, str])
 DATA: Final[Codec[Mapping[str, object]]] = Codec(dict[str, Any])
 TEXTS: Final[Codec[tuple[str, ...]]] = Codec(tuple[str, ...])

@@ -45,8 +45,13 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 _STATE: Final = "state"
 _RUNNING: Final = JobState.RUNNING.value
 _RESTARTING: Final = JobState.RESTARTING.value
-#: To clients a job that is being restarted runs, and neither dialect has a word of its own for it.
-_SHOWN_STATE: Final = case((JOBS.c.state == _RESTARTING, _RUNNING), else_=JOBS.c.state)
+#: To clients a job that is being restarted runs, and one in an engine's own queue is queued:
+#: neither dialect has words of its own for them.
+_SHOWN_AS: Final = {
+    _RESTARTING: _RUNNING,
+    JobState.ENQUEUED.value: JobState.QUEUED.value,
+}
+_SHOWN_STATE: Final = case(_SHOWN_AS, value=JOBS.c.state, else_=JOBS.c.state)
 
 JOB_FIELDS: Final[Mapping[str, Column]] = {
     "uid": JOBS.c.uid,
@@ -80,8 +85,8 @@ def condition(item: Filter, fields: Mapping[str, Column]) -> Condition:
             return and_(true(), *(condition(i, fields) for i in items))
         case AnyOf(items=items):
             return or_(*(condition(i, fields) for i in items))
-        case Compare(field=field, value=value) if (field, value) == (_STATE, _RESTARTING):
-            return _compare(replace(item, value=_RUNNING), fields)
+        case Compare(field=field, value=str(value)) if field == _STATE and value in _SHOWN_AS:
+            return _compare(replace(item, value=_SHOWN_AS[value]), fields)
         case Compare():
             return _compare(item, fields)
 

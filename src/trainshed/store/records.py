@@ -1,7 +1,8 @@
 """What the store keeps, as values: jobs, studies and trials, nodes, pipelines, tokens and keys."""
 
 import enum
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from trainshed.lifecycle.events import Command
 from trainshed.model.access import AccessRole
 from trainshed.model.attempt import Report
+from trainshed.model.explanation import Explanation
 from trainshed.model.filters import AllOf, Filter
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import (
@@ -20,8 +22,9 @@ from trainshed.model.resource_names import (
     JobUid,
     resource_name,
 )
-from trainshed.model.resources import JobDemand, Node, NodeState, Seat
+from trainshed.model.resources import Allotment, Claim, JobDemand, Node, NodeState, Seat
 from trainshed.model.restarts import Restarts
+from trainshed.model.roles import Role
 from trainshed.model.status import Job, JobError, JobState
 from trainshed.model.stopping import StopOrder
 from trainshed.model.trials import TrialRecord
@@ -122,11 +125,24 @@ class WaitingJob:
     name: str = ""
     """Its resource name (``projects/P/jobs/J``), for other jobs' explanations."""
     kind: Kind = Kind.CUSTOM_JOB
+    wants: Mapping[str, str] = field(default_factory=dict)
+    """Its labels that begin with ``trainshed-``: wishes that an engine may know."""
+    ran_s: float = 0.0
+    """How long it has been RUNNING, all attempts together."""
+    refused: datetime | None = None
+    """When its engine last did not take it."""
+    refusals: int = 0
+    """How often that was so since one of its attempts had places."""
+
+    @property
+    def running_s_left(self) -> float | None:
+        """How long it may still be RUNNING; no limit if None."""
+        return None if self.running_s_max is None else max(0.0, self.running_s_max - self.ran_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """An attempt that holds places now (PREPARING, RUNNING, RESTARTING or CANCELLING)."""
+    """An attempt that holds places or a claim (ENQUEUED to RUNNING, RESTARTING or CANCELLING)."""
 
     uid: JobUid
     project: str
@@ -138,6 +154,33 @@ class Holding:
     name: str = ""
     """Its resource name, for other jobs' explanations."""
     kind: Kind = Kind.CUSTOM_JOB
+    engine: str = ""
+    """Empty: the first one."""
+    claim: Claim | None = None
+    """With it the seats are those that its engine has told, as far as it has."""
+    enqueued: bool = False
+    """Whether it lies in its engine's own queue."""
+
+    @property
+    def place(self) -> Allotment:
+        """What it is launched with."""
+        return self.seats if self.claim is None else self.claim
+
+    @property
+    def replicas(self) -> Sequence[Seat]:
+        """A seat for every replica; on no node where that is not known."""
+        if self.claim is None:
+            return self.seats
+        known = {(seat.role, seat.index): seat for seat in self.seats}
+        return [known.get((seat.role, seat.index), seat) for seat in _seatless(self.claim)]
+
+
+def _seatless(claim: Claim) -> Iterator[Seat]:
+    counts = Counter[Role]()
+    for group in claim.demand.groups:
+        counts[group.role] += group.count
+    for role, count in counts.items():
+        yield from (Seat(role=role, index=i, node="", engine=claim.engine) for i in range(count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +236,7 @@ class ReplicaRow:
     index: int
     task_name: str
     node: str
+    """Empty: its engine has not said it."""
     state: str
     """PLACED, RUNNING, SUCCEEDED, FAILED or STOPPED."""
     exit_code: int | None = None
@@ -203,9 +247,9 @@ class ReplicaRow:
 class Step:
     """One write about one job: its new state with events and commands, or nothing (DESIGN 5.5).
 
-    Applied only if the row still has ``version``.  Entering PREPARING with ``seats`` opens the
-    next attempt (number ``attempt + 1``); a final state sets ``end_time`` in the same write.
-    ``replicas`` replace what is known of the current attempt's.
+    Applied only if the row still has ``version``.  Entering PREPARING with ``seats``, or ENQUEUED,
+    opens the next attempt (number ``attempt + 1``); a final state sets ``end_time`` in the same
+    write.  ``replicas`` replace what is known of the current attempt's.
     """
 
     uid: int
@@ -215,6 +259,14 @@ class Step:
     events: tuple[NewEvent, ...] = ()
     commands: tuple[Command, ...] = ()
     seats: tuple[Seat, ...] = ()
+    claim: Claim | None = None
+    """What the attempt holds that an engine is to place; with it the attempt has no seats."""
+    engine: str = ""
+    """Of the attempt that is opened; empty: the first one."""
+    placed: tuple[Seat, ...] = ()
+    """Where the engine has placed the current attempt; empty leaves what is known."""
+    refused: Explanation | None = None
+    """Why the engine did not take the attempt; the job waits for that."""
     replicas: tuple[ReplicaRow, ...] | None = None
     owner: str | None = None
     """The server that reconciles the job from now on; None leaves it."""

@@ -1,5 +1,6 @@
 """Rows of the tables as the records of ``store.records``."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
@@ -25,6 +26,8 @@ from trainshed.store.times import NS_PER_S
 
 T = TypeVar("T")
 
+#: How the labels begin by which a job tells its engine what it wishes.
+WISH: Final = "trainshed-"
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
@@ -44,6 +47,10 @@ WAITING: Select[Any] = select(
     JOBS.c.running_s_max,
     JOBS.c.version,
     JOBS.c.attempt,
+    JOBS.c.labels,
+    JOBS.c.ran_ns,
+    JOBS.c.refused_ns,
+    JOBS.c.refusals,
 )
 
 #: What holds places, for ``holding``.
@@ -58,7 +65,10 @@ HOLDING: Select[Any] = (
         JOBS.c.demand,
         JOBS.c.held_ns,
         JOBS.c.running_s_max,
+        (JOBS.c.state == JobState.ENQUEUED.value).label("enqueued"),
         ATTEMPTS.c.seats,
+        ATTEMPTS.c.engine,
+        ATTEMPTS.c.claim,
     )
     .join(ATTEMPTS, (ATTEMPTS.c.uid == JOBS.c.uid) & (ATTEMPTS.c.attempt == JOBS.c.attempt))
     .where(JOBS.c.held_ns.is_not(None))
@@ -121,6 +131,9 @@ def waiting(row: Row[Any]) -> WaitingJob:
         demand=_demand(row.demand),
         name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=Kind(row.kind),
+        wants=_wants(row.labels),
+        ran_s=row.ran_ns / NS_PER_S,
+        refused=codec.to_time_or_none(row.refused_ns),
     )
 
 
@@ -131,6 +144,8 @@ def holding(row: Row[Any]) -> Holding:
         row,
         demand=_demand(row.demand),
         seats=codec.SEATS.decode(row.seats),
+        claim=codec.CLAIM.decode(row.claim) if row.claim else None,
+        enqueued=bool(row.enqueued),
         since=codec.to_time(row.held_ns),
         name=resource_name(row.kind, row.project, row.location, row.job_id),
         kind=Kind(row.kind),
@@ -153,6 +168,12 @@ def of_columns(kind: type[T], row: Row[Any], /, **found: Any) -> T:
 @cache
 def _names(kind: Any, *found: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name not in found)
+
+
+@lru_cache(_DEMANDS_MAX)
+def _wants(labels: str) -> Mapping[str, str]:
+    found = codec.LABELS.decode(labels) if WISH in labels else {}
+    return {key: value for key, value in found.items() if key.startswith(WISH)}
 
 
 @lru_cache(_DEMANDS_MAX)

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Row, delete, select, tuple_
+from sqlalchemy import BigInteger, Integer, Row, Text, delete, select, tuple_, update
 
 from trainshed.lifecycle.events import Command
 from trainshed.model.resources import Seat
@@ -24,8 +24,15 @@ DROP_REPLICAS = delete(REPLICAS).where(
     tuple_(REPLICAS.c.uid, REPLICAS.c.attempt).in_(select(_GONE.c.uid, _GONE.c.attempt))
 )
 
+_PLACED = given("placed", uid=BigInteger, attempt=Integer, seats=Text)
+PLACE = (
+    update(ATTEMPTS)
+    .where(ATTEMPTS.c.uid == _PLACED.c.uid, ATTEMPTS.c.attempt == _PLACED.c.attempt)
+    .values(seats=_PLACED.c.seats)
+)
+
 #: States in which a launch that was asked for is still wanted.
-_WANTS_LAUNCH = frozenset({JobState.PREPARING, JobState.RUNNING})
+_WANTS_LAUNCH = frozenset({JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING})
 
 
 @dataclass(slots=True)
@@ -36,6 +43,7 @@ class Additions:
     replicas: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     commands: list[dict[str, Any]] = field(default_factory=list)
+    placed: list[tuple[int, int, str]] = field(default_factory=list)
     drop_launches: list[tuple[int, None]] = field(default_factory=list)
     drop_replicas: list[tuple[int, int]] = field(default_factory=list)
 
@@ -44,9 +52,9 @@ class Additions:
         opens = opens_attempt(step)
         self._add_replicas(step, row.attempt, opens=opens)
         if opens:
-            seats = codec.SEATS.encode(step.seats)
-            key = {"uid": step.uid, "attempt": row.attempt}
-            self.attempts.append({**key, "seats": seats, "create_ns": now_ns})
+            self.attempts.append(_attempt_row(step, row.attempt, now_ns))
+        elif step.placed:
+            self.placed.append((step.uid, row.attempt, codec.SEATS.encode(step.placed)))
         self.events.extend(event_rows(step.uid, row.attempt, row.last_stamp_ns, step.events))
         if step.state not in _WANTS_LAUNCH:
             self._drop_launches(step.uid)
@@ -61,6 +69,8 @@ class Additions:
         ):
             if rows:
                 tx.connection.execute(statement, {"gone": json.dumps(rows)})
+        if self.placed:
+            tx.connection.execute(PLACE, {"placed": json.dumps(self.placed)})
         add_rows(tx, ATTEMPTS, self.attempts)
         add_rows(tx, REPLICAS, self.replicas)
         add_rows(tx, EVENTS, self.events)
@@ -86,8 +96,21 @@ class Additions:
 
 
 def opens_attempt(step: Step) -> bool:
-    """Whether a step gives its job places, and so begins the next attempt."""
+    """Whether a step gives its job places or a claim, and so begins the next attempt."""
+    if step.state is JobState.ENQUEUED:
+        return step.claim is not None
     return step.state is JobState.PREPARING and bool(step.seats)
+
+
+def _attempt_row(step: Step, attempt: int, now_ns: int) -> dict[str, Any]:
+    return {
+        "uid": step.uid,
+        "attempt": attempt,
+        "seats": codec.SEATS.encode(step.seats),
+        "engine": codec.plain(step.engine),
+        "claim": None if step.claim is None else codec.CLAIM.encode(step.claim),
+        "create_ns": now_ns,
+    }
 
 
 def _command_row(step: Step, attempt: int, kind: Command) -> dict[str, Any]:

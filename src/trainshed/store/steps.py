@@ -36,6 +36,21 @@ from trainshed.store.work import has_lease
 from trainshed.store.writer import Transaction
 
 _NOW: Final = bindparam("now_ns", type_=BigInteger)
+#: One row a step: what differs between steps that enter the same state, and the state that it must
+#: come from; were that one written out, PostgreSQL might go through the whole queue to find it.
+_STEP = given(
+    "steps",
+    uid=BigInteger,
+    version=Integer,
+    events=Integer,
+    owner=Text,
+    error=Text,
+    before=Text,
+    restarts=Text,
+    ran_ns=BigInteger,
+    refused=Text,
+    placed=Integer,
+)
 #: What entering a state means for its row, beyond what every step does.
 _RELEASE: Final[Mapping[str, Any]] = {
     "held_ns": null(),
@@ -49,12 +64,27 @@ _END: Final[Mapping[str, Any]] = {
     "end_ns": func.coalesce(JOBS.c.end_ns, _NOW),
     "explanation": null(),
 }
+_MARK: Final = bindparam("mark", type_=BigInteger)
+#: Whoever counts what lies in an engine's queue hears that it does no more, and of its places.
+_LEAVE_QUEUE: Final[Mapping[str, Any]] = {
+    "changed": case(
+        (or_(JOBS.c.state == JobState.ENQUEUED.value, _STEP.c.placed > 0), _MARK),
+        else_=JOBS.c.changed,
+    ),
+}
+#: Its engine has taken it.
+_TAKEN: Final[Mapping[str, Any]] = {"refused_ns": null(), "refusals": 0}
 _ON_ENTER: Final[Mapping[JobState, Mapping[str, Any]]] = {
     JobState.QUEUED: _RELEASE,
-    JobState.PREPARING: {},
-    JobState.RUNNING: {"start_ns": func.coalesce(JOBS.c.start_ns, _NOW)},
-    JobState.RESTARTING: {},
-    JobState.CANCELLING: {},
+    JobState.ENQUEUED: {},
+    JobState.PREPARING: {**_LEAVE_QUEUE, **_TAKEN},
+    JobState.RUNNING: {
+        **_LEAVE_QUEUE,
+        **_TAKEN,
+        "start_ns": func.coalesce(JOBS.c.start_ns, _NOW),
+    },
+    JobState.RESTARTING: _LEAVE_QUEUE,
+    JobState.CANCELLING: _LEAVE_QUEUE,
     JobState.SUCCEEDED: _END,
     JobState.FAILED: _END,
     JobState.CANCELLED: _END,
@@ -67,20 +97,6 @@ _ON_OPENING: Final[Mapping[str, Any]] = {
 }
 #: An error that is not given stays only where the job still ends because of it.
 _KEEPS_ERROR = {JobState.CANCELLING, JobState.CANCELLED, JobState.FAILED}
-
-#: One row a step: what differs between steps that enter the same state, and the state that it must
-#: come from; were that one written out, PostgreSQL might go through the whole queue to find it.
-_STEP = given(
-    "steps",
-    uid=BigInteger,
-    version=Integer,
-    events=Integer,
-    owner=Text,
-    error=Text,
-    before=Text,
-    restarts=Text,
-    ran_ns=BigInteger,
-)
 
 
 def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, int, int]]:
@@ -102,9 +118,8 @@ def _statement(state: JobState, *, opens: bool) -> ReturningUpdate[tuple[int, in
             owner=func.coalesce(_STEP.c.owner, JOBS.c.owner),
             error=_error(state),
             restarts=func.coalesce(_STEP.c.restarts, JOBS.c.restarts),
-            **_ON_ENTER[state],
             **times.on_enter(state, _STEP.c.ran_ns),
-            **(_ON_OPENING if opens else {}),
+            **{**_waits(state), **_ON_ENTER[state], **(_ON_OPENING if opens else {})},
         )
         .returning(JOBS.c.uid, JOBS.c.attempt, JOBS.c.last_stamp_ns)
     )
@@ -118,10 +133,24 @@ def _error(state: JobState) -> ColumnElement[str | None]:
     return func.coalesce(_STEP.c.error, kept)
 
 
+def _waits(state: JobState) -> Mapping[str, Any]:
+    """Why a job waits is no news in another state; one that its engine refused waits for that."""
+    if state is not JobState.QUEUED:
+        stays = JOBS.c.state == state.value
+        return {"explanation": case((stays, JOBS.c.explanation), else_=null())}
+    was_refused = _STEP.c.refused.is_not(None)
+    return {
+        "explanation": _STEP.c.refused,
+        "refused_ns": case((was_refused, _NOW), else_=JOBS.c.refused_ns),
+        "refusals": case((was_refused, JOBS.c.refusals + 1), else_=JOBS.c.refusals),
+    }
+
+
+_OPENING: Final = (JobState.PREPARING, JobState.ENQUEUED)
 STATEMENTS: Final = {
     (state, opens): _statement(state, opens=opens)
     for state in JobState
-    for opens in ((False, True) if state is JobState.PREPARING else (False,))
+    for opens in ((False, True) if state in _OPENING else (False,))
 }
 
 
@@ -184,6 +213,8 @@ def _update(
             JobState.QUEUED.value,
             None if step.restarts is None else codec.RESTARTS.encode(step.restarts),
             times.most_ns(step.ran_s_max),
+            None if step.refused is None else codec.EXPLANATION.encode(step.refused),
+            int(bool(step.placed)),
         ]
         for step in steps
     ]

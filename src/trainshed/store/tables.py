@@ -83,6 +83,8 @@ JOBS = Table(
     *_numbers("running_since_ns", null=True),  # null: it does not run
     *_texts("restarts", null=True),  # null: none
     Column("is_study", Integer, nullable=False, server_default=text("0")),
+    *_numbers("refused_ns", null=True),  # when its engine last did not take it; null: it has not
+    Column("refusals", Integer, nullable=False, server_default=text("0")),  # how often, in a row
     _partial("jobs_by_name", "project", "kind", "job_id", where="deleted_ns IS NULL", unique=True),
     _partial("jobs_by_age", "project", "kind", "create_ns", "uid", where="deleted_ns IS NULL"),
     _partial("jobs_by_state", "project", "state", where="deleted_ns IS NULL"),
@@ -108,6 +110,8 @@ ATTEMPTS = Table(
     _part("attempt"),
     *_texts("seats"),
     *_numbers("create_ns"),
+    Column("engine", Text, nullable=False, server_default=""),  # empty: the first one
+    *_texts("claim", null=True),  # what is held of an engine that places by itself; null: seats
 )
 
 REPLICAS = Table(

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Integer,
     Select,
     Text,
     bindparam,
@@ -20,6 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert  # SQLite takes its ON CONFLICT word for word
 
+from trainshed.lifecycle.events import Command
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation
 from trainshed.model.status import JobState
 from trainshed.store import codec, rows
@@ -27,7 +30,7 @@ from trainshed.store.bulk import given
 from trainshed.store.database import Database
 from trainshed.store.records import Active, Due, Holding, StoredCommand, WaitingJob
 from trainshed.store.steady_clock import note
-from trainshed.store.tables import COMMANDS, JOBS, LEASES, MARKS
+from trainshed.store.tables import ATTEMPTS, COMMANDS, JOBS, LEASES, MARKS
 from trainshed.store.writer import HOLDING_MARK, Transaction
 
 _SCHEDULER = "scheduler"
@@ -159,6 +162,19 @@ _ONLY = given("only", uid=BigInteger)
 _DONE = given("done", seq=BigInteger)
 CONFIRM = delete(COMMANDS).where(COMMANDS.c.seq.in_(select(_DONE.c.seq)))
 _FOUND = given("found", uid=BigInteger, explanation=Text, state=Text)
+_ASKED = given("asked", uid=BigInteger, attempt=Integer)
+ENGINES = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt, ATTEMPTS.c.engine).where(
+    ATTEMPTS.c.uid == _ASKED.c.uid, ATTEMPTS.c.attempt == _ASKED.c.attempt
+)
+#: Launches into queues of engines that nobody has confirmed yet.
+HANDING_OVER = (
+    select(ATTEMPTS.c.engine, func.count().label("launches"))
+    .select_from(COMMANDS)
+    .join(JOBS, JOBS.c.uid == COMMANDS.c.uid)
+    .join(ATTEMPTS, (ATTEMPTS.c.uid == COMMANDS.c.uid) & (ATTEMPTS.c.attempt == COMMANDS.c.attempt))
+    .where(COMMANDS.c.kind == Command.LAUNCH.value, JOBS.c.state == JobState.ENQUEUED.value)
+    .group_by(ATTEMPTS.c.engine)
+)
 EXPLAIN = (
     update(JOBS)
     .where(JOBS.c.uid == _FOUND.c.uid, JOBS.c.state == _FOUND.c.state)
@@ -253,11 +269,22 @@ class Work:
         if seqs:
             self._db.put(CONFIRM, done=json.dumps([[seq] for seq in seqs]))
 
-    def explain(self, found: Mapping[int, Explanation]) -> None:
-        """Remember why jobs wait; does not change their versions or etags."""
+    def engines_of(self, keys: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
+        """The engines of these attempts, empty for the first one; what is not there is left out."""
+        asked = json.dumps([[key.uid, key.attempt] for key in keys])
+        found = self._db.rows(ENGINES, asked=asked) if keys else ()
+        return {AttemptKey(uid, attempt): engine for uid, attempt, engine in found}
+
+    def handing_over(self) -> Mapping[str, int]:
+        """How many launches into the queue of each engine are under way."""
+        return {row.engine: row.launches for row in self._db.rows(HANDING_OVER)}
+
+    def explain(
+        self, found: Mapping[int, Explanation | None], state: JobState = JobState.QUEUED
+    ) -> None:
+        """Remember why jobs in a state wait, or that they do not; versions and etags stay."""
         given_rows = [
-            (uid, codec.EXPLANATION.encode(explanation), JobState.QUEUED.value)
-            for uid, explanation in found.items()
+            (uid, why and codec.EXPLANATION.encode(why), state.value) for uid, why in found.items()
         ]
         if given_rows:
             self._db.put(EXPLAIN, found=json.dumps(given_rows))

@@ -61,6 +61,7 @@ def explanation_json(found: Explanation, position: int | None) -> dict[str, Any]
         "message": found.message,
         "blockers": list(found.blockers),
         "queuePosition": position,
+        "since": None if found.since_s is None else timestamp(int(found.since_s * 1e9)),
     }
     if change := found.change:
         shown["change"] = asdict(change)

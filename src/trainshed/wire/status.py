@@ -10,10 +10,11 @@ from trainshed.model.faults import FieldPath, Violation
 from trainshed.model.refusals import Code, Refusal
 from trainshed.model.status import JobError, JobState, JobStatus
 
-#: The word for every state.  Neither dialect has one for a restart, and aiplatform v1 calls
-#: PREPARING otherwise (contracts/gcloud.md 10.3).
+#: The word for every state.  Neither dialect has one for a restart or for an engine's own queue,
+#: and aiplatform v1 calls PREPARING otherwise (contracts/gcloud.md 10.3).
 STATE: Final[Mapping[JobState, str]] = {
     **{state: state.name for state in JobState},
+    JobState.ENQUEUED: "QUEUED",
     JobState.RESTARTING: "RUNNING",
 }
 

@@ -7,7 +7,6 @@ from typing import Final, Protocol
 
 from trainshed.engines.base import AttemptAt, End, Engine
 from trainshed.model.attempt import AttemptKey
-from trainshed.model.status import JobState
 from trainshed.service.gateway.attempts import LivingAttempt
 from trainshed.store.base import StoreFault
 from trainshed.store.records import Holding, JobRecord
@@ -67,7 +66,7 @@ class AttemptsOfStore:
         if record is None or record.attempt != key.attempt:
             return None
         job = record.job
-        if job.status.state is JobState.QUEUED or job.status.state.is_final:
+        if job.status.state.waits or job.status.state.is_final:
             return None
         project, number = self._store.project(job.project)
         return LivingAttempt(

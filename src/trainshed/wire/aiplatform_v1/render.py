@@ -16,7 +16,7 @@ from typing import Any, Final
 from trainshed.launch.directories import under
 from trainshed.model.job import JobSpec
 from trainshed.model.resource_names import CUSTOM_JOBS, PIPELINES, TUNING_JOBS, resource_name
-from trainshed.model.status import Job, JobState
+from trainshed.model.status import Job
 from trainshed.model.trials import TrialView
 from trainshed.wire.aiplatform_v1.trials import trial_json
 from trainshed.wire.aiplatform_v1.words import STATE
@@ -72,7 +72,7 @@ def _envelope(job: Job) -> dict[str, Any]:
 
 def _waiting_labels(job: Job) -> dict[str, str]:
     """Why a job waits, and where in the queue: this dialect has no better place for it."""
-    if job.status.state is not JobState.QUEUED:
+    if not job.status.state.waits:
         return {}
     reason, position = job.explanation and job.explanation.reason, job.status.queue_position
     found = {

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trainshed.model.status import Job, JobState
+from trainshed.model.status import Job
 from trainshed.model.trials import TrialView
 from trainshed.wire.ml_v1.trials import study_output
 from trainshed.wire.status import STATE, ending, waiting, with_labels
@@ -57,5 +57,4 @@ def _message(job: Job) -> str | None:
     error = ending(job.status)
     if error:
         return error.message
-    is_waiting = job.status.state is JobState.QUEUED and job.explanation
-    return waiting(job.explanation) if is_waiting and job.explanation else None
+    return waiting(job.explanation) if job.status.state.waits and job.explanation else None
