@@ -133,7 +133,7 @@ class Observation(NamedTuple):
     loss: Loss | None = None
     """Why it was lost; with phase LOST, INFRA if None."""
     waits: "Explanation | None" = None
-    """What it waits for at its engine: WAITING, STARTING, or READY and standing still."""
+    """What it waits for at its engine: WAITING, STARTING, or READY and suspended."""
     placed: "tuple[Seat, ...]" = ()
     """Where its replicas are, if the engine chose their nodes."""
     since_s: float | None = None

@@ -6,6 +6,7 @@ primary, no notice but SIGTERM, nobody who wants to hear of progress.
 """
 
 from trainshed_trainer.checkpoint import latest_checkpoint, local_path, save_atomically
+from trainshed_trainer.fence import NewerAttemptError
 from trainshed_trainer.metrics import report_metric
 from trainshed_trainer.notices import Notice, notice, on_notice
 from trainshed_trainer.replica import ReplicaEnv
@@ -14,6 +15,7 @@ from trainshed_trainer.vitals import heartbeat, progress
 
 __all__ = [
     "CheckpointSaver",
+    "NewerAttemptError",
     "Notice",
     "ReplicaEnv",
     "checkpoint_saver",

@@ -17,13 +17,18 @@ PARTIAL = ".partial"
 
 
 def write_whole(
-    target: Path, writer: Callable[[BinaryIO], object], *, durable: bool = True
+    target: Path,
+    writer: Callable[[BinaryIO], object],
+    *,
+    durable: bool = True,
+    allow: Callable[[], object] = lambda: None,
 ) -> Path:
     """Write a file so that who reads it sees the old one or the new one, never half of one.
 
     A durable one is on the disk when this returns, its name included; what is not durable survives
     the death of every process, but not that of the machine.  If ``writer`` raises, nothing is left
-    and nothing is replaced.
+    and nothing is replaced; ``allow`` may raise too, and is called right before the file gets its
+    name.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PARTIAL}")
@@ -34,6 +39,7 @@ def write_whole(
             out.flush()
             if durable:
                 os.fsync(out.fileno())
+        allow()
         partial.replace(target)
     except BaseException:  # an interrupt leaves no litter either
         partial.unlink(missing_ok=True)
