@@ -5,6 +5,7 @@ from placement.support import T4, US, V100, demand, fleets, held, node, queued, 
 from trainshed.model.resources import ANY_GPU, FleetPolicy, NodeState
 from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.gang import place
+from trainshed.placement.topology import Where
 
 
 def places(nodes, asked):
@@ -113,7 +114,7 @@ def test_keeping_count_ends_where_counting_anew_does(nodes, jobs, data):
     assert fleet.rooms == anew.rooms
     for job in jobs:
         for group in job.demand.groups:
-            ours = fleet.candidates(job.demand.region, group.each)
-            theirs = anew.candidates(job.demand.region, group.each)
+            ours = fleet.candidates(Where(job.demand.region), group.each)
+            theirs = anew.candidates(Where(job.demand.region), group.each)
             assert ours.totals == theirs.totals
             assert ours.best(0, group.count) == theirs.best(0, group.count)

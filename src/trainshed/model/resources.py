@@ -62,6 +62,8 @@ class JobDemand:
 
     region: str | None
     groups: tuple[GroupDemand, ...]
+    engine: str | None = None
+    """Only nodes of this engine will do; of any if None."""
 
     @property
     def replica_count(self) -> int:
@@ -104,6 +106,8 @@ class Node:
     isolation: str = ""
     leftovers: str = ""
     devices: tuple[NodeGpu, ...] = ()
+    engine: str = ""
+    """Whose node it is, as the server calls the engine; engines leave it empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

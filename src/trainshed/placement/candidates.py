@@ -17,6 +17,7 @@ from trainshed.placement.topology import (
     VCPUS,
     ReplicaRequest,
     Topology,
+    Where,
 )
 
 #: Free GPUs, vCPUs, memory and slots of a node, and the node: smaller is tighter.
@@ -29,10 +30,10 @@ class Candidates:
     __slots__ = ("_entries", "_levels", "_requests", "cursor", "fits", "totals")
 
     def __init__(
-        self, topology: Topology, rooms: Sequence[Sequence[int]], region: str | None, each: Demand
+        self, topology: Topology, rooms: Sequence[Sequence[int]], where: Where, each: Demand
     ) -> None:
         """Look at every node that takes new replicas."""
-        eligible = topology.eligible(region, each)
+        eligible = topology.eligible(where, each)
         self._requests: dict[int, ReplicaRequest] = {
             i: request for i, request in eligible if topology.ready[i]
         }

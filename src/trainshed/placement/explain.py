@@ -13,7 +13,7 @@ from trainshed.placement.jobs import HeldJob, QueuedJob
 from trainshed.placement.planning_pass import PlanningPass, Wait
 from trainshed.placement.quota import QuotaBucket
 from trainshed.placement.shortage import Shortage
-from trainshed.placement.topology import MEMORY, SLOTS, VCPUS, ReplicaRequest
+from trainshed.placement.topology import MEMORY, SLOTS, VCPUS, ReplicaRequest, Where
 
 
 class Explainer:
@@ -24,8 +24,8 @@ class Explainer:
         self._done = done
         self._held = held
         self._of_quota: dict[tuple[QuotaBucket, ...], tuple[str, ...]] = {}
-        self._of_nodes: dict[tuple[str | None, str | None], list[int]] = {}
-        self._of_room: dict[tuple[str | None, str | None, str], tuple[str, ...]] = {}
+        self._of_nodes: dict[tuple[Where, str | None], list[int]] = {}
+        self._of_room: dict[tuple[Where, str | None, str], tuple[str, ...]] = {}
         self._shortage = Shortage(done.fleet)
 
     def explain(self, wait: Wait) -> Explanation:
@@ -94,12 +94,12 @@ class Explainer:
         topology = self._done.fleet.topology
         shape = topology.shape(wait.job.demand)
         closed = [
-            node
+            (topology.name(i), node.state)
             for i, node in enumerate(topology.nodes)
             if node.state is not NodeState.READY
-            and any(topology.request(i, shape.region, batch.each) for batch in shape.batches)
+            and any(topology.request(i, shape.where, batch.each) for batch in shape.batches)
         ]
-        blockers = messages.at_most_ten([node.name for node in closed])
+        blockers = messages.at_most_ten([name for name, _ in closed])
         return Explanation(reason=wait.reason, message=messages.drained(closed), blockers=blockers)
 
     def _capacity(self, wait: Wait) -> Explanation:
@@ -107,7 +107,7 @@ class Explainer:
         message = self._shortage.of(wait.job.demand)
         if wait.reserved is not None:
             message = f"{message}; it {self._start(wait.reserved.start_s)}"
-        blockers = self._in_the_way(wait.job, shape.region, shape.batches[0].each)
+        blockers = self._in_the_way(wait.job, shape.where, shape.batches[0].each)
         return Explanation(reason=wait.reason, message=message, blockers=blockers)
 
     def _start(self, start_s: float) -> str:
@@ -115,11 +115,11 @@ class Explainer:
             return "has the next free place"
         return f"starts in {messages.duration(start_s - self._done.now_s)} at the latest"
 
-    def _in_the_way(self, job: QueuedJob, region: str | None, each: Demand) -> tuple[str, ...]:
+    def _in_the_way(self, job: QueuedJob, where: Where, each: Demand) -> tuple[str, ...]:
         """The jobs on the nodes that could hold the largest replicas, soonest end first."""
-        key = (region, each.gpu_type, job.project)
+        key = (where, each.gpu_type, job.project)
         if key not in self._of_room:
-            uids = self._holders(region, each)
+            uids = self._holders(where, each)
             known = map(self._known, uids)
             own = [other.name for other in known if other.project == job.project]
             others = len(uids) - len(own)
@@ -127,12 +127,12 @@ class Explainer:
             self._of_room[key] = (*messages.at_most_ten(own), *counted)
         return self._of_room[key]
 
-    def _holders(self, region: str | None, each: Demand) -> list[int]:
-        key = (region, each.gpu_type)
+    def _holders(self, where: Where, each: Demand) -> list[int]:
+        key = (where, each.gpu_type)
         if key not in self._of_nodes:
             found = {
                 rank
-                for node, request in self._done.fleet.topology.eligible(region, each)
+                for node, request in self._done.fleet.topology.eligible(where, each)
                 for at in _scarce(request)
                 for rank in self._ranks.get((node, at), ())
             }

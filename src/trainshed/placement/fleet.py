@@ -11,7 +11,7 @@ from copy import copy
 from trainshed.model.resources import Demand, JobDemand, Node, Seat
 from trainshed.placement.candidates import Candidates
 from trainshed.placement.jobs import HeldJob
-from trainshed.placement.topology import SLOTS, ReplicaRequest, Topology
+from trainshed.placement.topology import ANYWHERE, SLOTS, ReplicaRequest, Topology, Where
 
 #: (node, place in its room, amount): what a job has taken.
 Taken = tuple[tuple[int, int, int], ...]
@@ -32,7 +32,7 @@ class FleetUsage:
         self.topology = topology
         self.rooms = topology.rooms()
         self._taken: dict[int, Taken] = {}
-        self._candidates: dict[tuple[str | None, Demand], Candidates] = {}
+        self._candidates: dict[tuple[Where, Demand], Candidates] = {}
         self._changed: list[int] = []
         self._kept = 0
 
@@ -68,13 +68,11 @@ class FleetUsage:
         """
         self.release(uid)
         sizes = {group.role: group.each for group in demand.groups}
-        here = Counter((seat.node, seat.role) for seat in seats)
+        here = Counter((self.topology.find(seat), seat.role) for seat in seats)
         taken: list[tuple[int, int, int]] = []
-        for (name, role), count in here.items():
-            node = self.topology.index.get(name)
+        for (node, role), count in here.items():
             if node is not None:
-                # None as region: a held job is where it is
-                request = self.topology.request(node, None, sizes.get(role, Demand()))
+                request = self.topology.request(node, ANYWHERE, sizes.get(role, Demand()))
                 taken += self.occupy(
                     node, request or ReplicaRequest(((SLOTS, 1),), (), 0, 0), count
                 )
@@ -129,18 +127,18 @@ class FleetUsage:
         self.rooms[node] = room
         self._changed.append(node)
 
-    def candidates(self, region: str | None, each: Demand) -> Candidates:
+    def candidates(self, where: Where, each: Demand) -> Candidates:
         """The nodes for replicas of one size, as they are now."""
         if len(self._changed) > 4 * len(self.rooms) + 64:
             self._forget_old()
-        found = self._candidates.get((region, each))
+        found = self._candidates.get((where, each))
         if found is None:
-            found = Candidates(self.topology, self.rooms, region, each)
+            found = Candidates(self.topology, self.rooms, where, each)
             self._kept += len(found)
             if self._kept > _CANDIDATES_MAX:
                 self._candidates.clear()
                 self._kept = len(found)
-            self._candidates[region, each] = found
+            self._candidates[where, each] = found
         elif found.cursor < len(self._changed):
             for node in set(self._changed[found.cursor :]):
                 found.look_at(node, self.rooms[node])

@@ -13,7 +13,7 @@ from itertools import islice, permutations
 from trainshed.model.resources import JobDemand, Seat
 from trainshed.model.roles import Role
 from trainshed.placement.fleet import FleetUsage
-from trainshed.placement.topology import EMULATED, ReplicaBatch, Shape
+from trainshed.placement.topology import EMULATED, ReplicaBatch, Shape, Where
 
 #: How many orders of batches are tried; jobs have two or three batches at most in practice.
 _ORDERS_MAX = 6
@@ -34,7 +34,7 @@ def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | 
         return None
     for batches, few in _attempts(shape):
         taken: _Taken = []
-        nodes = _place_batches(fleet, shape.region, batches, taken, few=few)
+        nodes = _place_batches(fleet, shape.where, batches, taken, few=few)
         if nodes is not None:
             fleet.keep(uid, tuple(taken))
             return _seats(fleet, demand, nodes)
@@ -45,14 +45,14 @@ def place(fleet: FleetUsage, uid: int, demand: JobDemand) -> tuple[Seat, ...] | 
 def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Seat]) -> bool:
     """Take exactly these seats under ``uid`` if all of them are free now."""
     topology = fleet.topology
-    nodes = [topology.index.get(seat.node) for seat in seats]
+    nodes = [topology.find(seat) for seat in seats]
     shape = topology.shape(demand)
     for batch in shape.batches:
         roles = {group.role for group in batch.groups}
         for node, seat in zip(nodes, seats, strict=True):
             serves = node is not None and topology.ready[node]
             if seat.role in roles and not (
-                serves and node is not None and topology.request(node, shape.region, batch.each)
+                serves and node is not None and topology.request(node, shape.where, batch.each)
             ):
                 return False
     fleet.take(uid, demand, seats)
@@ -65,7 +65,7 @@ def place_at(fleet: FleetUsage, uid: int, demand: JobDemand, seats: Sequence[Sea
 def has_room(fleet: FleetUsage, shape: Shape) -> bool:
     """Whether each batch would fit if it were alone: quick, and necessary for the whole."""
     return all(
-        sum(fleet.candidates(shape.region, batch.each).totals) >= batch.count
+        sum(fleet.candidates(shape.where, batch.each).totals) >= batch.count
         for batch in shape.batches
     )
 
@@ -85,7 +85,7 @@ def _attempts(shape: Shape) -> Iterator[tuple[tuple[ReplicaBatch, ...], bool]]:
 
 def _place_batches(
     fleet: FleetUsage,
-    region: str | None,
+    where: Where,
     batches: Sequence[ReplicaBatch],
     taken: _Taken,
     *,
@@ -95,7 +95,7 @@ def _place_batches(
     nodes: dict[Role, list[int]] = {}
     for batch in batches:
         used = dict.fromkeys(node for found in nodes.values() for node in found) if few else {}
-        found = _place_batch(fleet, region, batch, taken, (tuple(used), few))
+        found = _place_batch(fleet, where, batch, taken, (tuple(used), few))
         if found is None:
             return None
         for group in batch.groups:
@@ -105,7 +105,7 @@ def _place_batches(
 
 def _place_batch(
     fleet: FleetUsage,
-    region: str | None,
+    where: Where,
     batch: ReplicaBatch,
     taken: _Taken,
     manner: tuple[tuple[int, ...], bool],
@@ -114,29 +114,29 @@ def _place_batch(
     near, few = manner
     found: list[int] = []
     for node in near:
-        fits = fleet.candidates(region, batch.each).fits.get(node, 0)
-        _settle(fleet, region, batch, (node, min(fits, batch.count - len(found))), (taken, found))
-    for tier in _tiers(fleet.candidates(region, batch.each).totals, batch.count - len(found)):
+        fits = fleet.candidates(where, batch.each).fits.get(node, 0)
+        _settle(fleet, where, batch, (node, min(fits, batch.count - len(found))), (taken, found))
+    for tier in _tiers(fleet.candidates(where, batch.each).totals, batch.count - len(found)):
         while missing := batch.count - len(found):
-            candidates = fleet.candidates(region, batch.each)
+            candidates = fleet.candidates(where, batch.each)
             best = candidates.best(tier, missing if few else 1)
             if best is None:
                 break
             here = (best, min(candidates.fits[best], missing))
-            _settle(fleet, region, batch, here, (taken, found))
+            _settle(fleet, where, batch, here, (taken, found))
     return found if len(found) == batch.count else None
 
 
 def _settle(
     fleet: FleetUsage,
-    region: str | None,
+    where: Where,
     batch: ReplicaBatch,
     here: tuple[int, int],
     so_far: tuple[_Taken, list[int]],
 ) -> None:
     node, count = here
     taken, found = so_far
-    request = fleet.topology.request(node, region, batch.each)
+    request = fleet.topology.request(node, where, batch.each)
     if request is not None and count > 0:
         taken += fleet.occupy(node, request, count)
         found += [node] * count
@@ -152,9 +152,9 @@ def _tiers(totals: Sequence[int], count: int) -> range | list[int]:
 
 
 def _seats(fleet: FleetUsage, demand: JobDemand, nodes: dict[Role, list[int]]) -> tuple[Seat, ...]:
-    names = fleet.topology.nodes
+    known = fleet.topology.nodes
     return tuple(
-        Seat(role=group.role, index=index, node=names[node].name)
+        Seat(role=group.role, index=index, node=known[node].name, engine=known[node].engine)
         for group in demand.groups
         for index, node in enumerate(nodes.get(group.role, ()))
     )

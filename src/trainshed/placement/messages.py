@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from trainshed.model.resources import Demand, Node, NodeState
+from trainshed.model.resources import Demand, NodeState
 from trainshed.model.roles import Role
 from trainshed.placement.quota import Claim, ExceededQuota
 
@@ -82,7 +82,7 @@ def within(region: str | None) -> str:
     return f" in {region}" if region else ""
 
 
-def drained(nodes: Sequence[Node]) -> str:
+def drained(nodes: Sequence[tuple[str, NodeState]]) -> str:
     """The nodes that would serve if they took new replicas."""
-    names = [f"{node.name} {_CLOSED[node.state]}" for node in nodes]
+    names = [f"{name} {_CLOSED[state]}" for name, state in nodes]
     return f"only nodes that take no new replicas could hold it: {', '.join(at_most_ten(names))}"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from trainshed.model.explanation import Change, Explanation
-from trainshed.model.resources import Node
+from trainshed.model.resources import JobDemand, Node
 from trainshed.placement.explain import Explainer
 from trainshed.placement.feasibility import Feasibility
 from trainshed.placement.fleet import FleetUsage
@@ -44,6 +44,10 @@ class Planner:
         self._nodes = tuple(nodes)
         self._fleet = FleetUsage.of(self._nodes, self._held.values())
         self._feasibility = Feasibility(self._nodes)
+
+    def never(self, demand: JobDemand) -> Explanation | None:
+        """Why no node could hold a job, even if nobody were on them; no quota is looked at."""
+        return self._feasibility.judge("", demand)
 
     def hold(self, job: HeldJob) -> None:
         """Count a job's seats and quota as taken; replaces what the same uid held."""

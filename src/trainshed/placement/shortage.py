@@ -4,7 +4,7 @@ from trainshed.model.gpus import GpuState
 from trainshed.model.resources import Demand, JobDemand
 from trainshed.placement.fleet import FleetUsage
 from trainshed.placement.messages import of_each, within
-from trainshed.placement.topology import ReplicaBatch, ReplicaRequest
+from trainshed.placement.topology import ReplicaBatch, ReplicaRequest, Where
 
 
 class Shortage:
@@ -14,64 +14,62 @@ class Shortage:
         """Look at nothing yet."""
         self._fleet = fleet
         self._said: dict[object, str] = {}
-        self._most: dict[tuple[str | None, str | None], tuple[int, str] | None] = {}
+        self._most: dict[tuple[Where, str | None], tuple[int, str] | None] = {}
 
     def of(self, demand: JobDemand) -> str:
         """One sentence: ``needs 4 NVIDIA_TESLA_T4 on one machine; 2 are free on node-a ...``."""
         shape = self._fleet.topology.shape(demand)
         if shape.key not in self._said:
-            found = (self._of_batch(shape.region, batch) for batch in shape.batches)
+            found = (self._of_batch(shape.where, batch) for batch in shape.batches)
             alone = "each of its groups would fit alone; all of them at once do not"
             self._said[shape.key] = next(filter(None, found), alone)
         return self._said[shape.key]
 
-    def _of_batch(self, region: str | None, batch: ReplicaBatch) -> str | None:
-        room = sum(self._fleet.candidates(region, batch.each).totals)
+    def _of_batch(self, where: Where, batch: ReplicaBatch) -> str | None:
+        room = sum(self._fleet.candidates(where, batch.each).totals)
         if room >= batch.count:
             return None
         if room:
-            needs = (
-                f"{batch.count} replicas with {of_each(batch.each)} each at once{within(region)}"
-            )
-            return f"needs {needs}; there is room for {room}"
-        needs = f"needs {of_each(batch.each)} on one machine{within(region)}"
-        return f"{needs}; {self._free(region, batch)}"
+            needs = f"needs {batch.count} replicas with {of_each(batch.each)} each at once"
+            return f"{needs}{within(where.region)}; there is room for {room}"
+        needs = f"needs {of_each(batch.each)} on one machine{within(where.region)}"
+        return f"{needs}; {self._free(where, batch)}"
 
-    def _free(self, region: str | None, batch: ReplicaBatch) -> str:
-        if not len(self._fleet.candidates(region, batch.each)):
+    def _free(self, where: Where, batch: ReplicaBatch) -> str:
+        if not len(self._fleet.candidates(where, batch.each)):
             return "no node offers that"
-        most = self._most_gpus(region, batch.each) if batch.each.gpu_count else None
+        most = self._most_gpus(where, batch.each) if batch.each.gpu_count else None
         if most and most[0] < batch.each.gpu_count:
             free = {0: "none is", 1: "1 is"}.get(most[0], f"{most[0]} are")
             said = f"{free} free on {most[1]}, and no node has more"
-            return "; ".join((said, *self._faulty(region, batch.each)))
+            return "; ".join((said, *self._faulty(where, batch.each)))
         return "no node has all of that free"
 
-    def _faulty(self, region: str | None, each: Demand) -> tuple[str, ...]:
+    def _faulty(self, where: Where, each: Demand) -> tuple[str, ...]:
         """The GPUs that are given out to nobody, and why, on nodes that could hold a replica."""
         topology = self._fleet.topology
-        nodes = [topology.nodes[i] for i, _ in topology.eligible(region, each)]
+        nodes = [i for i, _ in topology.eligible(where, each)]
         found = [
-            f"GPU {gpu.index} of {node.name} is faulty: {gpu.problem}"
-            for node in nodes
-            for gpu in node.devices
+            f"GPU {gpu.index} of {topology.name(i)} is faulty: {gpu.problem}"
+            for i in nodes
+            for gpu in topology.nodes[i].devices
             if gpu.state is GpuState.FAULTY
         ]
         left = len(found) - 1
         more = "and 1 more GPU is faulty" if left == 1 else f"and {left} more GPUs are faulty"
         return (*found[:1], more) if left > 0 else tuple(found)
 
-    def _most_gpus(self, region: str | None, each: Demand) -> tuple[int, str] | None:
+    def _most_gpus(self, where: Where, each: Demand) -> tuple[int, str] | None:
         """The most GPUs that one replica could get, and where; None where none are given."""
-        key = (region, each.gpu_type)
+        key = (where, each.gpu_type)
         if key not in self._most:
             topology = self._fleet.topology
-            eligible = [(i, a) for i, a in topology.eligible(region, each) if topology.ready[i]]
+            eligible = [(i, a) for i, a in topology.eligible(where, each) if topology.ready[i]]
             best = max(
                 ((self._gpus(i, request), -i) for i, request in eligible if request.pools),
                 default=None,
             )
-            self._most[key] = best and (best[0], topology.nodes[-best[1]].name)
+            self._most[key] = best and (best[0], topology.name(-best[1]))
         return self._most[key]
 
     def _gpus(self, node: int, request: ReplicaRequest) -> int:

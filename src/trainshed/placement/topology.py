@@ -8,6 +8,7 @@ size only are of one kind, and what a replica asks is worked out once a kind.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from trainshed.model.resources import (
     ANY_GPU,
@@ -17,6 +18,7 @@ from trainshed.model.resources import (
     JobDemand,
     Node,
     NodeState,
+    Seat,
 )
 
 SLOTS, VCPUS, MEMORY, GPUS = 0, 1, 2, 3
@@ -69,6 +71,17 @@ class ReplicaBatch:
     groups: tuple[GroupDemand, ...]
 
 
+class Where(NamedTuple):
+    """Which nodes a job may be on; None: it does not matter."""
+
+    region: str | None = None
+    engine: str | None = None
+
+
+#: A job that is somewhere is where it is.
+ANYWHERE: Final = Where()
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A job's demand as this fleet sees it, largest replicas first.
@@ -76,13 +89,14 @@ class Shape:
     ``key`` is equal for jobs that fit exactly where the other fits.
     """
 
-    region: str | None
+    where: Where
     batches: tuple[ReplicaBatch, ...]
     key: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
+    engine: str
     region: str | None
     policy: FleetPolicy
     types: tuple[str, ...]
@@ -90,13 +104,15 @@ class _Kind:
 
 
 class Topology:
-    """The nodes in the order of their names; never changed, so that copies of a fleet share it."""
+    """The nodes in the order of engines and names; never changed, so that copies share it."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         """Look at every node once; of two with one name the later counts."""
-        named = {node.name: node for node in nodes}
+        named = {(node.engine, node.name): node for node in nodes}
         self.nodes = tuple(named[name] for name in sorted(named))
-        self.index = {node.name: i for i, node in enumerate(self.nodes)}
+        self._index = {(node.engine, node.name): i for i, node in enumerate(self.nodes)}
+        self._unnamed = {node.name: i for i, node in reversed(list(enumerate(self.nodes)))}
+        self._engines = {node.engine for node in self.nodes}
         self.ready = [node.state is NodeState.READY for node in self.nodes]
         kinds: dict[_Kind, int] = {}
         self._kind_of = [kinds.setdefault(_kind(node), len(kinds)) for node in self.nodes]
@@ -107,8 +123,18 @@ class Topology:
         self.regions = {kind.region for kind in kinds if kind.region is not None}
         self.gpu_names = {name for kind in kinds for name in (*kind.types, *dict(kind.alias))}
         self._has_exact = any(n.policy is FleetPolicy.EXACT for n in self.nodes)
-        self._requests: dict[tuple[str | None, Demand], tuple[ReplicaRequest | None, ...]] = {}
+        self._requests: dict[tuple[Where, Demand], tuple[ReplicaRequest | None, ...]] = {}
         self._shapes: dict[JobDemand, Shape] = {}
+
+    def find(self, seat: Seat) -> int | None:
+        """The node of a seat; None: it is gone.  One that names no engine is of the first."""
+        if seat.engine:
+            return self._index.get((seat.engine, seat.node))
+        return self._unnamed.get(seat.node)
+
+    def name(self, node: int) -> str:
+        """A node for people: with its engine, where there are several."""
+        return shown_name(self.nodes[node], several=len(self._engines) > 1)
 
     def rooms(self) -> list[list[int]]:
         """What every node has while no job is on it."""
@@ -118,23 +144,23 @@ class Topology:
             for node in self.nodes
         ]
 
-    def request(self, node: int, region: str | None, each: Demand) -> ReplicaRequest | None:
+    def request(self, node: int, where: Where, each: Demand) -> ReplicaRequest | None:
         """What a replica takes of a node; None where no such node can serve it, even empty."""
-        return self.requests(region, each)[self._kind_of[node]]
+        return self.requests(where, each)[self._kind_of[node]]
 
-    def requests(self, region: str | None, each: Demand) -> tuple[ReplicaRequest | None, ...]:
+    def requests(self, where: Where, each: Demand) -> tuple[ReplicaRequest | None, ...]:
         """What a replica takes of each kind of node."""
-        found = self._requests.get((region, each))
+        found = self._requests.get((where, each))
         if found is None:
             if len(self._requests) >= _REMEMBERED_MAX:
                 self._requests.clear()
-            found = tuple(_request(kind, region, each) for kind in self._kinds)
-            self._requests[region, each] = found
+            found = tuple(_request(kind, where, each) for kind in self._kinds)
+            self._requests[where, each] = found
         return found
 
-    def eligible(self, region: str | None, each: Demand) -> list[tuple[int, ReplicaRequest]]:
+    def eligible(self, where: Where, each: Demand) -> list[tuple[int, ReplicaRequest]]:
         """The nodes that serve such replicas when there is room, drained ones too."""
-        requests = zip(self.requests(region, each), self._of_kind, strict=True)
+        requests = zip(self.requests(where, each), self._of_kind, strict=True)
         return [(i, request) for request, nodes in requests if request is not None for i in nodes]
 
     def shape(self, demand: JobDemand) -> Shape:
@@ -155,8 +181,11 @@ class Topology:
             ReplicaBatch(each, sum(g.count for g in members[each]), tuple(members[each]))
             for each in sorted(members, key=_size, reverse=True)
         )
-        region = demand.region if self.regions else None
-        return Shape(region, batches, (region, *((batch.each, batch.count) for batch in batches)))
+        where = Where(
+            demand.region if self.regions else None,
+            None if self._engines == {demand.engine} else demand.engine,
+        )
+        return Shape(where, batches, (where, *((batch.each, batch.count) for batch in batches)))
 
     def _seen(self, each: Demand) -> Demand:
         if not each.gpu_count:
@@ -172,11 +201,18 @@ def _size(each: Demand) -> tuple[object, ...]:
 
 def _kind(node: Node) -> _Kind:
     alias = tuple(sorted(node.gpu_alias.items()))
-    return _Kind(node.region, node.policy, tuple(sorted(node.gpus)), alias)
+    return _Kind(node.engine, node.region, node.policy, tuple(sorted(node.gpus)), alias)
 
 
-def _request(kind: _Kind, region: str | None, each: Demand) -> ReplicaRequest | None:
-    if kind.region is not None and region is not None and kind.region != region:
+def shown_name(node: Node, *, several: bool) -> str:
+    """``NODE``, or ``ENGINE/NODE`` where there are several engines."""
+    return f"{node.engine}/{node.name}" if several and node.engine else node.name
+
+
+def _request(kind: _Kind, where: Where, each: Demand) -> ReplicaRequest | None:
+    if None not in (kind.region, where.region) and kind.region != where.region:
+        return None
+    if where.engine is not None and kind.engine != where.engine:
         return None
     common = [(SLOTS, 1)]
     if kind.policy is FleetPolicy.EMULATE:

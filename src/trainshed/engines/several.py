@@ -1,0 +1,342 @@
+"""Several engines as one: each attempt goes to its own, and one that fails takes no other down.
+
+A launch says its engine by its seats or its claim.  All that comes later is asked of the engine
+that the attempt is known to have; the store knows it after a restart.
+"""
+
+import errno
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from trainshed.engines.base import (
+    Asked,
+    Engine,
+    Known,
+    Places,
+    Reach,
+    ReplicaShape,
+    Sight,
+    Traits,
+)
+from trainshed.model.attempt import AttemptKey, Measured, Observation, Phase
+from trainshed.model.engine_wishes import OfferedEngine, wishes
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Allotment, Claim, JobDemand, Node
+from trainshed.model.stopping import StopOrder
+
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Attempts whose engines are remembered; beyond it the store is asked again.
+_REMEMBERED_MAX: Final = 100_000
+#: How long the end waits for all of them together (seconds).
+_CLOSE_S: Final = 2.0
+
+#: The engines of attempts by name, as far as they are known; empty: of the first.
+EnginesOf = Callable[[Collection[AttemptKey]], Mapping[AttemptKey, str]]
+
+
+def _nobody(_: Collection[AttemptKey]) -> Mapping[AttemptKey, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedEngine:
+    """An engine with what the configuration says of it."""
+
+    engine: Engine
+    regions: tuple[str, ...] = ()
+    """The regions that it serves; all if empty."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Wishes that its jobs have unless their own labels say otherwise."""
+
+
+class Engines:
+    """Engines by name, in the configured order; an ``Engine`` to the controller."""
+
+    name = "engines"
+
+    def __init__(
+        self, served: Mapping[str, ServedEngine], failed: Mapping[str, Explanation] | None = None
+    ) -> None:
+        """``served`` has one at least; ``failed`` could not be made, and say why."""
+        self.served = dict(served)
+        self.failed = dict(failed or {})
+        self._first = next(iter(self.served))
+        self._find: EnginesOf = _nobody
+        self._of: dict[AttemptKey, str] = {}
+        self._since: dict[str, tuple[Reason, float]] = {}
+        self._silent: set[tuple[str, str]] = set()
+        self._traits = _traits([each.engine.traits for each in self.served.values()])
+
+    @classmethod
+    def of(cls, engine: Engine) -> "Engines":
+        """One engine as several, unless it is that already."""
+        if isinstance(engine, cls):
+            return engine
+        return cls({engine.name: ServedEngine(engine=engine)})
+
+    def ask(self, find: EnginesOf) -> None:
+        """Say who knows the engines of attempts that were launched by others, or long ago."""
+        self._find = find
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the engine on the server's machine, or of the first; the strictest reach."""
+        return self._traits
+
+    @property
+    def first(self) -> str:
+        """The engine of attempts that name none."""
+        return self._first
+
+    @property
+    def are_several(self) -> bool:
+        """Whether people must be told of which engine a node is."""
+        return len(self.served) + len(self.failed) > 1
+
+    def get(self, name: str) -> Engine | None:
+        """The engine of a name; empty: the first.  None: this server runs without it."""
+        served = self.served.get(name or self._first)
+        return served.engine if served else None
+
+    def traits_of(self, name: str) -> Traits:
+        """The traits of an engine.  Raises OSError where this server runs without it."""
+        return self._must(name).traits
+
+    def places(self, name: str) -> Places:
+        """Who places the jobs of an engine; the server, as long as nobody can be asked."""
+        engine = self.get(name)
+        return engine.traits.places if engine else Places.SERVER
+
+    def engine_of(self, key: AttemptKey) -> str:
+        """The engine of an attempt by name."""
+        return self._names_of([key])[key]
+
+    def health_of(self, name: str) -> Explanation | None:
+        """What keeps one engine from working, with since when."""
+        if why := self.failed.get(name):
+            return why
+        silent: Explanation | None = _silent(name)
+        found = self._asked(name, "health", lambda engine: engine.health(), silent)
+        return self._with_since(name, found)
+
+    def healths(self) -> Mapping[str, Explanation | None]:
+        """What keeps each engine from working; None: it is well."""
+        return {name: self.health_of(name) for name in (*self.served, *self.failed)}
+
+    def offered(self) -> tuple[OfferedEngine, ...]:
+        """All that this server runs with, to the choice of one for a job."""
+        return tuple(
+            OfferedEngine(name=name, regions=each.regions, away=self.health_of(name))
+            for name, each in self.served.items()
+        )
+
+    def wishes(self, name: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """The wishes with which a job goes to an engine."""
+        served = self.served.get(name)
+        return wishes(labels, served.labels if served else None)
+
+    def judging(
+        self, asked: Asked, never: Callable[[JobDemand], Explanation | None]
+    ) -> Callable[[str], Explanation | None]:
+        """Why each engine can never hold a job.
+
+        ``never`` judges by the nodes whose places the server gives out.
+        """
+
+        def judge(name: str) -> Explanation | None:
+            theirs = replace(asked, wants=self.wishes(name, asked.wants))
+            why = self.judge_of(name, theirs)
+            if why or self.places(name) is Places.ENGINE:
+                return why
+            return never(replace(asked.demand, engine=name))
+
+        return judge
+
+    # the port
+
+    def fleet(self) -> Sequence[Node]:
+        """The nodes of all, each with its engine."""
+        return [node for name in self.served for node in self.fleet_of(name) or ()]
+
+    def fleet_of(self, name: str) -> Sequence[Node] | None:
+        """The nodes of one engine; None: it cannot say now."""
+
+        def look(engine: Engine) -> Sequence[Node] | None:
+            return [replace(node, engine=name) for node in engine.fleet()]
+
+        return self._asked(name, "fleet", look, None)
+
+    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+        """As the attempt's engine says."""
+        return self._must(self.engine_of(key)).sight(key, shape)
+
+    def health(self) -> Explanation | None:
+        """What keeps them from working, where none of them works."""
+        found = self.healths()
+        return next(iter(found.values())) if all(found.values()) else None
+
+    def judge(self, asked: Asked) -> Explanation | None:
+        """What the last of them objects, where all object."""
+        why = None
+        for name in self.served:
+            if (why := self.judge_of(name, asked)) is None:
+                return None
+        return why
+
+    def judge_of(self, name: str, asked: Asked) -> Explanation | None:
+        """What one engine objects."""
+        return self._asked(name, "judge", lambda engine: engine.judge(asked), None)
+
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+        """As the engine of the place says."""
+        return self._must(_engine_of(place)).manifest(key, plan, place)
+
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+        """By the engine of the place."""
+        name = _engine_of(place) or self._first
+        engine = self._must(name)
+        self._remember(key, name)
+        engine.launch(key, plan, place)
+
+    def stop(self, key: AttemptKey, order: StopOrder) -> None:
+        """By the attempt's engine."""
+        self._must(self.engine_of(key)).stop(key, order)
+
+    def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
+        """Each engine is asked for its own; one that fails says UNKNOWN."""
+        if len(self.served) == 1 and not self.failed:
+            return self._observe(self._first, keys)
+        by_engine: defaultdict[str, list[AttemptKey]] = defaultdict(list)
+        for key, name in self._names_of(keys).items():
+            by_engine[name].append(key)
+        return [seen for name, theirs in by_engine.items() for seen in self._observe(name, theirs)]
+
+    def measured(self, key: AttemptKey, after: int) -> Measured:
+        """By the attempt's engine."""
+        return self._must(self.engine_of(key)).measured(key, after)
+
+    def known(self) -> Sequence[Known]:
+        """What all of them find; one that fails finds nothing."""
+        return [found for name in self.served for found in self.known_of(name) or ()]
+
+    def known_of(self, name: str) -> Sequence[Known] | None:
+        """What one engine finds; None: it cannot say now."""
+
+        def look(engine: Engine) -> Sequence[Known] | None:
+            return engine.known()
+
+        return self._asked(name, "known", look, None)
+
+    def forget(self, uid: int) -> bool:
+        """Wherever an attempt of the job may have been; its attempts are no more looked for."""
+        return all(each.engine.forget(uid) for each in self.served.values())
+
+    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
+        """To all."""
+        for each in self.served.values():
+            each.engine.listen(callback)
+
+    def close(self) -> None:
+        """Close all at once: each has its own two seconds, and so have all."""
+        if len(self.served) == 1:
+            self.served[self._first].engine.close()
+            return
+        closing = [
+            threading.Thread(target=self._close, args=(name,), daemon=True, name=f"close-{name}")
+            for name in self.served
+        ]
+        for each in closing:
+            each.start()
+        until = time.monotonic() + _CLOSE_S
+        for each in closing:
+            each.join(max(0.0, until - time.monotonic()))
+
+    # within
+
+    def _close(self, name: str) -> None:
+        try:
+            self.served[name].engine.close()
+        except Exception:  # noqa: BLE001 - one engine's fault is not the others'
+            _LOG.exception("the engine %s does not close", name)
+
+    def _must(self, name: str) -> Engine:
+        engine = self.get(name)
+        if engine is None:
+            why = self.failed.get(name)
+            message = f"this server runs without the engine {name}"
+            raise OSError(errno.EAGAIN, f"{message}: {why.message}" if why else message)
+        return engine
+
+    def _names_of(self, keys: Collection[AttemptKey]) -> dict[AttemptKey, str]:
+        if len(self.served) == 1 and not self.failed:
+            return dict.fromkeys(keys, self._first)
+        unknown = [key for key in keys if key not in self._of]
+        if unknown:
+            for key, name in self._find(unknown).items():
+                self._remember(key, name)
+        return {key: self._of.get(key) or self._first for key in keys}
+
+    def _remember(self, key: AttemptKey, name: str) -> None:
+        if len(self._of) >= _REMEMBERED_MAX:
+            self._of.clear()
+        self._of[key] = name
+
+    def _observe(self, name: str, keys: Collection[AttemptKey]) -> Sequence[Observation]:
+        unknown: Sequence[Observation] = [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
+        if self.get(name) is None:
+            return unknown
+        seen = self._asked(name, "observe", lambda engine: engine.observe(keys), unknown)
+        return [_with_engine(each, name) if each.placed else each for each in seen]
+
+    def _asked(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
+        """The answer of one engine; what it cannot say is told once, until it can again."""
+        engine = self._must(name)
+        try:
+            found = ask(engine)
+        except Exception:  # noqa: BLE001 - one engine's fault is not the others'
+            if (name, what) not in self._silent:
+                self._silent.add((name, what))
+                _LOG.exception("the engine %s does not say its %s", name, what)
+            return otherwise
+        self._silent.discard((name, what))
+        return found
+
+    def _with_since(self, name: str, found: Explanation | None) -> Explanation | None:
+        if found is None:
+            self._since.pop(name, None)
+            return None
+        if found.since_s is not None:
+            return found
+        before = self._since.get(name)
+        if before is None or before[0] is not found.reason:
+            before = self._since[name] = (found.reason, time.time())
+        return replace(found, since_s=before[1])
+
+
+def _engine_of(place: Allotment) -> str:
+    """A gang is on one engine."""
+    if isinstance(place, Claim):
+        return place.engine
+    return next((seat.engine for seat in place if seat.engine), "")
+
+
+def _with_engine(seen: Observation, name: str) -> Observation:
+    return seen._replace(placed=tuple(replace(seat, engine=name) for seat in seen.placed))
+
+
+def _silent(name: str) -> Explanation:
+    return Explanation(reason=Reason.ENGINE_AWAY, message=f"the engine {name} does not answer")
+
+
+def _traits(found: Sequence[Traits]) -> Traits:
+    here = [each for each in found if each.reach is Reach.THIS_MACHINE]
+    return here[0] if here else found[0]

@@ -1,0 +1,94 @@
+"""Which engine a job goes to, asked anew for each attempt.
+
+The job's label decides, else its region and what the engines have to object, in their configured
+order.  One that is away now is taken only where no other will do: the job waits for it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trainshed.model.engine_wishes import ENGINE_LABEL, OfferedEngine
+from trainshed.model.explanation import Explanation, Reason
+
+
+class PassedOver(NamedTuple):
+    """An engine that a job does not go to, and why."""
+
+    engine: str
+    why: Explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """Where a job goes."""
+
+    engine: str | None
+    """None: no engine can ever hold it."""
+    passed: tuple[PassedOver, ...] = ()
+    """Those before it, in their order."""
+
+    @property
+    def refusal(self) -> Explanation | None:
+        """Why no engine can hold it; None where one can."""
+        if self.engine is not None:
+            return None
+        if len(self.passed) == 1:
+            return self.passed[0].why
+        reason = self.passed[0].why.reason if self.passed else Reason.NO_SUCH_NODE
+        message = _listed(self.passed) or "this server runs without any engine"
+        return Explanation(reason=reason, message=message)
+
+    @property
+    def sentence(self) -> str:
+        """What the job's story says of it; empty where nothing was passed over."""
+        if self.engine is None or not self.passed:
+            return ""
+        return f"Goes to the engine {self.engine}; passed over: {_listed(self.passed)}."
+
+
+#: Why an engine can never hold the job, by the engine's name; None: it can.
+Judge = Callable[[str], Explanation | None]
+
+
+def choose(
+    wanted: str | None, region: str | None, offered: Sequence[OfferedEngine], judge: Judge
+) -> EngineChoice:
+    """Choose for a job that names an engine by its label (``wanted``), or a region, or neither."""
+    if wanted is not None and wanted not in {each.name for each in offered}:
+        return EngineChoice(engine=None, passed=(PassedOver(wanted, _no_such(wanted, offered)),))
+    passed, away = [], None
+    for each in offered:
+        if why := _not_meant(each, wanted, region) or judge(each.name):
+            passed.append(PassedOver(each.name, why))
+        elif each.away and wanted is None:
+            away = away or each.name
+            passed.append(PassedOver(each.name, each.away))
+        else:
+            return EngineChoice(engine=each.name, passed=tuple(passed))
+    if away is None and wanted is not None:
+        passed = [one for one in passed if one.engine == wanted]
+    return EngineChoice(engine=away, passed=tuple(one for one in passed if one.engine != away))
+
+
+def _not_meant(each: OfferedEngine, wanted: str | None, region: str | None) -> Explanation | None:
+    """Why the choice does not come to an engine's own judgement."""
+    if wanted is not None:
+        if each.name == wanted:
+            return None
+        message = f"the label {ENGINE_LABEL} names {wanted}"
+    elif not each.regions or region is None or region in each.regions:
+        return None
+    else:
+        message = f"serves the regions {', '.join(each.regions)}, and the job's is {region}"
+    return Explanation(reason=Reason.NO_SUCH_NODE, message=message)
+
+
+def _no_such(wanted: str, offered: Sequence[OfferedEngine]) -> Explanation:
+    names = ", ".join(each.name for each in offered)
+    message = f"the label {ENGINE_LABEL} names {wanted}, and the server has only: {names or 'none'}"
+    return Explanation(reason=Reason.NO_SUCH_NODE, message=message)
+
+
+def _listed(passed: Sequence[PassedOver]) -> str:
+    return "; ".join(f"{one.engine} ({one.why.message.rstrip('.')})" for one in passed)

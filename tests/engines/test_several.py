@@ -1,0 +1,114 @@
+"""Several engines as one."""
+
+import pytest
+
+from trainshed.engines.base import Asked, Places, Reach, Traits
+from trainshed.engines.several import Engines, ServedEngine
+from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.resources import JobDemand, Node
+from trainshed.model.stopping import StopOrder, StopReason
+from trainshed.testing.fake_engine import FakeEngine
+
+ONE, TWO, OLD = AttemptKey(1, 1), AttemptKey(2, 1), AttemptKey(3, 1)
+STOP = StopOrder(grace_s=1.0, reason=StopReason.CANCEL, message="x")
+NEVER = Explanation(reason=Reason.NO_SUCH_NODE, message="at most 4 nodes")
+NAMES = {ONE: "a", TWO: "b", OLD: ""}
+
+
+class Broken(FakeEngine):
+    """Fails in whatever it is asked."""
+
+    def fleet(self):
+        raise RuntimeError("broken")
+
+    def health(self):
+        raise RuntimeError("broken")
+
+    def observe(self, _keys):
+        raise RuntimeError("broken")
+
+    def known(self):
+        raise RuntimeError("broken")
+
+
+def engines_of(served, failed=None):
+    found = Engines({name: ServedEngine(engine=one) for name, one in served.items()}, failed)
+    found.ask(lambda keys: {key: NAMES[key] for key in keys})
+    return found
+
+
+@pytest.fixture
+def pair():
+    return {"a": FakeEngine([Node(name="n")]), "b": FakeEngine([Node(name="n")])}
+
+
+def test_each_attempt_is_asked_of_its_engine_and_one_that_names_none_of_the_first(pair):
+    engines = engines_of(pair)
+    for key in (ONE, TWO, OLD):
+        engines.stop(key, STOP)
+    assert [set(one.stops) for one in pair.values()] == [{ONE, OLD}, {TWO}]
+    assert {seen.key for seen in engines.observe([ONE, TWO, OLD])} == {ONE, TWO, OLD}
+    assert [(node.engine, node.name) for node in engines.fleet()] == [("a", "n"), ("b", "n")]
+
+
+def test_an_engine_that_fails_takes_the_others_not_down():
+    engines = engines_of({"a": Broken([]), "b": FakeEngine([Node(name="n")])})
+    assert [node.engine for node in engines.fleet()] == ["b"]
+    phases = {seen.key: seen.phase for seen in engines.observe([ONE, TWO])}
+    assert phases[ONE] is Phase.UNKNOWN
+    assert engines.fleet_of("a") is None
+    assert engines.known_of("a") is None
+    assert engines.known() == []
+    assert engines.healths()["a"].reason is Reason.ENGINE_AWAY
+    assert engines.healths()["b"] is None
+    assert engines.health() is None
+
+
+def test_an_engine_that_could_not_be_made_is_told_and_its_attempts_are_left_alone(pair):
+    engines = engines_of({"a": pair["a"]}, {"b": NEVER})
+    assert engines.healths()["b"] == NEVER
+    assert engines.are_several
+    assert [seen.phase for seen in engines.observe([TWO])] == [Phase.UNKNOWN]
+    with pytest.raises(OSError, match="without the engine b: at most 4 nodes"):
+        engines.stop(TWO, STOP)
+    assert not pair["a"].stops
+
+
+def test_since_when_it_is_away_stays_until_it_is_back(pair):
+    engines = engines_of(pair)
+    pair["b"].unreachable = True
+    since = engines.health_of("b").since_s
+    assert since is not None
+    assert engines.health_of("b").since_s == since
+    pair["b"].unreachable = False
+    assert engines.health_of("b") is None
+
+
+def test_what_engines_object_and_what_nodes_do():
+    theirs = FakeEngine([])
+    theirs.traits = Traits(reach=Reach.ANY, python="python3", places=Places.ENGINE)
+    theirs.judge = lambda asked: NEVER if asked.wants.get("trainshed-q") == "low" else None
+    served = {
+        "a": ServedEngine(engine=FakeEngine([])),
+        "b": ServedEngine(engine=theirs, labels={"trainshed-q": "low"}),
+    }
+    asked = Asked(demand=JobDemand(region=None, groups=()))
+    judged = []
+
+    def never(demand):
+        judged.append(demand.engine)
+
+    assert Engines(served).judging(asked, never)("a") is None
+    assert Engines(served).judging(asked, never)("b") == NEVER
+    own = Asked(demand=asked.demand, wants={"trainshed-q": "high"})
+    assert Engines(served).judging(own, never)("b") is None
+    assert judged == ["a"]
+
+
+def test_one_that_does_not_close_does_not_keep_the_others_from_it(pair):
+    closed = []
+    pair["a"].close = lambda: 1 / 0
+    pair["b"].close = lambda: closed.append("b")
+    engines_of(pair).close()
+    assert closed == ["b"]
