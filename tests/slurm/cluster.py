@@ -153,6 +153,11 @@ class Cluster:
         """What a loss of power does: its daemon, its steps and their programs end at once."""
         self.wait_for(lambda: not self._kill(self.processes_of(node)))
 
+    def kill_job(self, number: str) -> None:
+        """Kill all that runs in an allocation, at once; its daemons are well and see it."""
+        cgroup = f"/job_{number}/".encode()
+        self._kill([pid for pid in self._everything() if cgroup in _read(pid, "cgroup")])
+
     def crash_daemon(self, node: str) -> None:
         """Its slurmd ends; steps and their programs live on."""
         self._kill([self._daemon_of(node)])
@@ -176,6 +181,14 @@ class Cluster:
     def jobs(self, form: str = "%A %j %T %R") -> list[str]:
         """A line for each job that is not over."""
         return self.run("squeue", "-h", "-o", form).splitlines()
+
+    def jobs_in(self, state: str) -> list[str]:
+        """The numbers of jobs in one of Slurm's states."""
+        return self.run("squeue", "-h", "-o", "%A", "-t", state).split()
+
+    def programs(self, word: bytes) -> list[int]:
+        """Processes in it that have a word among theirs."""
+        return [pid for pid in self._everything() if word in _read(pid, "cmdline").split(b"\0")]
 
     def finished(self) -> list[dict[str, str]]:
         """Every allocation that has ended, as Slurm has counted them."""
