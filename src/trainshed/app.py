@@ -30,7 +30,9 @@ from trainshed.controller.loop import Controller
 from trainshed.controller.perform import Compose
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine, Reach
+from trainshed.engines.several import Engines
 from trainshed.model.faults import UsageFault
+from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog, AuditRetention
 from trainshed.service.auth import bucket_tokens
 from trainshed.service.auth.access import Access
@@ -202,10 +204,21 @@ def build(
         ordered=controller.look_at_nodes,
         gpus_now=engine.traits.gpus_now,
     )
+    attempts = AttemptService(store, Engines.of(engine))
     buckets = BucketService(store=store, has_folder=objects.buckets.has)
     streams = Streams(settings.streams_max)
     native = LazyApp(
-        partial(_native, store, logs, nodes, buckets, streams, access=access, audit_log=audit_log)
+        partial(
+            _native,
+            store,
+            logs,
+            nodes,
+            attempts,
+            buckets,
+            streams,
+            access=access,
+            audit_log=audit_log,
+        )
     )
     http = make_app(
         around,
@@ -395,10 +408,11 @@ def _soon(native: LazyApp, store: Store) -> threading.Timer:
     return timer
 
 
-def _native(  # noqa: PLR0913 - all that its routes ask
+def _native(  # noqa: PLR0913, PLR0917 - all that its routes ask
     store: Store,
     logs: LogService,
     nodes: NodeService,
+    attempts: AttemptService,
     buckets: BucketService,
     streams: Streams,
     *,
@@ -415,6 +429,7 @@ def _native(  # noqa: PLR0913 - all that its routes ask
         logs=logs,
         metrics=ServerMetrics(store, nodes.gpus_now).text,
         nodes=nodes,
+        attempts=attempts,
         buckets=buckets,
         streams=streams,
         access=access,

@@ -97,6 +97,7 @@ GET    /nodes                                                 known
 POST   /nodes/{node}:drain                                    administrator
 POST   /nodes/{node}:maintain                                 administrator
 POST   /nodes/{node}:resume                                   administrator
+POST   /attempts/{uid}/{attempt}:fence                        administrator
 GET    /metrics                                               administrator
 GET    /tokens                                                administrator
 POST   /tokens                                                administrator

@@ -40,6 +40,7 @@ def edge(store, looked):
         logs=unused,
         metrics=str,
         nodes=nodes,
+        attempts=unused,
         buckets=unused,
         streams=unused,
         access=unused,

@@ -19,6 +19,7 @@ def edge():
         logs=unused,
         metrics=str,
         nodes=unused,
+        attempts=unused,
         buckets=unused,
         streams=unused,
         access=unused,

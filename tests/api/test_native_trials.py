@@ -55,6 +55,7 @@ def edge(store, logs):
         logs=logs,
         metrics=str,
         nodes=MagicMock(),
+        attempts=MagicMock(),
         buckets=MagicMock(),
         streams=Streams(2),
         access=MagicMock(),

@@ -29,6 +29,7 @@ DOCUMENT = native_app(
         logs=_UNUSED,
         metrics=_UNUSED,
         nodes=_UNUSED,
+        attempts=_UNUSED,
         buckets=_UNUSED,
         streams=_UNUSED,
         access=_UNUSED,

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Annotated, Any
 
 import anyio
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
@@ -25,6 +25,7 @@ from trainshed.api.threads import LOG_THREADS
 from trainshed.model.access import AccessRole, Caller
 from trainshed.model.refusals import Code, Refusal
 from trainshed.service import audit_log
+from trainshed.service.attempts import AttemptService
 from trainshed.service.audit_log import AuditLog
 from trainshed.service.auth import bucket_tokens, signing_keys, tokens
 from trainshed.service.auth.access import Access
@@ -83,6 +84,8 @@ EVENTS_MAX = 1000
 TAIL_MAX = 10_000
 #: The largest number that a 64-bit column holds.
 SEQ_MAX = (1 << 63) - 1
+#: The largest number that a column of 32 bits holds.
+ATTEMPT_MAX = (1 << 31) - 1
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {
     code: {"model": shown.Status} for code in (400, 401, 403, 404, 409, 422, 429)
@@ -106,6 +109,7 @@ class Native:
     logs: LogService
     metrics: Callable[[], str]
     nodes: NodeService
+    attempts: AttemptService
     buckets: BucketService
     streams: Streams
     access: Access
@@ -126,6 +130,7 @@ def native_app(native: Native, version: str) -> FastAPI:
     app.state.permissions = Permissions(native.store.project)
     app.include_router(_jobs(native))
     app.include_router(_fleet(native))
+    app.include_router(_attempts(native.attempts))
     app.include_router(_bucket_tokens(native.store))
     app.include_router(_administration(native))
     app.include_router(_buckets(native))
@@ -282,6 +287,21 @@ def _fleet(native: Native) -> APIRouter:
     def metrics(_: Annotated[Caller, Depends(administrator)]) -> str:
         """Give the server's figures in Prometheus' text format."""
         return native.metrics()
+
+    return router
+
+
+def _attempts(attempts: AttemptService) -> APIRouter:
+    router = APIRouter(tags=["fleet"])
+
+    @router.post("/attempts/{uid}/{attempt}:fence", response_model=shown.Fenced)
+    def fence(
+        uid: Annotated[int, Path(ge=1, le=SEQ_MAX)],
+        attempt: Annotated[int, Path(ge=1, le=ATTEMPT_MAX)],
+        caller: Annotated[Caller, Depends(administrator)],
+    ) -> Json:
+        """Say that nothing of an attempt lives, where its engine cannot: it counts as lost."""
+        return attempts.fence(uid, attempt, caller.name)
 
     return router
 

@@ -195,6 +195,15 @@ class NodeOrdered(BaseModel):
     message: str
 
 
+class Fenced(BaseModel):
+    """An attempt that counts as lost because an administrator says that nothing of it lives."""
+
+    job: str
+    attempt: int
+    engine: str
+    message: str
+
+
 class Adopter(Strict):
     """The project that gets a bucket."""
 

@@ -96,6 +96,7 @@ VERBS = (
     Verb("nodes maintain", "nodes_order", "give the replicas on a node notice, and free it"),
     Verb("nodes resume", "nodes_order", "let a node take replicas again"),
     Verb("nodes", "nodes", "list the machines of the fleet"),
+    Verb("attempts fence", "attempts_fence", "say that nothing of an unreachable attempt lives"),
     Verb("buckets", "buckets", "make, list and adopt the folders that gs:// names mean"),
     Verb("environments build", "environments", "make a Python as a runtime version had it"),
     Verb("tokens", "credentials", "make, list and revoke tokens"),

@@ -1,0 +1,67 @@
+"""``trainshed attempts fence``: an administrator's word that nothing of an attempt lives."""
+
+import argparse
+import re
+
+from trainshed.cli import flags
+from trainshed.cli.connecting import ServerPlace, continued, place_of
+from trainshed.cli.terminal import note, out, out_json
+from trainshed.client.collections import native_path
+
+_KEY = re.compile(r"(.+)/([1-9][0-9]{0,8})")
+
+_SUMMARY = (
+    "Says that nothing of an attempt lives any more, though its engine cannot know it: its node is "
+    "switched off, or has been started anew. The attempt counts as lost, and its job starts again "
+    "where it may. Say it only of what you have seen: if the attempt does live, two of them run, "
+    "and only programs that save with trainshed_trainer keep the older one out. For administrators "
+    "of all projects; it is in the job's story and in the audit log, with your name."
+)
+_EXAMPLE = """\
+  trainshed attempts fence 4611686018427387904/1
+  trainshed attempts fence census_1/2 --format json"""
+
+
+def parser(prog: str) -> flags.Parser:
+    """The command line."""
+    parser = flags.Parser(
+        prog, summary=_SUMMARY, example=_EXAMPLE, usage=f"{prog} UID/ATTEMPT [flags]"
+    )
+    parser.add_argument(
+        "attempt",
+        metavar="UID/ATTEMPT",
+        type=_key,
+        help="The job's number, a slash, and the attempt's number; an AI Platform job id or a full "
+        "name may stand in the place of the job's number",
+    )
+    flags.add_client_flags(parser)
+    return parser
+
+
+def _key(text: str) -> tuple[str, str]:
+    found = _KEY.fullmatch(text)
+    if found is None:
+        message = f"{text!r} is no attempt; it takes UID/ATTEMPT, such as 4611686018427387904/1"
+        raise argparse.ArgumentTypeError(message)
+    return found[1], found[2]
+
+
+def run(request: flags.Request) -> int:
+    """Say it, and what comes of it."""
+    args = request.args
+    job, attempt = args.attempt
+    place = place_of(args)
+    uid = job if job.isdecimal() else _uid(place, job)
+    found = place.server.call("POST", f"/trainshed/v1/attempts/{uid}/{attempt}:fence", {})
+    if args.format == "json":
+        out_json(found)
+        return 0
+    out(found["message"])
+    story = f"jobs events {found['job']}"
+    note(f"its story: {continued(args, story)}")
+    return 0
+
+
+def _uid(place: ServerPlace, job: str) -> str:
+    uid: str = place.server.call("GET", native_path(job, place.project))["uid"]
+    return uid

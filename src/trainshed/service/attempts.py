@@ -1,0 +1,108 @@
+"""What an administrator knows of an attempt and its engine does not: that nothing of it lives.
+
+A node that cannot be reached proves nothing, so its attempt stays UNKNOWN and its job waits.  Who
+has seen that the node is off may say so.  It is a word that nobody can check: it is in the job's
+story, with who said it, before the engine acts on it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from trainshed.engines.several import Engines
+from trainshed.model.attempt import AttemptKey, Phase
+from trainshed.model.faults import EngineFault
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import JobState
+from trainshed.store.opening import Store
+from trainshed.store.records import JobRecord, NewEvent
+
+Json = dict[str, Any]
+
+#: Takes the word for an attempt (``Traits.fence``).
+Fence = Callable[[AttemptKey], None]
+
+FENCED: Final = "FENCED"
+NOT_FENCED: Final = "NOT_FENCED"
+
+_SEEN: Final = {
+    Phase.WAITING: "it waits in the queue of {engine}, and nothing of it runs",
+    Phase.STARTING: "{engine} sees it start",
+    Phase.READY: "{engine} sees it run",
+    Phase.ENDED: "{engine} has the record of its end",
+    Phase.LOST: "{engine} knows already that it was lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptService:
+    """Attempts as administrators speak of them."""
+
+    store: Store
+    engines: Engines
+
+    def fence(self, uid: int, attempt: int, who: str) -> Json:
+        """Take the word of ``who`` that nothing of an attempt lives: its engine calls it lost.
+
+        Raises Refusal for one that is over, and for one of which its engine knows more.
+        """
+        key = AttemptKey(uid, attempt)
+        record = self._current(key)
+        name = self.engines.engine_of(key)
+        fence = self._fence_of(name)
+        self._refuse_if_known(key, record, name)
+        self.store.add_event(uid, _said(attempt, who))
+        try:
+            fence(key)
+        except EngineFault as fault:
+            self.store.add_event(uid, _not_taken(attempt, fault))
+            _refuse(f"the engine {name} does not take it: {fault}")
+        except OSError as error:
+            message = f"the engine {name} cannot take it now ({error}); say it again later"
+            raise Refusal(Code.UNAVAILABLE, message) from error
+        what = f"attempt {attempt} of {record.name} counts as lost"
+        message = f"{what}; its story says what the job does next"
+        return {"job": record.name, "attempt": attempt, "engine": name, "message": message}
+
+    def _current(self, key: AttemptKey) -> JobRecord:
+        """The job of an attempt that is under way.  Raises Refusal."""
+        record = self.store.job_by_uid(key.uid)
+        if record is None:
+            raise Refusal(Code.NOT_FOUND, f"there is no job with the number {key.uid}")
+        if key.attempt > record.attempt:
+            newest = f"its newest is {record.attempt}" if record.attempt else "it has had none yet"
+            message = f"{record.name} has no attempt {key.attempt}; {newest}"
+            raise Refusal(Code.NOT_FOUND, message)
+        state = record.job.status.state
+        if key.attempt < record.attempt or state.is_final or state is JobState.QUEUED:
+            _refuse(f"attempt {key.attempt} of {record.name} is over; the job is {state.value}")
+        return record
+
+    def _fence_of(self, name: str) -> Fence:
+        engine = self.engines.get(name)
+        if engine is None:
+            raise Refusal(Code.UNAVAILABLE, f"this server runs without the engine {name}")
+        if engine.traits.fence is None:
+            always = f"the engine {name} always knows by itself whether an attempt lives"
+            _refuse(f"{always}; only attempts on an engine that can lose sight of them are fenced")
+        return engine.traits.fence
+
+    def _refuse_if_known(self, key: AttemptKey, record: JobRecord, name: str) -> None:
+        for seen in self.engines.observe([key]):
+            if seen.phase is not Phase.UNKNOWN:
+                why = _SEEN[seen.phase].format(engine=name)
+                _refuse(f"attempt {key.attempt} of {record.name} is not unknown: {why}")
+
+
+def _said(attempt: int, who: str) -> NewEvent:
+    text = f"{who} says that nothing of attempt {attempt} lives any more; it counts as lost."
+    return NewEvent(kind=FENCED, message=text, data={"by": who, "severity": "WARNING"})
+
+
+def _not_taken(attempt: int, fault: EngineFault) -> NewEvent:
+    text = f"Attempt {attempt} does not count as lost: {fault}."
+    return NewEvent(kind=NOT_FENCED, message=text)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise Refusal(Code.FAILED_PRECONDITION, message)

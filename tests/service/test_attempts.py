@@ -1,0 +1,139 @@
+"""An administrator's word for an attempt: taken where the engine cannot know, and only there."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.submitting import PROJECT
+from store.builders import add, go, place
+from trainshed.engines.base import Places, Reach, Traits
+from trainshed.engines.several import Engines, ServedEngine
+from trainshed.model.attempt import AttemptKey, Observation, Phase
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.faults import EngineFault
+from trainshed.model.refusals import Code, Refusal
+from trainshed.model.status import JobState
+from trainshed.service.attempts import AttemptService
+
+WHO = "ada"
+
+
+class Cluster:
+    """An engine that cannot reach its nodes."""
+
+    name = "cluster"
+
+    def __init__(self):
+        self.phase = Phase.UNKNOWN
+        self.fenced = []
+        self.objection = None
+        self.traits = Traits(
+            reach=Reach.ANY, python="python", places=Places.ENGINE, fence=self.fence
+        )
+
+    def fence(self, key):
+        if self.objection:
+            raise self.objection
+        self.fenced.append(key)
+
+    def observe(self, keys):
+        return [Observation(key=key, phase=self.phase) for key in keys]
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.fixture
+def attempts(store, cluster):
+    return AttemptService(store, Engines.of(cluster))
+
+
+@pytest.fixture
+def job(store):
+    record = add(store, project=PROJECT)
+    place(store, record.uid)
+    return go(store, record.uid, JobState.RUNNING)
+
+
+def refusal(attempts, uid, attempt):
+    with pytest.raises(Refusal) as caught:
+        attempts.fence(uid, attempt, WHO)
+    return caught.value.code, caught.value.message
+
+
+def said(store, job):
+    return [each for each in store.events(job.uid) if "FENCED" in each.kind]
+
+
+def test_the_engine_gets_the_word_and_the_story_who_said_it(store, cluster, attempts, job):
+    found = attempts.fence(job.uid, 1, WHO)
+    assert found["job"] == job.name
+    assert (found["attempt"], found["engine"]) == (1, "cluster")
+    assert cluster.fenced == [AttemptKey(job.uid, 1)]
+    (event,) = said(store, job)
+    assert (event.kind, event.attempt, event.data["by"]) == ("FENCED", 1, WHO)
+    assert event.message == "ada says that nothing of attempt 1 lives any more; it counts as lost."
+
+
+def test_the_story_has_it_before_the_engine_acts(store, cluster, attempts, job):
+    cluster.objection = OSError("no answer")
+    code, message = refusal(attempts, job.uid, 1)
+    assert (code, "no answer" in message) == (Code.UNAVAILABLE, True)
+    assert [each.kind for each in said(store, job)] == ["FENCED"]
+
+
+def test_an_engine_that_knows_better_is_told_in_the_story(store, cluster, attempts, job):
+    cluster.objection = EngineFault("its program writes lines")
+    code, message = refusal(attempts, job.uid, 1)
+    assert (code, "its program writes lines" in message) == (Code.FAILED_PRECONDITION, True)
+    assert [each.kind for each in said(store, job)] == ["FENCED", "NOT_FENCED"]
+
+
+@pytest.mark.parametrize("phase", [each for each in Phase if each is not Phase.UNKNOWN])
+def test_an_attempt_that_the_engine_sees_is_not_fenced(store, cluster, attempts, job, phase):
+    cluster.phase = phase
+    code, message = refusal(attempts, job.uid, 1)
+    assert code is Code.FAILED_PRECONDITION
+    assert "is not unknown: " in message
+    assert "cluster" in message
+    assert (cluster.fenced, said(store, job)) == ([], [])
+
+
+def test_an_engine_that_always_knows_takes_no_word(store, cluster, attempts, job):
+    cluster.traits = replace(cluster.traits, fence=None)
+    code, message = refusal(attempts, job.uid, 1)
+    assert code is Code.FAILED_PRECONDITION
+    assert "cluster always knows by itself" in message
+    assert said(store, job) == []
+
+
+def test_what_is_not_there_is_named(attempts, job):
+    assert refusal(attempts, 7, 1) == (Code.NOT_FOUND, "there is no job with the number 7")
+    newest = f"{job.name} has no attempt 2; its newest is 1"
+    assert refusal(attempts, job.uid, 2) == (Code.NOT_FOUND, newest)
+
+
+def test_what_is_over_stays_so(store, attempts, job):
+    go(store, job.uid, JobState.RESTARTING)
+    go(store, job.uid, JobState.QUEUED)
+    over = f"attempt 1 of {job.name} is over; the job is QUEUED"
+    assert refusal(attempts, job.uid, 1) == (Code.FAILED_PRECONDITION, over)
+    place(store, job.uid)
+    assert "the job is PREPARING" in refusal(attempts, job.uid, 1)[1]
+    go(store, job.uid, JobState.SUCCEEDED)
+    assert "the job is SUCCEEDED" in refusal(attempts, job.uid, 2)[1]
+
+
+def test_a_job_that_waits_for_its_first_attempt_has_none(store, attempts):
+    record = add(store, project=PROJECT)
+    assert "it has had none yet" in refusal(attempts, record.uid, 1)[1]
+
+
+def test_an_engine_that_this_server_has_not_is_named(store, cluster, job):
+    away = Explanation(reason=Reason.ENGINE_AWAY, message="no such file")
+    engines = Engines({"cluster": ServedEngine(engine=cluster)}, {"other": away})
+    engines.ask(lambda keys: dict.fromkeys(keys, "other"))
+    code, message = refusal(AttemptService(store, engines), job.uid, 1)
+    assert (code, message) == (Code.UNAVAILABLE, "this server runs without the engine other")
