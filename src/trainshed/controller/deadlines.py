@@ -26,6 +26,7 @@ _AT_ONCE = 500
 #: What must not be seen of the attempt of a job that is to be ended.  One that never ran may be
 #: unknown or absent because nobody could launch it.
 _OVER: Final[Mapping[JobState, Collection[Phase]]] = {
+    JobState.ENQUEUED: {Phase.ENDED},
     JobState.PREPARING: {Phase.ENDED},
     JobState.RUNNING: {Phase.ENDED, Phase.LOST, Phase.UNKNOWN},
     JobState.RESTARTING: {Phase.ENDED},

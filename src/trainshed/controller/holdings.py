@@ -30,6 +30,11 @@ class Holdings:
             self._read()
             return self._by_uid
 
+    def seen(self, key: AttemptKey) -> Holding | None:
+        """What an attempt held when that was last read; None if it was not."""
+        found = self._by_uid.get(key.uid)
+        return found if found is not None and found.attempt == key.attempt else None
+
     def of(self, key: AttemptKey) -> Holding | None:
         """What an attempt holds, read now if it is not known; None if it holds nothing."""
         with self._lock:

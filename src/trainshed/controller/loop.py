@@ -9,11 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Final
 
 from trainshed.controller.deadlines import Deadlines
 from trainshed.controller.fleet import FleetReporter
+from trainshed.controller.handing_over import Choose, only
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
+from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.maintenance import Maintenance
 from trainshed.controller.observe import Observer
@@ -21,7 +25,7 @@ from trainshed.controller.perform import COMMANDS_MAX, Compose, Performer
 from trainshed.controller.schedule import Scheduler
 from trainshed.controller.studies import MakeJob, Studies
 from trainshed.controller.worker import Pace, Worker
-from trainshed.engines.base import Engine
+from trainshed.engines.base import Engine, Traits
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.restarts import Budgets
 from trainshed.placement.jobs import QuotaRule
@@ -38,6 +42,8 @@ _OBSERVE_REST = 1.0
 _STUDIES_REST = 1.0
 #: How long the end waits for a look at the machine: a GPU's driver may hang.
 _FLEET_END_S = 2.0
+#: And for a launch of an engine that performs several at once: it is found again.
+_LAUNCH_END_S: Final = 2.0
 #: So many commands performed at once leave others waiting behind them.
 _MANY = COMMANDS_MAX // 2
 
@@ -61,6 +67,8 @@ class Controller:
         quotas: Sequence[QuotaRule] = (),
         budgets: Budgets | None = None,
         hang_restart: bool = False,
+        choose: Choose | None = None,
+        traits_of: Callable[[str], Traits] | None = None,
         pace: Pace | None = None,
         clock: Callable[[], datetime] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -69,7 +77,8 @@ class Controller:
 
         ``make_trial_job`` makes the jobs of trials; without it there is no tuning.
         ``budgets`` say how often a job may start again.  ``hang_restart``: one that hangs does,
-        and is not only reported.
+        and is not only reported.  ``choose`` says which engine is to run a job, and ``traits_of``
+        what is constant of it, if there are more than one.
         """
         pace = pace or Pace()
         self._monotonic = monotonic
@@ -80,16 +89,35 @@ class Controller:
         budgets = budgets or Budgets()
         self._fleet = FleetReporter(store, engine, monotonic)
         self._scheduler = Scheduler(
-            store, leases, holdings, quotas, clock or store.now, monotonic, pace
+            store,
+            leases,
+            holdings,
+            quotas,
+            clock or store.now,
+            monotonic,
+            pace,
+            choose or only(engine),
         )
         hangs = Hangs(store, restart=hang_restart, grace_s=pace.grace_s)
         self._observer = Observer(store, engine, leases, holdings, hangs, budgets, pace)
+        traits_of = traits_of or (lambda _name: engine.traits)
+        self._launches = Launches(
+            lambda name: traits_of(name).launches_at_once, partial(self._wake, "perform", "observe")
+        )
         self._performer = Performer(
-            store, engine, leases, holdings, compose, self._observer.look_at, pace, monotonic
+            store,
+            engine,
+            leases,
+            holdings,
+            compose,
+            self._observer.look_at,
+            pace,
+            monotonic,
+            self._launches,
         )
         self._deadlines = Deadlines(store, engine, leases, pace)
         self._maintenance = Maintenance(
-            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes
+            store, leases, holdings, budgets, pace, self._scheduler.look_at_nodes, traits_of
         )
         self._studies = (
             Studies(store, engine, leases, make_job=make_trial_job) if make_trial_job else None
@@ -126,6 +154,7 @@ class Controller:
             worker.end()
         for worker in self._workers.values():
             worker.join()
+        self._launches.join(_LAUNCH_END_S)
         self._leases.leave()
 
     def look(self) -> None:

@@ -2,35 +2,53 @@
 
 The jobs are kept in memory as (state, version, attempt) and read again only when something says
 that they are others.  An observation that means nothing new costs a look into a table, so that
-thousands of running jobs are cheap.  A write that is refused is no loss: the row has changed, it is
-read again, and the next pass judges anew.
+thousands of running jobs are cheap; of many that lie in queues each pass looks at a part.  A write
+that is refused is no loss: the row has changed, it is read again, and the next pass judges anew.
 """
 
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from trainshed.controller.hangs import Hangs
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
-from trainshed.controller.steps import apply_all, log_with_story, planned_gain, step_of
+from trainshed.controller.steps import (
+    apply_all,
+    log_with_story,
+    newly_placed,
+    place_step,
+    planned_gain,
+    step_of,
+)
+from trainshed.controller.waits import Waits
 from trainshed.controller.worker import Pace
 from trainshed.engines.base import Engine
 from trainshed.lifecycle.outcome import AttemptFacts, judge, matters, needs_facts
 from trainshed.model.attempt import AttemptKey, Observation, Phase
 from trainshed.model.job import Scheduling
+from trainshed.model.resources import Seat
 from trainshed.model.restarts import Budgets
 from trainshed.model.status import JobState
 from trainshed.store.base import StoreFault
 from trainshed.store.opening import Store
-from trainshed.store.records import Active, Step
+from trainshed.store.records import Active, Holding, Step
 
 _LOG = logging.getLogger(__name__)
 
 #: Unconfirmed commands read at once; more than these are launched later, and observed later.
 COMMANDS_MAX = 100_000
+#: More waiting attempts than these are looked at in so many passes, unless something is heard.
+WAITING_AT_ONCE: Final = 100
+PARTS: Final = 5
 _NO_FACTS = AttemptFacts()
+_RUN_ON: Final = frozenset({JobState.PREPARING, JobState.RUNNING})
+
+
+#: Phases that may mean a second step at once.
+_MOVES_ON: Final = frozenset({Phase.ENDED, Phase.READY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,13 @@ class Observer:
     _changed: deque[AttemptKey] = field(default_factory=deque, init=False)
     _heard: deque[AttemptKey] = field(default_factory=deque, init=False)
     _stale: bool = field(default=True, init=False)
+    _waits: Waits = field(init=False)
+    _part: int = field(default=0, init=False)
+    _known_places: dict[AttemptKey, tuple[Seat, ...]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing was explained yet."""
+        self._waits = Waits(self.store)
 
     def reload(self) -> None:
         """Read the active jobs anew in the next pass; any thread may say so."""
@@ -79,21 +104,36 @@ class Observer:
         server = self.leases.name
         new = self._refresh(server)
         heard = {self._heard.popleft() for _ in range(len(self._heard))}
-        keys = {*new, *heard.intersection(self._watched)} if only_new else self._watched
+        heard = {*new, *heard.intersection(self._watched)}
+        keys: Collection[AttemptKey] = heard if only_new else self._due(heard)
         seen: Sequence[Observation] = self.engine.observe(tuple(keys))
         steps = 0
         self.has_freed = False
+        first = seen
         while seen:
             moved = self._write(self._judge_all(seen, server))
             steps += len(moved)
-            self.has_freed |= any(found.step.state is not JobState.RUNNING for found in moved)
-            # what ended before it was seen ready takes two steps
+            self.has_freed |= any(found.step.state not in _RUN_ON for found in moved)
+            # what ended before it was seen ready takes two steps, from a queue three
             seen = [
                 found.seen
                 for found in moved
-                if found.seen.phase is Phase.ENDED and found.seen.key in self._watched
+                if found.seen.phase in _MOVES_ON and found.seen.key in self._watched
             ]
+        self._waits.explain(first, self._watched)
         return steps
+
+    def _due(self, heard: Collection[AttemptKey]) -> Collection[AttemptKey]:
+        """All, but of very many that wait a part in turn."""
+        waiting = self._waits.waiting
+        if len(waiting) <= WAITING_AT_ONCE:
+            return self._watched
+        self._part = (self._part + 1) % PARTS
+        return [
+            key
+            for key in self._watched
+            if key not in waiting or key.uid % PARTS == self._part or key in heard
+        ]
 
     def _refresh(self, server: str) -> Collection[AttemptKey]:
         changed = [self._changed.popleft() for _ in range(len(self._changed))]
@@ -101,6 +141,7 @@ class Observer:
             if self._stale:
                 self._stale = False
                 self._watched = self._load(server)
+                self._waits.keep(self._watched)
                 return self._watched
             if not changed:
                 return ()
@@ -150,12 +191,34 @@ class Observer:
             facts = self._facts(active) if needs_facts(active.state, seen) else _NO_FACTS
             gain = None if seen.reduction is None else planned_gain(self.store, active.uid)
             found = judge(active.state, seen, facts)
-            held = self.holdings.of(seen.key)
+            held = self._held(seen)
             return step_of(active, found, server, seen=seen, held=held, planned_gain=gain)
+        if seen.placed and active.state in _RUN_ON and self._is_elsewhere(seen):
+            return self._placed(active, seen, server)
         if self.hangs.matters(active.state, seen):
             order = self.hangs.judge(seen, self._facts(active))
             return step_of(active, order, server) if order else None
         return None
+
+    def _held(self, seen: Observation) -> Holding | None:
+        """What an attempt holds, with its places if the engine has told them to anybody."""
+        held = self.holdings.of(seen.key)
+        if held is not None and held.claim is not None and not held.seats:
+            self.holdings.refresh()
+            held = self.holdings.of(seen.key)
+        return held
+
+    def _is_elsewhere(self, seen: Observation) -> bool:
+        return self._known_places.get(seen.key) != seen.placed
+
+    def _placed(self, active: Active, seen: Observation, server: str) -> Step | None:
+        """The places of an attempt that were not known, or were others."""
+        held = self._held(seen)
+        placed = newly_placed(seen, held)
+        if held is None or not placed:
+            self._known_places[seen.key] = seen.placed
+            return None
+        return place_step(active, placed, held, server)
 
     def _facts(self, active: Active) -> AttemptFacts:
         record = self.store.job_by_uid(active.uid)
@@ -179,10 +242,18 @@ class Observer:
         return fates[True]
 
     def _moved(self, found: _Judged) -> None:
-        if found.step.state is JobState.RUNNING:
-            self._watched[found.seen.key] = replace(
-                found.active, state=found.step.state, version=found.active.version + 1
+        key = found.seen.key
+        if found.step.state in _RUN_ON:
+            state, version = found.step.state, found.active.version + 1
+            explained = found.active.explained and state is found.active.state
+            self._watched[key] = replace(
+                found.active, state=state, version=version, explained=explained
             )
+            if found.step.placed:
+                self._known_places[key] = found.seen.placed
         else:
-            self._watched.pop(found.seen.key, None)
-            self.hangs.forget(found.seen.key)
+            self._watched.pop(key, None)
+            self._known_places.pop(key, None)
+            self.hangs.forget(key)
+        if found.step.state is not found.active.state:
+            self._waits.forget(key)

@@ -5,18 +5,21 @@ engines promise to bear.  A LAUNCH that a STOP already follows is not performed 
 """
 
 import logging
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TypeGuard
 
 from trainshed.controller import story
 from trainshed.controller.holdings import Holdings
+from trainshed.controller.launches import Launches
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import ended_rows, log_not_taken, log_with_story, step_of
 from trainshed.controller.worker import Pace
-from trainshed.engines.base import Engine
+from trainshed.engines.base import Engine, Refused
 from trainshed.lifecycle.events import Command
 from trainshed.lifecycle.outcome import (
     FAILED_PRECONDITION,
@@ -24,11 +27,13 @@ from trainshed.lifecycle.outcome import (
     INVALID_ARGUMENT,
     Judgement,
     gave_up,
+    hand_over_refused,
 )
 from trainshed.model.attempt import AttemptKey
+from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault, Fault, is_transient
 from trainshed.model.launch_plan import LaunchPlan
-from trainshed.model.resources import Seat
+from trainshed.model.resources import Allotment
 from trainshed.model.status import JobState
 from trainshed.model.stopping import StopOrder, StopReason
 from trainshed.store.base import StoreFault
@@ -37,7 +42,7 @@ from trainshed.store.records import Holding, JobRecord, StoredCommand
 
 _LOG = logging.getLogger(__name__)
 
-Compose = Callable[[JobRecord, int, Sequence[Seat]], LaunchPlan]
+Compose = Callable[[JobRecord, int, Allotment], LaunchPlan]
 
 COMMANDS_MAX = 500
 #: How often composing may fail for a reason that nobody foresaw before the job is given up.
@@ -50,7 +55,8 @@ _RECORDS_AT_ONCE = 32
 _CANCELLED = "The job was cancelled."
 _OVER = "The job is over."
 
-_ByKey = Mapping[AttemptKey, Sequence[StoredCommand]]
+_Commands = Sequence[StoredCommand]
+_ByKey = Mapping[AttemptKey, _Commands]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ class Performer:
     """Gets the attempts whose commands have been confirmed."""
     pace: Pace
     monotonic: Callable[[], float]
+    beside: Launches
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _delays: dict[AttemptKey, _Delay] = field(default_factory=dict, init=False)
     _cancelled: Collection[int] = field(default=(), init=False)
 
@@ -79,11 +87,16 @@ class Performer:
         """Perform what is due; how many commands were confirmed."""
         server = self.leases.name
         by_key = _by_key(self.store.commands(server, limit=COMMANDS_MAX))
-        self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
+        with self._lock:
+            self._delays = {key: delay for key, delay in self._delays.items() if key in by_key}
         self._cancelled = self._being_cancelled(by_key, server)
         done: list[StoredCommand] = []
         confirmed, confirmed_at = 0, self.monotonic()
         for key, record in self._due(by_key):
+            if _is_enqueued(record) and self._begins_beside(
+                key, self.holdings.of(key), by_key[key]
+            ):
+                continue
             if self._perform(key, by_key[key], record, server):
                 done += by_key[key]
             if done and self.monotonic() - confirmed_at >= _CONFIRM_EVERY_S:
@@ -95,10 +108,29 @@ class Performer:
         """What is to be performed now, stops first; each launch with its job, read just before."""
         keys = [key for key in by_key if not self._is_delayed(key)]
         yield from ((key, None) for key in keys if _stops(by_key[key]))
-        launches = iter([key for key in keys if not _stops(by_key[key])])
+        launches = iter(
+            [
+                key
+                for key in keys
+                if not _stops(by_key[key])
+                and not self._begins_beside(key, self.holdings.seen(key), by_key[key])
+            ]
+        )
         while part := list(islice(launches, _RECORDS_AT_ONCE)):
             records = self.store.jobs_by_uid([key.uid for key in part])
             yield from ((key, records.get(key.uid)) for key in part)
+
+    def _begins_beside(self, key: AttemptKey, held: Holding | None, commands: _Commands) -> bool:
+        """Whether a launch is not this thread's own: it is begun, or waits for room."""
+        if held is None or held.claim is None or not self.beside.are_of(held.engine):
+            return False
+        launch = partial(self._launch_beside, key, commands, self.leases.name)
+        self.beside.begin(held.engine, key, launch)
+        return True
+
+    def _launch_beside(self, key: AttemptKey, commands: _Commands, server: str) -> None:
+        if self._perform(key, commands, self.store.job_by_uid(key.uid), server):
+            self._confirm(list(commands))
 
     def _being_cancelled(self, by_key: _ByKey, server: str) -> Collection[int]:
         """The jobs that are to be stopped in the server's own way because they are cancelled."""
@@ -164,17 +196,21 @@ class Performer:
                 raise AssertionError(f"attempt {key} is to be launched and holds no places")
             return True
         try:
-            plan = self._composed(record, key, held.seats)
-            self.engine.launch(key, plan, held.seats)
+            plan = self._composed(record, key, held.place)
+            self.engine.launch(key, plan, held.place)
+        except Refused as refusal:
+            if held.claim is None:
+                raise
+            return self._send_back(record, held, refusal.why, server)
         except (Fault, EngineFault, _CannotCompose) as error:
             if is_transient(error):
                 raise
             return self._give_up(record, held, error, server)
         return True
 
-    def _composed(self, record: JobRecord, key: AttemptKey, seats: Sequence[Seat]) -> LaunchPlan:
+    def _composed(self, record: JobRecord, key: AttemptKey, place: Allotment) -> LaunchPlan:
         try:
-            return self.compose(record, key.attempt, seats)
+            return self.compose(record, key.attempt, place)
         except (Fault, EngineFault, StoreFault):
             raise
         except Exception as error:
@@ -184,10 +220,17 @@ class Performer:
             log_with_story(self.store, key.uid, "cannot compose")
             raise _CannotCompose(error) from error
 
+    def _send_back(self, record: JobRecord, held: Holding, why: Explanation, server: str) -> bool:
+        """The job waits on, for another attempt: this one was never there, and never will be."""
+        step = step_of(record.active, hand_over_refused(why), server)
+        events = () if record.refusals else (story.refused(held.engine, why),)
+        return self.store.apply([replace(step, refused=why, events=events)])[0]
+
     def _give_up(self, record: JobRecord, held: Holding, error: Exception, server: str) -> bool:
         """Fail the job: nothing of the attempt was started.  False where its row has changed."""
         step = step_of(record.active, _judgement(error), server)
-        return self.store.apply([replace(step, replicas=ended_rows(held, None))])[0]
+        rows = ended_rows(held, None) if held.claim is None else ()
+        return self.store.apply([replace(step, replicas=rows)])[0]
 
     def _later(self, key: AttemptKey, error: Exception) -> bool:
         tries = self._delays[key].tries + 1 if key in self._delays else 1
@@ -195,13 +238,19 @@ class Performer:
         if tries == 1:
             log_not_taken(self.store, key.uid, error)
             self.store.add_event(key.uid, story.not_taken(error))
-        self._delays[key] = _Delay(tries, self.monotonic() + pause)
+        with self._lock:
+            self._delays[key] = _Delay(tries, self.monotonic() + pause)
         return False
 
 
+def _is_enqueued(record: JobRecord | None) -> bool:
+    return record is not None and record.job.status.state is JobState.ENQUEUED
+
+
 def _is_to_begin(record: JobRecord | None, key: AttemptKey) -> TypeGuard[JobRecord]:
-    found = record and (record.attempt, record.job.status.state)
-    return found == (key.attempt, JobState.PREPARING)
+    if record is None or record.attempt != key.attempt:
+        return False
+    return record.job.status.state in {JobState.PREPARING, JobState.ENQUEUED}
 
 
 class _CannotCompose(Exception):

@@ -1,10 +1,11 @@
 """Schedules waiting jobs, and explains to each of the others why it waits.
 
 One server leads.  It thinks with no transaction open, over the front of the queue; a job's new
-state, all its places and its LAUNCH are one write.  A job behind the front gets a
-short explanation, which costs the same however long the queue is.
+state, all its places, or its claim on an engine's own queue, and its LAUNCH are one write.  A job
+behind the front gets a short explanation, which costs the same however long the queue is.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,18 +13,25 @@ from itertools import islice
 from typing import Final
 
 from trainshed.controller import story
+from trainshed.controller.handing_over import Choose, HandingOver
 from trainshed.controller.holdings import Holdings
 from trainshed.controller.leases import Leases
 from trainshed.controller.steps import apply_all, placed_rows
 from trainshed.controller.worker import Pace
 from trainshed.lifecycle import decide
 from trainshed.lifecycle.commands import commands_of
-from trainshed.lifecycle.events import Placed
+from trainshed.lifecycle.events import HandedOver, Placed
 from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.resource_names import AttemptNumber
-from trainshed.model.resources import Node, NodeState, Seat
+from trainshed.model.resources import Allotment, Claim, Node, NodeState, Seat
 from trainshed.model.status import JobState
-from trainshed.placement.jobs import RUNNING_S_DEFAULT, HeldJob, QueuedJob, QuotaRule
+from trainshed.placement.jobs import (
+    RUNNING_S_DEFAULT,
+    ChosenEngine,
+    HeldJob,
+    QueuedJob,
+    QuotaRule,
+)
 from trainshed.placement.plan import Planner
 from trainshed.store.opening import Store
 from trainshed.store.records import Holding, Step, WaitingJob
@@ -46,6 +54,7 @@ class Scheduler:
     clock: Callable[[], datetime]
     monotonic: Callable[[], float]
     pace: Pace
+    choose: Choose
     _front: Sequence[WaitingJob] = field(default=(), init=False)
     _shown: dict[int, Explanation] = field(default_factory=dict, init=False)
     _departures: int = field(default=0, init=False)
@@ -61,8 +70,9 @@ class Scheduler:
             return False
         changed = self._sync()
         new = self._explain_behind(self.store.unexplained(limit=NEW_MAX))
-        slow = self._front and self.monotonic() - self._passed_at >= self.pace.slow_s
-        return bool(changed or new or slow or self._again)
+        now = self.monotonic()
+        slow = self._front and now - self._passed_at >= self.pace.slow_s
+        return bool(changed or new or slow or self._again or now >= self._ask_at)
 
     def look_at_nodes(self) -> None:
         """Read the nodes anew in the next pass; any thread may say so."""
@@ -78,13 +88,21 @@ class Scheduler:
         self._passed_at = self.monotonic()
         self._front = self.store.waiting(limit=self.pace.window)
         new = [uid for *_, uid in self.store.unexplained(limit=CHANGES_MAX)]
-        queue = [_queued(waiting) for waiting in self._front]
+        handing = self._handing()
+        closed = handing.look(self._front)
+        queue = [
+            _queued(job, seatless=handing.chosen[job.uid].places)
+            for job in self._front
+            if job.uid not in closed
+        ]
         plan = self._planner.plan(queue, self.clock().timestamp(), explain_uids=new)
-        placed = self._place(plan.placed, server)
-        self._again = len(placed) < len(plan.placed) or (bool(placed) and self._front_is_full)
-        self._explain(
-            {uid: why for uid, why in plan.waiting.items() if self._shown.get(uid) != why}
-        )
+        places, held_back = self._places(plan.placed, handing)
+        placed = self._place(places, handing.chosen, server)
+        self._again = len(placed) < len(places) or (bool(placed) and self._front_is_full)
+        self._ask_later(handing, held_back)
+        refused = {job.uid for job in self._front if job.refused is not None}
+        waiting = {**plan.waiting, **_but_for(refused, {**closed, **held_back})}
+        self._explain({uid: why for uid, why in waiting.items() if self._shown.get(uid) != why})
         self._shown = {w.uid: self._shown[w.uid] for w in self._front if w.uid in self._shown}
         return len(placed)
 
@@ -94,6 +112,8 @@ class Scheduler:
         """Begin anew: whoever has not led for a while knows nothing."""
         self._planner = Planner(self.quotas)
         self._held: dict[int, int] = {}
+        self._enqueued = Counter[str]()
+        self._ask_at = float("inf")
         self._synced: Mapping[int, Holding] | None = None
         self._nodes: Sequence[Node] = ()
         self._nodes_at = float("-inf")
@@ -110,6 +130,7 @@ class Scheduler:
         if holdings is self._synced:
             return changed
         self._synced = holdings
+        self._enqueued = Counter(held.engine for held in holdings.values() if held.enqueued)
         for uid in self._held.keys() - holdings.keys():
             self._planner.release(uid)
             del self._held[uid]
@@ -142,24 +163,65 @@ class Scheduler:
                 project=holding.project,
                 name=holding.name,
                 demand=holding.demand,
-                seats=holding.seats,
+                seats=holding.seats if holding.claim is None else (),
                 ends_at_s=holding.since.timestamp() + running_s,
             )
         )
 
+    # what goes into queues of engines
+
+    def _handing(self) -> HandingOver:
+        chosen: dict[int, ChosenEngine] = {job.uid: self.choose(job) for job in self._front}
+        some = any(each.places for each in chosen.values())
+        under_way = self.store.handing_over() if some else {}
+        return HandingOver(chosen, self._enqueued, under_way, self.clock())
+
+    def _places(
+        self, placed: Mapping[int, Sequence[Seat]], handing: HandingOver
+    ) -> tuple[Mapping[int, Allotment], Mapping[int, Explanation]]:
+        """The seats of the jobs that are placed here, the claims of the others that go now."""
+        jobs: dict[int, WaitingJob] = {job.uid: job for job in self._front}
+        seatless = [jobs[uid] for uid in placed if handing.chosen[uid].places]
+        taken, waiting = handing.admit(seatless)
+        found: dict[int, Allotment] = {
+            uid: seats for uid, seats in placed.items() if not handing.chosen[uid].places
+        }
+        found |= {job.uid: _claim(job, handing.chosen[job.uid]) for job in taken}
+        return found, waiting
+
+    def _ask_later(self, handing: HandingOver, held_back: Mapping[int, Explanation]) -> None:
+        """Room in a queue comes with a change; the end of a pause, or of a launch, does not."""
+        pause_s = handing.next_s()
+        self._ask_at = float("inf") if pause_s is None else self._passed_at + pause_s
+        if any(handing.under_way.get(handing.chosen[uid].name) for uid in held_back):
+            self._again = True
+
     # what is written
 
-    def _place(self, placed: Mapping[int, Sequence[Seat]], server: str) -> Collection[int]:
+    def _place(
+        self, placed: Mapping[int, Allotment], chosen: Mapping[int, ChosenEngine], server: str
+    ) -> Collection[int]:
         """Write the places; the uids of the jobs that have them now."""
         closed = self._closed() if placed else frozenset()
         open_to = {
-            uid for uid, seats in placed.items() if closed.isdisjoint(seat.node for seat in seats)
+            uid
+            for uid, place in placed.items()
+            if isinstance(place, Claim) or closed.isdisjoint(seat.node for seat in place)
         }
         jobs = [waiting for waiting in self._front if waiting.uid in open_to]
         if not jobs or not self.leases.leading:
             return ()
         owners = self.store.servers() or (server,)
-        steps = [_step(job, placed[job.uid], owners[job.uid % len(owners)], server) for job in jobs]
+        steps = [
+            _step(
+                job,
+                placed[job.uid],
+                chosen[job.uid],
+                owner=owners[job.uid % len(owners)],
+                server=server,
+            )
+            for job in jobs
+        ]
         applied = apply_all(self.store, steps, self.pace.batch)
         done = [job for job, was_applied in zip(jobs, applied, strict=True) if was_applied]
         for job in done:
@@ -203,22 +265,62 @@ class Scheduler:
         return len(self._front) >= self.pace.window
 
 
-def _step(job: WaitingJob, seats: Sequence[Seat], owner: str, server: str) -> Step:
+def _step(
+    job: WaitingJob, place: Allotment, chosen: ChosenEngine, *, owner: str, server: str
+) -> Step:
+    if isinstance(place, Claim):
+        return _handed_over(job, place, chosen, owner, server)
     decision = decide(JobState.QUEUED, Placed())
     return Step(
         uid=job.uid,
         version=job.version,
         state=decision.state,
-        events=(story.placed(seats), story.PREPARING),
+        events=(story.placed(place), story.PREPARING),
         commands=commands_of(JobState.QUEUED, decision),
-        seats=tuple(seats),
-        replicas=placed_rows(job.kind, seats),
+        seats=tuple(place),
+        engine=chosen.name,
+        replicas=placed_rows(job.kind, place),
         owner=owner,
         server=server,
     )
 
 
-def _queued(job: WaitingJob) -> QueuedJob:
+def _handed_over(
+    job: WaitingJob, claim: Claim, chosen: ChosenEngine, owner: str, server: str
+) -> Step:
+    """The story of a job that is refused again and again is not to grow with each try."""
+    decision = decide(JobState.QUEUED, HandedOver())
+    return Step(
+        uid=job.uid,
+        version=job.version,
+        state=decision.state,
+        events=() if job.refusals else (story.handed_over(chosen),),
+        commands=commands_of(JobState.QUEUED, decision),
+        claim=claim,
+        engine=chosen.name,
+        replicas=(),
+        owner=owner,
+        server=server,
+    )
+
+
+def _claim(job: WaitingJob, chosen: ChosenEngine) -> Claim:
+    return Claim(
+        engine=chosen.name,
+        demand=job.demand,
+        project=job.project,
+        running_s_max=job.running_s_left,
+        priority=job.priority,
+        wants=chosen.wants,
+    )
+
+
+def _but_for(uids: Collection[int], found: Mapping[int, Explanation]) -> Mapping[int, Explanation]:
+    """What was written when a job was refused says more than that others were."""
+    return {uid: why for uid, why in found.items() if uid not in uids}
+
+
+def _queued(job: WaitingJob, *, seatless: bool) -> QueuedJob:
     return QueuedJob(
         uid=job.uid,
         project=job.project,
@@ -227,16 +329,20 @@ def _queued(job: WaitingJob) -> QueuedJob:
         order=_ns(job.create_time),
         demand=job.demand,
         running_s_max=job.running_s_max or RUNNING_S_DEFAULT,
+        seatless=seatless,
     )
 
 
-def _holding(job: WaitingJob, seats: Sequence[Seat], now: datetime) -> Holding:
+def _holding(job: WaitingJob, place: Allotment, now: datetime) -> Holding:
+    claim = place if isinstance(place, Claim) else None
     return Holding(
         uid=job.uid,
         project=job.project,
         attempt=AttemptNumber(job.attempt + 1),
         demand=job.demand,
-        seats=tuple(seats),
+        seats=() if isinstance(place, Claim) else tuple(place),
+        claim=claim,
+        enqueued=claim is not None,
         since=now,
         running_s_max=job.running_s_max,
         name=job.name,

@@ -5,6 +5,7 @@ One bad step of a batch is nobody else's: each is then tried alone.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -47,12 +48,17 @@ def step_of(  # noqa: PLR0913 - what a step is made of
 ) -> Step:
     """The one write of a judgement.  Raises IllegalTransition, which is our mistake."""
     decision = decide(active.state, found.event)
+    placed = newly_placed(seen, held)
+    if held is not None and placed:
+        held = replace(held, seats=placed)
+    where = (story.placed(placed),) if placed else ()
     return Step(
         uid=active.uid,
         version=active.version,
         state=decision.state,
         error=found.error,
-        events=story.of(found, active, seen, planned_gain),
+        events=(*where, *story.of(found, active, seen, planned_gain)),
+        placed=placed,
         commands=commands_of(active.state, decision),
         replicas=_rows(seen, decision.state, held) if seen else None,
         server=server,
@@ -60,6 +66,30 @@ def step_of(  # noqa: PLR0913 - what a step is made of
         restarts=None if found.charged is None else active.restarts.plus(found.charged),
         ran_s_max=_ran_s(seen) if seen else None,
     )
+
+
+def place_step(active: Active, placed: tuple[Seat, ...], held: Holding, server: str) -> Step:
+    """What an engine has told of the places of an attempt only after it was seen to start."""
+    state = "RUNNING" if active.state is JobState.RUNNING else "PLACED"
+    seats = replace(held, seats=placed).replicas
+    return Step(
+        uid=active.uid,
+        version=active.version,
+        state=active.state,
+        events=(story.placed(placed),),
+        placed=placed,
+        replicas=tuple(_row(held.kind, seat, state) for seat in seats),
+        server=server,
+    )
+
+
+def newly_placed(seen: Observation | None, held: Holding | None) -> tuple[Seat, ...]:
+    """Where the engine has placed an attempt, if it has and that is not known yet."""
+    if seen is None or held is None or held.claim is None or not seen.placed:
+        return ()
+    engine = held.claim.engine
+    placed = tuple(replace(seat, engine=engine) for seat in seen.placed)
+    return () if placed == held.seats else placed
 
 
 def apply_all(store: Store, steps: Sequence[Step], batch: int) -> list[bool]:
@@ -131,14 +161,14 @@ def placed_rows(kind: Kind, seats: Sequence[Seat]) -> tuple[ReplicaRow, ...]:
 
 
 def _running_rows(held: Holding) -> tuple[ReplicaRow, ...]:
-    return tuple(_row(held.kind, seat, "RUNNING") for seat in held.seats)
+    return tuple(_row(held.kind, seat, "RUNNING") for seat in held.replicas)
 
 
 def ended_rows(held: Holding, outcome: Outcome | None) -> tuple[ReplicaRow, ...]:
     """The rows of an attempt of which no process lives; one without an exit was stopped."""
     exits = {(e.role, e.index): e for e in outcome.replicas} if outcome else {}
     return tuple(
-        _ended_row(held.kind, seat, exits.get((seat.role, seat.index))) for seat in held.seats
+        _ended_row(held.kind, seat, exits.get((seat.role, seat.index))) for seat in held.replicas
     )
 
 
@@ -168,6 +198,8 @@ def _rows(
 ) -> tuple[ReplicaRow, ...] | None:
     if held is None:
         return None
+    if after is JobState.PREPARING:
+        return placed_rows(held.kind, held.replicas)
     if after is JobState.RUNNING:
         return _running_rows(held)
     return ended_rows(held, seen.outcome)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trainshed.lifecycle.events import (
+    Admitted,
     AllReady,
     Drained,
     GaveUp,
@@ -14,11 +15,13 @@ from trainshed.lifecycle.events import (
 from trainshed.lifecycle.outcome import Judgement
 from trainshed.model import exits
 from trainshed.model.attempt import Hang, Observation, Outcome, ReplicaExit
+from trainshed.model.explanation import Explanation
 from trainshed.model.faults import EngineFault
 from trainshed.model.reduction_report import ACHIEVED
 from trainshed.model.resources import Seat
 from trainshed.model.status import JobError
 from trainshed.model.stopping import StopOrder
+from trainshed.placement.jobs import ChosenEngine
 from trainshed.planning.achieved import achieved
 from trainshed.store.records import Active, NewEvent
 
@@ -51,6 +54,25 @@ def placed(seats: Sequence[Seat]) -> NewEvent:
     )
 
 
+def handed_over(chosen: ChosenEngine) -> NewEvent:
+    """That an attempt goes into the queue of its engine, and why of this one."""
+    why = f" {chosen.why.rstrip('.')}." if chosen.why else ""
+    return NewEvent(
+        kind="HANDED_OVER",
+        message=f"Handed over to the queue of {chosen.name}.{why}",
+        data={"engine": chosen.name},
+    )
+
+
+def refused(engine: str, why: Explanation) -> NewEvent:
+    """That an engine does not take a job for now."""
+    return NewEvent(
+        kind="REFUSED",
+        message=f"{engine} did not take the job, and will be asked again: {why.message}",
+        data={"engine": engine, "reason": why.reason.value},
+    )
+
+
 def of(
     found: Judgement, active: Active, seen: Observation | None, planned_gain: float | None = None
 ) -> tuple[NewEvent, ...]:
@@ -59,6 +81,8 @@ def of(
     ``planned_gain`` is what was predicted of its reducers when it was submitted.
     """
     match found.event:
+        case Admitted():
+            return (PREPARING,)
         case AllReady():
             return (RUNNING,)
         case RestartOrdered() if found.stop is not None:

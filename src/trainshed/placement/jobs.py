@@ -22,6 +22,25 @@ class QueuedJob:
     order: int
     demand: JobDemand
     running_s_max: float = RUNNING_S_DEFAULT
+    seatless: bool = False
+    """Its engine places it by itself: it needs its quotas and no seats of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenEngine:
+    """The engine that is to run a job."""
+
+    name: str
+    places: bool = False
+    """Whether a queue of its own places."""
+    enqueued_max: int | None = None
+    """How many attempts may lie in that queue; no limit if None."""
+    wants: Mapping[str, str] = field(default_factory=dict)
+    """What a ``Claim`` is to have as its wishes."""
+    why: str = ""
+    """Why it and no other, a sentence for the story; empty: there is no other."""
+    closed: Explanation | None = None
+    """Why it takes no jobs now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +67,10 @@ class QuotaRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPlan:
-    """Which jobs start now, with all their seats, and why each other one waits."""
+    """Which jobs start now, with all their seats, and why each other one waits.
+
+    ``placed`` is in the order in which they were considered: the most urgent first.
+    """
 
     placed: Mapping[int, tuple[Seat, ...]] = field(default_factory=dict)
     waiting: Mapping[int, Explanation] = field(default_factory=dict)

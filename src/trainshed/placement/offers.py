@@ -33,6 +33,8 @@ class Offers:
             self._seen += 1
             if self._seen > self._first and wait.job.uid not in self._uids:
                 continue
+            if wait.job.seatless:  # whether its engine would start it, only that one knows
+                continue
             if wait.reserved is not None or wait.job.uid in state.quota_blockers:
                 self.apart.append(wait.job)
             else:

@@ -116,16 +116,17 @@ class PlanningPass:
 
     def _consider(self, job: QueuedJob) -> Wait | None:
         """Place a job, or say why not."""
-        wait = self._await_quota(job) or self._await_known(job)
+        wait = self._await_quota(job) or (None if job.seatless else self._await_known(job))
         if wait is not None:
             return wait
-        seats = self._seat(job, job.demand)
+        seats = () if job.seatless else self._seat(job, job.demand)
         if seats is None:
             return self._await_room(job)
         self.placed[job.uid] = seats
         self.placed_jobs[job.uid] = job
         self.quotas.take(job.uid, job.project, job.demand)
-        insort(self.ends, (self._end_s(job), job.uid))
+        if not job.seatless:
+            insort(self.ends, (self._end_s(job), job.uid))
         return None
 
     def _await_quota(self, job: QueuedJob) -> Wait | None:
@@ -133,7 +134,8 @@ class PlanningPass:
         closers = self._closers(job.project, job.demand)
         if not exceeded and not closers:
             return None
-        if (blocking_reason := self.feasibility.blocking_reason(job.demand)) is not None:
+        blocking_reason = None if job.seatless else self.feasibility.blocking_reason(job.demand)
+        if blocking_reason is not None:
             return Wait(job=job, reason=blocking_reason)
         self.quota_blockers.update(closer.uid for closer in closers)
         if not self.quotas.too_large(job.project, job.demand):

@@ -29,7 +29,7 @@ from trainshed.model.faults import EngineFault, UsageFault
 from trainshed.model.gateway import LABEL, OFF, GatewaySight
 from trainshed.model.job import JobSpec
 from trainshed.model.launch_plan import Environment, LaunchPlan, Owner, ReplicaPlan
-from trainshed.model.resources import Seat
+from trainshed.model.resources import Allotment, Claim, Seat
 from trainshed.model.roles import Role
 from trainshed.service.bucket_uris import (
     buckets_of_project,
@@ -97,12 +97,13 @@ class Launching:
         self._gs_paths = gs_paths
         self._proxies = proxies
 
-    def __call__(self, record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+    def __call__(self, record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
         """The plan of an attempt; the folders it names exist then, and its ports are free.
 
         Raises Fault for a job that cannot be started at all, EngineFault for a package that is not
         there, a folder that cannot be written to, or no free port.
         """
+        seats = () if isinstance(place, Claim) else place
         try:
             return self._plan(record, attempt, seats)
         except UsageFault as fault:

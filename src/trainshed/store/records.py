@@ -90,6 +90,8 @@ class JobRecord:
     restarts: Restarts = field(default_factory=Restarts)
     ran_s: float = 0.0
     """How long it has been RUNNING, all attempts together."""
+    refusals: int = 0
+    """As in ``WaitingJob``."""
 
     @property
     def name(self) -> str:
@@ -192,6 +194,8 @@ class Active:
     version: int
     attempt: AttemptNumber
     restarts: Restarts = field(default_factory=Restarts)
+    explained: bool = False
+    """Whether it is stored why it waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

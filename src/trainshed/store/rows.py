@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from sqlalchemy import Row, Select, select
 
 from trainshed.lifecycle.events import Command
+from trainshed.model.engine_wishes import WISH, wishes
 from trainshed.model.resource_names import resource_name
 from trainshed.model.resources import JobDemand
 from trainshed.model.restarts import Restarts
@@ -26,8 +27,6 @@ from trainshed.store.times import NS_PER_S
 
 T = TypeVar("T")
 
-#: How the labels begin by which a job tells its engine what it wishes.
-WISH: Final = "trainshed-"
 #: Thousands of jobs ask for the same few things.
 _DEMANDS_MAX = 4096
 _NONE: Final = Restarts()
@@ -96,6 +95,7 @@ def job_record(row: Row[Any], now_ns: int) -> JobRecord:
         owner=row.owner if row.held_ns is not None else None,
         restarts=restarts(row.restarts),
         ran_s=_ran_ns(row, now_ns) / NS_PER_S,
+        refusals=row.refusals,
     )
 
 
@@ -172,8 +172,7 @@ def _names(kind: Any, *found: str) -> tuple[str, ...]:
 
 @lru_cache(_DEMANDS_MAX)
 def _wants(labels: str) -> Mapping[str, str]:
-    found = codec.LABELS.decode(labels) if WISH in labels else {}
-    return {key: value for key, value in found.items() if key.startswith(WISH)}
+    return wishes(codec.LABELS.decode(labels)) if WISH in labels else {}
 
 
 @lru_cache(_DEMANDS_MAX)

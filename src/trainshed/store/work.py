@@ -125,9 +125,14 @@ _OPEN_COUNT = select(func.count()).where(
 CHANGED = select(JOBS.c.uid).where(JOBS.c.changed > bindparam("after"), JOBS.c.held_ns.is_(None))
 CAME = rows.HOLDING.where(JOBS.c.changed > bindparam("after"))
 _MARK = select(MARKS.c.value).where(MARKS.c.name == HOLDING_MARK)
-ACTIVE = select(JOBS.c.uid, JOBS.c.state, JOBS.c.version, JOBS.c.attempt, JOBS.c.restarts).where(
-    JOBS.c.held_ns.is_not(None), JOBS.c.owner == bindparam("server")
-)
+ACTIVE = select(
+    JOBS.c.uid,
+    JOBS.c.state,
+    JOBS.c.version,
+    JOBS.c.attempt,
+    JOBS.c.restarts,
+    JOBS.c.explanation.is_not(None),
+).where(JOBS.c.held_ns.is_not(None), JOBS.c.owner == bindparam("server"))
 DUE = (
     select(
         JOBS.c.uid,
@@ -245,8 +250,9 @@ class Work:
                 version=version,
                 attempt=attempt,
                 restarts=rows.restarts(restarts),
+                explained=bool(explained),
             )
-            for uid, state, version, attempt, restarts in self._db.rows(query, **known)
+            for uid, state, version, attempt, restarts, explained in self._db.rows(query, **known)
         ]
 
     def due(self, *, limit: int) -> Sequence[Due]:

@@ -1,0 +1,133 @@
+"""Which jobs go into the queues of engines that place by themselves, and why others do not yet.
+
+A queue has room for so many attempts, and is given few at once: the launches of other engines'
+jobs are performed beside them.  An engine that did not take a job is asked again after a pause,
+which doubles, with one job at a time: each try costs an attempt's number.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from trainshed.engines.base import Engine, Places
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.placement.jobs import ChosenEngine
+from trainshed.store.records import WaitingJob
+
+#: Says which engine is to run a job.
+Choose = Callable[[WaitingJob], ChosenEngine]
+
+#: Launches into one queue that nobody has confirmed yet.
+AT_ONCE_MAX: Final = 100
+PAUSE_S: Final = 1.0
+PAUSE_S_MAX: Final = 60.0
+
+_Group = tuple[str, str, frozenset[tuple[str, str]]]
+
+
+def only(engine: Engine) -> Choose:
+    """The choice of a server that has one engine."""
+    traits = engine.traits
+    if traits.places is Places.SERVER:
+        known = ChosenEngine(name="")
+        return lambda _job: known
+    return lambda job: ChosenEngine(
+        name=engine.name,
+        places=True,
+        enqueued_max=traits.enqueued_max,
+        wants=job.wants,
+        closed=engine.health(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HandingOver:
+    """What one pass knows of the queues of engines."""
+
+    chosen: Mapping[int, ChosenEngine]
+    """The engines of the waiting jobs, by uid."""
+    enqueued: Mapping[str, int]
+    """How many attempts lie in the queue of each engine."""
+    under_way: Mapping[str, int]
+    """How many launches into it are not confirmed yet."""
+    now: datetime
+    pauses: dict[_Group, datetime] = field(default_factory=dict)
+    """Until when those are not asked that have refused such a job."""
+
+    def look(self, front: Sequence[WaitingJob]) -> Mapping[int, Explanation]:
+        """Why those jobs wait of which nobody need think in this pass, whatever their quota."""
+        for job in front:
+            if job.refused is not None:
+                self._pause(job, job.refused)
+        found = ((job.uid, self._closed(job)) for job in front if self.chosen[job.uid].places)
+        return {uid: why for uid, why in found if why is not None}
+
+    def admit(
+        self, jobs: Iterable[WaitingJob]
+    ) -> tuple[Sequence[WaitingJob], Mapping[int, Explanation]]:
+        """Those that are handed over now, in this order, and why the others wait."""
+        taken: list[WaitingJob] = []
+        waiting: dict[int, Explanation] = {}
+        counts, asked = Counter[str](), set[_Group]()
+        for job in jobs:
+            chosen = self.chosen[job.uid]
+            group = self._group(job)
+            why = self._full(chosen, counts[chosen.name])
+            if why is None and group in self.pauses and (group in asked or self._asks(chosen)):
+                why = _refuses(chosen)
+            if why is not None:
+                waiting[job.uid] = why
+                continue
+            asked.add(group)
+            counts[chosen.name] += 1
+            taken.append(job)
+        return taken, waiting
+
+    def next_s(self) -> float | None:
+        """In how many seconds a pause ends; None: there is none."""
+        left = [(until - self.now).total_seconds() for until in self.pauses.values()]
+        return min((s for s in left if s > 0), default=None)
+
+    def _group(self, job: WaitingJob) -> _Group:
+        """Whose jobs an engine refuses together: accounts and partitions have limits of theirs."""
+        chosen = self.chosen[job.uid]
+        return chosen.name, job.project, frozenset(chosen.wants.items())
+
+    def _pause(self, job: WaitingJob, refused: datetime) -> None:
+        pause_s = min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(job.refusals - 1, 16))
+        until, group = refused + timedelta(seconds=pause_s), self._group(job)
+        self.pauses[group] = max(until, self.pauses.get(group, until))
+
+    def _closed(self, job: WaitingJob) -> Explanation | None:
+        chosen = self.chosen[job.uid]
+        if chosen.closed is not None:
+            return chosen.closed
+        until = self.pauses.get(self._group(job))
+        return _refuses(chosen) if until is not None and until > self.now else None
+
+    def _asks(self, chosen: ChosenEngine) -> bool:
+        return self.under_way.get(chosen.name, 0) > 0
+
+    def _full(self, chosen: ChosenEngine, count: int) -> Explanation | None:
+        lying = self.enqueued.get(chosen.name, 0) + count
+        if chosen.enqueued_max is not None and lying >= chosen.enqueued_max:
+            return Explanation(
+                reason=Reason.ENGINE_FULL,
+                message=f"{lying} jobs lie in the queue of {chosen.name}, as many as it may hold.",
+            )
+        under_way = self.under_way.get(chosen.name, 0) + count
+        if under_way >= AT_ONCE_MAX:
+            return Explanation(
+                reason=Reason.BEHIND_QUEUE,
+                message=f"{under_way} jobs are being handed over to {chosen.name} before it.",
+            )
+        return None
+
+
+def _refuses(chosen: ChosenEngine) -> Explanation:
+    return Explanation(
+        reason=Reason.ENGINE_FULL,
+        message=f"{chosen.name} takes no more such jobs for now; it is asked again.",
+    )

@@ -1,0 +1,73 @@
+"""Why attempts wait at their engines, as these say it: stored when it has changed.
+
+An engine that cannot say now says nothing by it: what is known stays.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from trainshed.model.attempt import AttemptKey, Observation, Phase
+from trainshed.model.explanation import Explanation
+from trainshed.model.status import JobState
+from trainshed.store.opening import Store
+from trainshed.store.records import Active
+
+_EXPLAINED: Final = (JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING)
+
+
+class Waits:
+    """What one server has told of the waits of its attempts."""
+
+    def __init__(self, store: Store) -> None:
+        """Nothing was told yet."""
+        self._store = store
+        self._told: dict[AttemptKey, Explanation | None] = {}
+        self._waiting: set[AttemptKey] = set()
+
+    @property
+    def waiting(self) -> Collection[AttemptKey]:
+        """The attempts that lay in an engine's queue when they were last looked at."""
+        return self._waiting
+
+    def explain(self, seen: Iterable[Observation], watched: Mapping[AttemptKey, Active]) -> None:
+        """Store what is new of those that are still watched.  Raises StoreFault."""
+        found: dict[JobState, dict[AttemptKey, Observation]] = {}
+        for each in seen:
+            active = watched.get(each.key)
+            if active is None:
+                self.forget(each.key)
+            elif self._is_new(each, active):
+                found.setdefault(active.state, {})[each.key] = each
+        for state, changed in found.items():
+            texts = {key.uid: self._text(each) for key, each in changed.items()}
+            self._store.explain(texts, state)
+            self._told |= {key: each.waits for key, each in changed.items()}
+
+    def keep(self, watched: Collection[AttemptKey]) -> None:
+        """Forget all others: another server may have them."""
+        self._told = {key: why for key, why in self._told.items() if key in watched}
+        self._waiting.intersection_update(watched)
+
+    def forget(self, key: AttemptKey) -> None:
+        """The job is in another state, and that has taken its explanation away."""
+        self._told.pop(key, None)
+        self._waiting.discard(key)
+
+    def _is_new(self, seen: Observation, active: Active) -> bool:
+        if seen.phase is Phase.WAITING:
+            self._waiting.add(seen.key)
+        if seen.waits is None:
+            if seen.phase is Phase.UNKNOWN:
+                return False
+            known = self._told.get(seen.key)
+            return known is not None or (active.explained and seen.key not in self._told)
+        is_same = self._told.get(seen.key) == seen.waits
+        return not is_same and active.state in _EXPLAINED
+
+    def _text(self, seen: Observation) -> Explanation | None:
+        """With since when it is so: as the engine says it, or since we know."""
+        if seen.waits is None or seen.waits.since_s is not None:
+            return seen.waits
+        since_s = seen.since_s or self._store.now().timestamp()
+        return replace(seen.waits, since_s=since_s)
