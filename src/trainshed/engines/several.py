@@ -99,7 +99,7 @@ class Engines:
 
     @property
     def are_several(self) -> bool:
-        """Whether people must be told of which engine a node is."""
+        """Whether people must know of which engine a node is."""
         return len(self.served) + len(self.failed) > 1
 
     def get(self, name: str) -> Engine | None:
@@ -298,7 +298,7 @@ class Engines:
         return [_with_engine(each, name) if each.placed else each for each in seen]
 
     def _asked(self, name: str, what: str, ask: Callable[[Engine], T], otherwise: T) -> T:
-        """The answer of one engine; what it cannot say is told once, until it can again."""
+        """The answer of one engine; what it cannot say is logged once, until it can again."""
         engine = self._must(name)
         try:
             found = ask(engine)

@@ -159,7 +159,7 @@ class Holding:
     engine: str = ""
     """Empty: the first one."""
     claim: Claim | None = None
-    """With it the seats are those that its engine has told, as far as it has."""
+    """With it the seats are those that its engine has named, as far as it has."""
     enqueued: bool = False
     """Whether it lies in its engine's own queue."""
 

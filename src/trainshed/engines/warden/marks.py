@@ -1,7 +1,7 @@
 """What stands for addresses that nobody knows before the replicas have their nodes.
 
 Commands and variables are composed with marks in the place of hosts and ports; when every warden
-has told its address, the launcher fills them in.  A host's mark is a word in braces.  A port's is a
+has said its address, the launcher fills them in.  A host's mark is a word in braces.  A port's is a
 whole number that no port can have, and says of itself whose it is and how many neighbours it has.
 """
 
