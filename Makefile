@@ -106,6 +106,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/logs.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/reduction.py
+	$(BIN)/python benchmarks/slurm.py
 
 # an hour and more; searches are kept, so that it may be stopped and started again
 bench-tuning: $(VENV)/.test

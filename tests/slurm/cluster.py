@@ -4,7 +4,7 @@ It has a network of its own, so that its ports are nobody else's; commands run i
 programs in ``bin``, as they would on a login node.  A server and its jobs share nothing with each
 other but folders.  It needs root, and ends with the tests: what runs in its network is its own.
 
-    python tests/slurm/cluster.py FILE   # one for a demo: FILE gets its folder; ends when told to
+    python tests/slurm/cluster.py FILE [--large]   # FILE gets its folder; it ends when told to
 """
 
 import os
@@ -410,7 +410,7 @@ def main() -> None:
     if reason := why_not():
         sys.exit(reason)
     told = {signal.SIGTERM, signal.SIGINT}
-    with running_cluster() as cluster:
+    with running_cluster(LARGE if "--large" in sys.argv else SMALL) as cluster:
         signal.pthread_sigmask(signal.SIG_BLOCK, told)
         waiting = Path(f"{sys.argv[1]}.new")
         waiting.write_text(f"{cluster.folder}\n")

@@ -1,0 +1,307 @@
+"""What a job on a Slurm cluster costs beside plain sbatch, srun, submitit and TorchX.
+
+    python benchmarks/slurm.py [--rounds 15] [--jobs 300] [--queued 1000] [--format json]
+        [--skip torchx submitit large queue log]
+
+Needs root and Debian's packages of Slurm: it starts clusters of its own on this machine, of 6 and
+of 100 nodes.  All sides run in turn, round by round, so that a busy moment hits them all.  submitit
+and TorchX are installed into ``build/slurm`` where that can be done.  Prints a PASS or FAIL line
+for each promised figure; build/slurm/slurm.json and slurm.png have them too.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import slurm_sides as sides
+from service_load import Client
+from service_servers import Server
+from slurm_chart import draw
+from slurm_sides import Cluster, moments, submit
+
+from launch import Figure, at_least, at_most, verdict
+
+OUT = sides.ROOT / "build" / "slurm"
+WARM_UPS = 1
+GANG = 64
+#: So many of its jobs run on the small cluster beside those that wait.
+RUNNING = 24
+WATCH_S = 20.0
+LOG_MB = 200
+WRITES = f"""\
+import sys
+line = "x" * 99 + "\\n"
+for _ in range({LOG_MB} * 10):
+    sys.stdout.write(line * 1000)
+"""
+
+
+@dataclass(slots=True)
+class Report:
+    """All that was found."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    """From a submission to the first line, by side, one a round."""
+    figures: list[Figure] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    def median(self, side: str) -> float:
+        """Of a side that ran."""
+        return statistics.median(self.seconds[side])
+
+
+def tell(text: str) -> None:
+    """Say what goes on, beside the table."""
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def by_us(client: Client, at: Cluster, told: Path, count: int) -> None:
+    """Submit by the API."""
+    submit(client, sides.a_job(at, told, count))
+
+
+def first_lines(
+    report: Report,
+    at: Cluster,
+    starts: Mapping[str, tuple[int, Callable[[Path], None]]],
+    rounds: int,
+) -> None:
+    """From a submission to the first line of the last task, all sides in turn."""
+    for number in range(rounds + WARM_UPS):
+        for side, (count, start) in starts.items():
+            at.idle()
+            told, began = at.told(), time.time()
+            start(told)
+            found = moments(told, count)[-1] - began
+            if number >= WARM_UPS:
+                report.seconds.setdefault(side, []).append(found)
+    for side in starts:
+        tell(f"{side}: {report.median(side):.2f} s to the first line")
+
+
+def starts_of(
+    report: Report, client: Client, at: Cluster, skip: Sequence[str]
+) -> dict[str, tuple[int, Callable[[Path], None]]]:
+    """All sides that can be had."""
+    found: dict[str, tuple[int, Callable[[Path], None]]] = {
+        "ours": (1, lambda told: by_us(client, at, told, 1)),
+        "sbatch": (1, lambda told: sides.plain_sbatch(at, told, 1)),
+        "ours, 4 replicas": (4, lambda told: by_us(client, at, told, 4)),
+        "sbatch, 4 replicas": (4, lambda told: sides.plain_sbatch(at, told, 4)),
+    }
+    for package, start in (("submitit", sides.by_submitit), ("torchx", sides.by_torchx)):
+        python = None if package in skip else sides.installed(OUT, package)
+        if python is None:
+            report.skipped.append(
+                f"{package}: {'left out' if package in skip else 'not to be had'}"
+            )
+            continue
+        found[package] = (1, lambda told, start=start, python=python: start(python, at, told))  # type: ignore[misc]
+    return found
+
+
+def compare(report: Report) -> None:
+    """The promises about first lines."""
+    ours, sbatch = report.median("ours"), report.median("sbatch")
+    report.figures.append(at_most("first line, over plain sbatch", ours - sbatch, 0.5, "s"))
+    four = report.median("ours, 4 replicas") - report.median("sbatch, 4 replicas")
+    report.figures.append(at_most("first line of 4 replicas, over plain sbatch", four, 0.7, "s"))
+    for peer, most in (("submitit", 1.0), ("torchx", 0.5)):
+        if peer in report.seconds:
+            ratio = ours / report.median(peer)
+            report.figures.append(at_most(f"first line, over {peer}'s", ratio, most, "times"))
+
+
+def measure_ends(report: Report, client: Client, at: Cluster, rounds: int) -> None:
+    """From the last exit to the final state, and from a cancel to it."""
+    ends, cancels = [], []
+    for _ in range(rounds):
+        at.idle()
+        told = at.told()
+        go = told.with_suffix(".go")
+        name = submit(client, sides.a_job(at, told, 1, str(go)))
+        sides.await_state(client, name, "RUNNING")
+        go.touch()
+        began = time.time()
+        ends.append(sides.await_state(client, name, "SUCCEEDED") - began)
+        other = submit(client, sides.a_job(at, at.told(), 1, str(told / "never")))
+        sides.await_state(client, other, "RUNNING")
+        began = time.time()
+        client.answer("POST", f"/v1/{other}:cancel", {})
+        cancels.append(sides.await_state(client, other, "CANCELLED") - began)
+    end_s, cancel_s = statistics.median(ends), statistics.median(cancels)
+    report.figures.append(at_most("last exit to final state", end_s, 1.5, "s"))
+    report.figures.append(at_most("cancel of a job that obeys", cancel_s, 2.0, "s"))
+
+
+def measure_rates(report: Report, client: Client, at: Cluster, jobs: int) -> None:
+    """How quickly many small jobs are handed over and drained."""
+    at.idle()
+    told, began = at.told(), time.time()
+    for _ in range(jobs):
+        sides.plain_sbatch(at, told, 1)
+    handed_plain = jobs / (time.time() - began)
+    drained_plain = jobs / (moments(told, jobs)[-1] - began)
+    at.idle()
+    told, began = at.told(), time.time()
+    names = [submit(client, sides.a_job(at, told, 1)) for _ in range(jobs)]
+    handed = jobs / (_all_handed_over(client, names) - began)
+    drained = jobs / (moments(told, jobs)[-1] - began)
+    tell(f"{jobs} jobs: {handed:.1f}/s handed over and {drained:.1f}/s drained; "
+         f"plain {handed_plain:.1f}/s and {drained_plain:.1f}/s")  # fmt: skip
+    report.figures += [
+        at_least(f"handed over, of {jobs} jobs", handed, 20, "/s"),
+        at_least("handed over, beside plain sbatch", handed / handed_plain, 0.8, "times"),
+        at_least("drained, beside plain sbatch", drained / drained_plain, 0.9, "times"),
+    ]
+
+
+def _all_handed_over(client: Client, names: Sequence[str]) -> float:
+    """The moment at which the last one is in Slurm's queue or beyond, by its story."""
+
+    def is_handed(name: str) -> bool:
+        job = name.rpartition("/")[2]
+        path = f"/trainshed/v1/projects/benchmark/jobs/{job}/events"
+        return any(each["kind"] == "HANDED_OVER" for each in client.call("GET", path)["events"])
+
+    for name in reversed(names):
+        sides.wait_until(lambda name=name: is_handed(name), f"{name} is handed over")  # type: ignore[misc]
+    return time.time()
+
+
+def measure_queue(report: Report, client: Client, server: Server, at: Cluster, queued: int) -> None:
+    """What a long queue costs while nothing moves."""
+    idle_mb = server.memory_mb()
+    go = at.folder / "shared" / "go-queue"
+    told = at.told()
+    for _ in range(RUNNING + queued):
+        submit(client, sides.a_job(at, told, 1, str(go)))
+    sides.wait_until(lambda: len(at.command("squeue", "-h").splitlines()) >= queued, "all wait")
+    time.sleep(15.0)  # what is under way comes to rest
+    before, cpu_s = sides.asked(at), server.cpu_s()
+    time.sleep(WATCH_S)
+    polls = (sides.asked(at) - before) / WATCH_S
+    percent = (server.cpu_s() - cpu_s) / WATCH_S * 100
+    report.figures += [
+        at_most(f"squeue at rest, {queued} waiting", polls, 0.12, "/s"),
+        at_most(f"CPU of the server, {queued} waiting", percent, 3.0, "% of a core"),
+        at_most(f"memory, {queued} waiting", server.memory_mb() - idle_mb, 40.0, "MB"),
+    ]
+    go.touch()
+
+
+def measure_log(report: Report, client: Client, at: Cluster) -> None:
+    """Many lines through the warden, beside a plain file."""
+    at.idle()
+    program = at.folder / "shared" / "writes.py"
+    program.write_text(WRITES)
+    plain = _plain_write_s(at, program)
+    document = sides.a_job(at, at.told(), 1)
+    spec = {"imageUri": sides.IMAGE, "command": [sys.executable, str(program)]}
+    document["jobSpec"] = {
+        "workerPoolSpecs": [
+            {
+                "machineSpec": {"machineType": "n1-standard-4"},
+                "replicaCount": "1",
+                "containerSpec": spec,
+            }
+        ]
+    }
+    name = submit(client, document)
+    began = sides.await_state(client, name, "RUNNING", "SUCCEEDED")
+    seconds = sides.await_state(client, name, "SUCCEEDED") - began
+    report.figures += [
+        at_least(f"{LOG_MB} MB of lines", LOG_MB / seconds, 50.0, "MB/s"),
+        at_most(f"{LOG_MB} MB of lines, over a plain file", seconds / plain, 1.5, "times"),
+    ]
+
+
+def _plain_write_s(at: Cluster, program: Path) -> float:
+    told = at.told()
+    steps = f"{sys.executable} {program} | cat > {told}/plain; touch {told}/done"
+    script = at.script(f"touch {told}/began; {steps}")
+    at.command("sbatch", "--output=/dev/null", script)
+    sides.wait_until((told / "began").exists, "it writes")
+    began = time.time()
+    sides.wait_until((told / "done").exists, "it has written")
+    return time.time() - began
+
+
+def measure_large(report: Report) -> None:
+    """A gang of 64 on 100 nodes, beside plain srun."""
+    with sides.cluster("--large") as at, sides.server_on(at) as server, server.client() as client:
+        plain, ours = [], []
+        for _ in range(2):
+            told, began = at.told(), time.time()
+            with ThreadPoolExecutor(1) as beside:
+                running = beside.submit(sides.plain_srun, at, told, GANG)
+                plain.append(moments(told, GANG)[-1] - began)
+                running.result()
+            at.idle()
+            told, began = at.told(), time.time()
+            submit(client, sides.a_job(at, told, GANG))
+            found = moments(told, GANG)
+            ours.append(found[-1] - _allocated(at, began))
+            at.idle()
+        report.figures += [
+            at_most(f"{GANG} first lines after the allocation", min(ours), 2.0, "s"),
+            at_most(f"the same, over srun -N{GANG}", min(ours) / min(plain), 3.0, "times"),
+        ]
+
+
+def _allocated(at: Cluster, after: float) -> float:
+    """When the newest job began; Slurm says whole seconds."""
+    starts = at.command("squeue", "-h", "-t", "all", "-o", "%S").split()
+    newest = max(time.mktime(time.strptime(each, "%Y-%m-%dT%H:%M:%S")) for each in starts)
+    return max(newest, after)
+
+
+def measure(arguments: argparse.Namespace) -> Report:
+    """All of it."""
+    report = Report()
+    with sides.cluster() as at, sides.server_on(at) as server, server.client() as client:
+        starts = starts_of(report, client, at, arguments.skip)
+        first_lines(report, at, starts, arguments.rounds)
+        compare(report)
+        measure_ends(report, client, at, max(3, arguments.rounds // 3))
+        measure_rates(report, client, at, arguments.jobs)
+        if "log" not in arguments.skip:
+            measure_log(report, client, at)
+        if "queue" not in arguments.skip:
+            measure_queue(report, client, server, at, arguments.queued)
+    if "large" not in arguments.skip:
+        measure_large(report)
+    return report
+
+
+def main() -> int:
+    """0 if every figure holds."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--queued", type=int, default=1000)
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parts = ("torchx", "submitit", "large", "queue", "log")
+    parser.add_argument("--skip", nargs="*", default=(), choices=parts)
+    arguments = parser.parse_args()
+    OUT.mkdir(parents=True, exist_ok=True)
+    report = measure(arguments)
+    if reason := draw(report.seconds, OUT / "slurm.png"):
+        report.skipped.append(reason)
+    (OUT / "slurm.json").write_text(sides.as_json(asdict(report)))
+    if arguments.format == "json":
+        print(sides.as_json(asdict(report)))
+    else:
+        width = max(len(figure.name) for figure in report.figures)
+        print("\n".join(verdict(figure, width) for figure in report.figures))
+        print("\n".join(f"  not measured: {each}" for each in report.skipped))
+    return int(not all(figure.holds for figure in report.figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
