@@ -11,11 +11,11 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 from engines.support import cluster, plan_of, python_replica, wait_until
-from trainshed.engines.local.attempts import plan_file
-from trainshed.engines.local.attempts import prepare as preparing
+from trainshed.engines.local.attempts import plan_file, start
 from trainshed.engines.local.attempts.plan_file import Preparation, Site
 from trainshed.engines.local.devices import locks as device_locks
 from trainshed.engines.local.devices.locks import Holder
+from trainshed.engines.supervise import preparing
 from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.spawn import ProcessSpec, Wiring, fork_exec
 from trainshed.engines.supervise.spawn import raise_descriptor_limit as descriptor_limit
@@ -54,7 +54,7 @@ class Run:
             files.enter_context(theirs)
             out = files.enter_context(self.stdout.open("wb")).fileno()
             err = files.enter_context(self.stderr.open("wb")).fileno()
-            argv = (sys.executable, "-P", "-m", preparing.__name__, self.folder.path)
+            argv = (sys.executable, "-P", "-m", start.PREPARING, self.folder.path)
             command = ProcessSpec(argv, dict(os.environ), str(path))
             wiring = Wiring(out, err, theirs.fileno())
             self.pid = fork_exec(command, wiring, err, descriptors=descriptor_limit())
@@ -176,7 +176,7 @@ def test_what_keeps_it_from_preparing_is_one_line(prepare, locks, monkeypatch):
 
 def test_a_fault_of_many_lines_is_whole_in_the_log(capsys):
     fault = preparing.EngineFault("the package does not build:\n  error: no compiler")
-    assert preparing._say(fault, 1) == 1
+    assert preparing.say(fault, 1) == 1
     said = capsys.readouterr()
     assert said.out == "the package does not build:\n  error: no compiler\n"
     assert said.err == "the package does not build: error: no compiler\n"
@@ -186,7 +186,7 @@ def test_packages_that_take_for_ever_are_given_up():
     """In a process of its own: the timer is the test runner's here."""
     code = (
         "import time\n"
-        "from trainshed.engines.local.attempts import prepare\n"
+        "from trainshed.engines.supervise import preparing as prepare\n"
         "try:\n"
         "    with prepare.at_most(0.36):\n"
         "        time.sleep(600)\n"

@@ -57,7 +57,7 @@ def test_what_was_opened_wakes_the_supervisor_once(folder, tmp_path_factory):
     )  # fmt: skip
     watching = Watching(
         loop, AttemptFolder(tmp_path_factory.mktemp("attempt")), spec,
-        children=None, replicas=None, facts=None, note=None, descriptors=(0, 1),
+        replicas=None, facts=None, note=None,
     )  # fmt: skip
     elsewhere("import sys; open(sys.argv[1] + '/step-3/model.bin').read()", folder)
     loop.turn()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 
 from trainshed.engines.environments import content, interpreter, prune, uv
@@ -94,18 +95,27 @@ def _described(python: str) -> Interpreter:
 
 
 def _facts(python: str) -> dict[str, object]:
-    if python == sys.executable:
+    if python == sys.executable and not sys.flags.no_site:
         return interpreter.describe()
-    script = str(Path(interpreter.__file__))
     try:
+        source = _source_of(interpreter)
         answer = subprocess.run(  # noqa: S603 - the interpreter that the user named
-            [python, "-I", script], capture_output=True, check=True, text=True
+            [python, "-I", "-c", source],
+            capture_output=True,
+            check=True,
+            text=True,
         )
         return dict(json.loads(answer.stdout))
     except OSError as error:
         raise EngineFault(f"cannot run the interpreter {python}: {error.strerror}") from error
     except (subprocess.CalledProcessError, ValueError) as error:
         raise EngineFault(f"{python} does not answer as a Python 3 interpreter does") from error
+
+
+def _source_of(module: ModuleType) -> str:
+    """Also of one that lies in an archive."""
+    loader: Any = module.__spec__ and module.__spec__.loader
+    return str(loader.get_source(module.__name__))
 
 
 def _install_once(

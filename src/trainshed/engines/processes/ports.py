@@ -65,7 +65,7 @@ def _search(widths: Sequence[int]) -> tuple[int, ...]:
 
 def _candidates() -> Iterator[int]:
     """Neighbours from a random place on, so that two launchers rarely meet."""
-    first = int.from_bytes(os.urandom(_SEED_BYTES)) % (_HIGH - _LOW)
+    first = int.from_bytes(os.urandom(_SEED_BYTES), "big") % (_HIGH - _LOW)
     for step in range(_TRIES):
         yield _LOW + (first + step) % (_HIGH - _LOW)
 

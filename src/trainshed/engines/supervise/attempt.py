@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from trainshed.engines.supervise.ending import Teardown
 from trainshed.engines.supervise.facts import Facts
@@ -25,7 +25,12 @@ from trainshed.engines.supervise.kill import ProcessTree
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.output import Output
 from trainshed.engines.supervise.records import Decided, Ended, Ready
-from trainshed.engines.supervise.replicas import Replicas, exits_in_order, task_names
+from trainshed.engines.supervise.replicas import (
+    Gang,
+    Replicas,
+    exits_in_order,
+    task_names,
+)
 from trainshed.engines.supervise.segments import SegmentWriter
 from trainshed.engines.supervise.spec import AttemptSpec
 from trainshed.engines.supervise.watching import Watching
@@ -42,6 +47,39 @@ _LOOK_S: Final = 0.1
 _RETRY_S: Final = 1.0
 
 
+class Surroundings(NamedTuple):
+    """What replicas that run elsewhere are made with."""
+
+    loop: Loop
+    children: Children
+    output: Output
+    folder: AttemptFolder
+    spec: AttemptSpec
+    descriptors: tuple[int, int]
+    obey: Callable[[Order, str], object]
+    """Takes what their machines order, with words for the log."""
+
+
+class Ending(Protocol):
+    """The way from the first order to the last process (``Teardown``)."""
+
+    is_over: bool
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether replicas have been asked to end."""
+
+    def begin(self, order: Order) -> None:
+        """Obey an order; one that leaves less time than there is left shortens it."""
+
+    def close(self) -> None:
+        """Nothing is left to be ended."""
+
+
+#: Makes replicas that run elsewhere, and what ends them.
+Elsewhere = Callable[[Surroundings], tuple[Gang, Ending]]
+
+
 class Attempt:
     """What is known of a running attempt, and what to do next."""
 
@@ -55,6 +93,7 @@ class Attempt:
         tree: ProcessTree,
         log: SegmentWriter,
         descriptors: tuple[int, int],
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """Nothing is started before the first ``advance``."""
         self._loop = loop
@@ -63,7 +102,7 @@ class Attempt:
         self._tree = tree
         self._log = log
         self._descriptors = descriptors
-        self._step: Callable[[], bool] = self._preparing
+        self._step: Callable[[], bool] = self._gathering if elsewhere else self._preparing
         self._job_end: JobEnd | None = None
         self._order: Order | None = None
         self._preparer: Preparer | None = None
@@ -73,11 +112,20 @@ class Attempt:
         self.spec = spec
         self.children = Children()
         self.output = Output(loop, log, self._wrote, spec.log)
-        self.replicas = Replicas(loop, self.children, self.output, tree, descriptors)
+        self.replicas: Gang
+        self._ending: Ending
+        if elsewhere is None:
+            here = Replicas(loop, self.children, self.output, tree, descriptors)
+            self.replicas = here
+            self._ending = Teardown(loop, folder, here, self.output.note)
+        else:
+            around = Surroundings(
+                loop, self.children, self.output, folder, spec, descriptors, self.obey
+            )
+            self.replicas, self._ending = elsewhere(around)
         self._judge = Judge(self.replicas, self.output)
         self.watching: Watching | None = None
         self._closing = Cleanup(loop, self.children, folder.path, self.output.note, descriptors)
-        self._ending = Teardown(loop, folder, self.replicas, self.output.note)
         self.ended: Ended | None = None
         """How it ended, once nothing of it lives and its log is on disk."""
 
@@ -106,6 +154,15 @@ class Attempt:
             self._preparer.stop(new.grace_s)
         if self._ending.has_begun:
             self._ending.begin(new)
+
+    def _gathering(self) -> bool:
+        """Wait until every replica that runs elsewhere has its place, and what it needs there."""
+        if self._order is None and self.replicas.fault is None and not self.replicas.gather():
+            return False
+        if self.replicas.fault is not None:
+            end = failed(self.replicas.fault)
+            self._end = end._replace(lost=self.replicas.is_worth_another_try)
+        return self._go(self._starting)
 
     def _preparing(self) -> bool:
         if self._preparer is None:
@@ -147,11 +204,9 @@ class Attempt:
             self._loop,
             self._folder,
             self.spec,
-            children=self.children,
             replicas=self.replicas,
             facts=self._facts,
             note=self.output.note,
-            descriptors=self._descriptors,
         )
         self.replicas.start(self.spec.replicas, self._folder)
         self.output.get_ready()
@@ -172,10 +227,16 @@ class Attempt:
     def _running(self) -> bool:
         self._job_end = self._job_end or self._judge.job_end(self.spec)
         if self._job_end is None:
-            return False
+            return self.replicas.lost is not None and self._lose(self.replicas.lost)
         self._settled_s = self._loop.now() + settle_s(self.spec, self._job_end)
         self._loop.at(self._settled_s, _wake)
         return self._go(self._settling)
+
+    def _lose(self, why: str) -> bool:
+        """Nobody knows how a replica ended: the others are ended, and all of it is lost."""
+        self._end = failed(why)._replace(lost=True)
+        self.output.note(f"{why[0].upper()}{why[1:]}.", "WARNING")
+        return self._go(self._deciding)
 
     def _settling(self) -> bool:
         is_over = have_settled(self.spec, self.replicas) or self._loop.now() >= self._settled_s

@@ -4,7 +4,6 @@ Engines, and those that prepare an attempt for them, have this in common.  The s
 import it: it gets the result.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -21,10 +20,7 @@ from trainshed.engines.supervise.spec import (
 from trainshed.model import trainer_contract
 from trainshed.model.attempt import AttemptKey, MetricsPlan
 from trainshed.model.launch_plan import LaunchPlan, ReplicaPlan
-from trainshed.model.roles import Role
 
-#: Stands for the interpreter of the job's environment as the first word of a command.
-PYTHON_WORD: Final = "python"
 #: From SIGTERM to SIGKILL for those that a job leaves behind when it ends.
 GRACE_S: Final = 10.0
 #: How long workers of an all-reduce job may take to end by themselves after the primary has.
@@ -92,26 +88,11 @@ def process_of(  # noqa: PLR0913, PLR0917 - what a process is made of
     )
 
 
-def argv_of(replica: ReplicaPlan, python: str) -> tuple[str, ...]:
-    """A replica's command with the interpreter that it runs in."""
-    first, *rest = replica.argv
-    return (python if first == PYTHON_WORD else first, *rest)
-
-
 def env_of(
     replica: ReplicaPlan, base: Mapping[str, str], devices: Mapping[str, str]
 ) -> dict[str, str]:
     """Later ones win: the launcher's, ours, the plan's; the devices are not the plan's to say."""
     return {**base, "PYTHONUNBUFFERED": "1", **replica.env, **devices}
-
-
-def with_packages(env: dict[str, str], role: Role, entries: Sequence[str]) -> dict[str, str]:
-    """Put what was installed for the job in front of the import path."""
-    # a reducer is our own program, which the job's packages must not change
-    paths = [*(() if role is Role.REDUCER else entries), env.get("PYTHONPATH", "")]
-    if python_path := os.pathsep.join(filter(None, paths)):
-        env["PYTHONPATH"] = python_path
-    return env
 
 
 def contract_of(

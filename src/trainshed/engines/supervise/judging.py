@@ -6,7 +6,7 @@ from typing import Final
 
 from trainshed.engines.supervise.output import Output
 from trainshed.engines.supervise.records import Ended
-from trainshed.engines.supervise.replicas import Replicas
+from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.supervise.spec import AttemptSpec
 from trainshed.model import success
 from trainshed.model.attempt import Outcome
@@ -35,7 +35,7 @@ def failed(why: str) -> Ended:
 class Judge:
     """Judges the replicas by their ends, and tells it with what they wrote last."""
 
-    def __init__(self, replicas: Replicas, output: Output) -> None:
+    def __init__(self, replicas: Gang, output: Output) -> None:
         """Nobody has ended yet."""
         self._replicas = replicas
         self._output = output
@@ -76,7 +76,7 @@ class Judge:
         return True
 
 
-def have_settled(spec: AttemptSpec, replicas: Replicas) -> bool:
+def have_settled(spec: AttemptSpec, replicas: Gang) -> bool:
     """Whether nobody lives any more who ends by itself."""
     living = (spec.replicas[index] for index in replicas.living)
     return not any(success.ends_by_itself(replica.role) for replica in living)

@@ -28,6 +28,8 @@ KILLPG: Final = "killpg"
 
 #: Every strategy, best first.
 KILL_STRATEGIES: Final = (CGROUP_KILL, V1_FREEZER, SWEEP, KILLPG)
+#: Those of a process whose boxes somebody else has made, and empties.
+WITHOUT_BOXES: Final = (SWEEP, KILLPG)
 
 _NS_PER_S: Final = 1_000_000_000
 _KIB: Final = 1024

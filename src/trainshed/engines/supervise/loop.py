@@ -55,6 +55,18 @@ class Loop:
         """Call whenever it can be written; instead of what was asked for it before."""
         self._selector.modify(source, selectors.EVENT_WRITE, call)
 
+    def watch(self, source: Any, call: Callable[[], object], *, reads: bool, writes: bool) -> None:
+        """Call whenever one of these can be done, instead of what was asked for it before."""
+        events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * writes
+        is_known = source in self._selector.get_map()
+        if not events:
+            if is_known:
+                self._selector.unregister(source)
+        elif is_known:
+            self._selector.modify(source, events, call)
+        else:
+            self._selector.register(source, events, call)
+
     def forget(self, source: Any) -> None:
         """Wait for it no longer; to be called before it is closed."""
         self._selector.unregister(source)

@@ -19,7 +19,7 @@ from trainshed.engines.processes import identity
 from trainshed.engines.processes.identity import Identity
 from trainshed.engines.supervise import kill
 from trainshed.engines.supervise import spec as specs
-from trainshed.engines.supervise.attempt import Attempt
+from trainshed.engines.supervise.attempt import Attempt, Elsewhere
 from trainshed.engines.supervise.facts import Facts
 from trainshed.engines.supervise.folder import (
     AttemptFolder,
@@ -39,6 +39,7 @@ from trainshed.engines.supervise.segments import (
     SegmentWriter,
     last_stamp,
 )
+from trainshed.engines.supervise.signals import ENDING, LOOK, close_inherited, hear_signals
 from trainshed.engines.supervise.spawn import raise_descriptor_limit
 from trainshed.engines.supervise.spec import AttemptSpec
 from trainshed.engines.supervise.tether import Tether, is_tethered, remove_folder
@@ -48,29 +49,30 @@ from trainshed.files.beneath import Place
 if TYPE_CHECKING:
     from trainshed.engines.supervise.control import Control
 
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How often an order is looked for that nobody has announced.
 _LOOK_S: Final = 2.0
 _WAKE_BYTES: Final = 4096
-_STDERR: Final = 2
 _POLL_S: Final = 0.01
 _PRIVATE_FOLDER: Final = 0o700
 #: For the last lines and the end of an attempt, where its programs have filled the disk.
 _SPARE_BYTES: Final = 1 << 18
 #: Values of ``model.stopping.StopReason``.
-_MAINTENANCE, _OVER = "maintenance", "end"
+_MAINTENANCE, _OVER, _TIMEOUT = "maintenance", "end", "timeout"
 
 
-def main(path: str) -> int:
-    """Run the attempt of a folder, unless somebody has begun it already; or fork such processes."""
-    _close_inherited()
+def main(path: str, elsewhere: Elsewhere | None = None) -> int:
+    """Run the attempt of a folder, unless somebody has begun it already; or fork such processes.
+
+    ``elsewhere`` makes the replicas of an attempt that runs on other machines.
+    """
+    close_inherited()
     if path.strip() == specs.FORK_SERVER:
         from trainshed.engines.supervise import fork_server  # noqa: PLC0415 - imports much
 
         return fork_server.serve(main)
-    has_reaper = not is_tethered() and not kill.by_boxes()
+    has_reaper = elsewhere is None and not is_tethered() and not kill.by_boxes()
     reaper = fork_below_reaper() if has_reaper else None
-    wake = _hear_signals()
+    wake = hear_signals()
     folder = AttemptFolder(path)
     lock = folder.hold()
     if lock is None or _has_begun(folder):
@@ -79,15 +81,21 @@ def main(path: str) -> int:
     if order is not None and order.lost:
         os.ftruncate(lock, 0)  # somebody has given this attempt up: no trace of one who did nothing
         return 0
-    _Supervisor(folder, lock, wake, reaper).run()
+    _Supervisor(folder, lock, wake, reaper, elsewhere).run()
     return 0
 
 
 class _Supervisor:
     def __init__(
-        self, folder: AttemptFolder, lock: int, wake: int, reaper: Identity | None
+        self,
+        folder: AttemptFolder,
+        lock: int,
+        wake: int,
+        reaper: Identity | None,
+        elsewhere: Elsewhere | None,
     ) -> None:
         self._folder = folder
+        self._elsewhere = elsewhere
         self._reaper = reaper
         self._lock = lock
         self._loop = Loop()
@@ -121,11 +129,7 @@ class _Supervisor:
     def _ended(self) -> Ended | None:
         spec, fault = _spec_of(self._folder)
         if spec is not None:
-            limits = [replica.limits for replica in spec.replicas]
-            if spec.prepare is not None:
-                limits.append(limits[0])  # what builds packages is a program of the job too
-            name = f"{spec.uid}-{spec.attempt}"
-            self._tree = open_process_tree(name, len(limits), limits, mark=spec.mark)
+            self._tree = _tree_of(spec)
         places = {} if self._tree is None else self._tree.places
         if self._reaper is not None:
             places["reaper"] = [*self._reaper]
@@ -157,6 +161,7 @@ class _Supervisor:
             tree=tree,
             log=log,
             descriptors=raise_descriptor_limit(),
+            elsewhere=self._elsewhere,
         )
         for text in (*spec.notes, *tree.remarks):
             attempt.output.note(text)
@@ -165,7 +170,9 @@ class _Supervisor:
         if is_tethered():
             self._tether = Tether(self._loop, attempt.obey, log.forget_reader)
         self._advance(attempt)
-        control = None if self._tether else self._control(attempt)
+        takes_orders = self._tether is None and self._elsewhere is None  # else there is no socket
+        control = self._control(attempt) if takes_orders else None
+        self._end_in_time(attempt)
         self._look_again()
         while attempt.ended is None and not (attempt.is_empty and self._is_removed()):
             self._loop.turn()
@@ -179,6 +186,13 @@ class _Supervisor:
         attempt.advance()
         if self._tether is not None:
             self._tether.poke()
+
+    def _end_in_time(self, attempt: Attempt) -> None:
+        """Where no server may be there to say that its time is over."""
+        seconds = attempt.spec.remote and attempt.spec.remote.ends_s
+        if seconds is not None:
+            order = Order(attempt.spec.grace_s, _TIMEOUT, f"it has run for {seconds:g} s")
+            self._loop.after(seconds, lambda: attempt.obey(order))
 
     def _control(self, attempt: Attempt) -> "Control":
         """Imported when the replicas have been started: they need not wait for it."""
@@ -194,9 +208,11 @@ class _Supervisor:
             return
         if self._attempt is not None:
             self._attempt.children.reap()
-        ending = heard.intersection(_ENDING)
+        ending = heard.intersection(ENDING)
         if ending:
             self._look(signal.Signals(min(ending)))
+        elif LOOK in heard:
+            self._look()
 
     def _look(self, signum: signal.Signals | None = None) -> None:
         """Obey what was ordered.  A signal without an order: the machine goes down."""
@@ -238,26 +254,6 @@ class _Supervisor:
             time.sleep(_POLL_S)
 
 
-def _close_inherited() -> None:
-    """What the server, or whoever started that, has left open is nothing to a job."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > _STDERR:
-            with suppress(OSError):
-                os.close(int(name))
-
-
-def _hear_signals() -> int:
-    """Have signals wake the loop, and do nothing else; where their numbers can be read.
-
-    Handlers that do nothing, rather than SIG_IGN: what is ignored stays ignored in the replicas.
-    """
-    heard, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-    for signum in (*_ENDING, signal.SIGCHLD):
-        signal.signal(signum, lambda *_: None)
-    return heard
-
-
 def _has_begun(folder: AttemptFolder) -> bool:
     try:
         lines = read_file(Place.of_file(folder.records)).split(b"\n")
@@ -278,6 +274,16 @@ def _spec_of(folder: AttemptFolder) -> tuple[AttemptSpec | None, str]:
         return specs.read(folder.plan), ""
     except (OSError, ValueError) as error:
         return None, f"the local engine failed: {type(error).__name__}: {error}"
+
+
+def _tree_of(spec: AttemptSpec) -> ProcessTree:
+    limits = [replica.limits for replica in spec.replicas]
+    if spec.prepare is not None:
+        limits.append(limits[0])  # what builds packages is a program of the job too
+    name = f"{spec.uid}-{spec.attempt}"
+    if spec.remote is not None:  # its replicas are not here, and boxes belong to the cluster
+        return open_process_tree(name, 1, mark=spec.mark, allow=kill.WITHOUT_BOXES)
+    return open_process_tree(name, len(limits), limits, mark=spec.mark)
 
 
 def _make_folders(folder: AttemptFolder) -> None:

@@ -70,13 +70,12 @@ class AttemptRecords:
 
     def learn(self, record: Record) -> None:
         """Take one more record."""
-        match record:
-            case Hang():
-                self.hung[record.task_name] = record
-            case Recovered():
-                self.hung.pop(record.task_name, None)
-            case _:
-                setattr(self, type(record).__name__.lower(), record)
+        if isinstance(record, Hang):
+            self.hung[record.task_name] = record
+        elif isinstance(record, Recovered):
+            self.hung.pop(record.task_name, None)
+        else:
+            setattr(self, type(record).__name__.lower(), record)
 
 
 def decided_outcome(decided: Decided) -> Outcome:

@@ -53,6 +53,29 @@ class _Pipe:
         self.severity: SeverityReader | None = None
 
 
+#: The reader of a stream whose bytes come by no pipe of ours.
+_NO_READER: Final = -1
+
+
+class Inlet:
+    """One stream of a replica that runs elsewhere; who brings its bytes feeds them in."""
+
+    __slots__ = ("_close", "_feed")
+
+    def __init__(self, feed: Callable[[bytes], object], close: Callable[[], object]) -> None:
+        """Made by ``Output.inlet``."""
+        self._feed = feed
+        self._close = close
+
+    def feed(self, data: bytes) -> None:
+        """Take what the program has written."""
+        self._feed(data)
+
+    def close(self) -> None:
+        """Nothing more comes; a line without its end is one."""
+        self._close()
+
+
 class Output:
     """All pipes of an attempt, and the log that they lead to."""
 
@@ -69,6 +92,8 @@ class Output:
         self._log = log
         self._wrote = wrote
         self._pipes: dict[int, _Pipe] = {}
+        self._inlets: set[_Pipe] = set()
+        self._valves: list[Callable[[bool], object]] = []
         self._paused_s: float | None = None
         self.last_lines: dict[str, deque[str]] = {}
         """By task name: the last lines that are not blank on stderr, each cut."""
@@ -86,12 +111,34 @@ class Output:
         """Make a pipe; its end for the program, to be closed here once that has it."""
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        pipe = self._pipes[reader] = _Pipe(
-            reader, source, stream, _CHARACTER_BYTES_MAX * self._log.text_length_max
-        )
+        pipe = self._pipes[reader] = _Pipe(reader, source, stream, self._line_bytes_max)
         if not self.is_held_back:
             self._loop.on_readable(reader, partial(self._read, pipe))
         return writer
+
+    def inlet(self, source: OutputSource, stream: str) -> Inlet:
+        """Make a way in for what comes by no pipe; the valves say when nothing should."""
+        pipe = _Pipe(_NO_READER, source, stream, self._line_bytes_max)
+        self._inlets.add(pipe)
+
+        def feed(data: bytes) -> None:
+            self._take(pipe, pipe.buffer.feed(data))
+            self._wrote(source.index)
+
+        def close() -> None:
+            if pipe in self._inlets:
+                self._inlets.remove(pipe)
+                self._take(pipe, pipe.buffer.finish())
+
+        return Inlet(feed, close)
+
+    def on_hold(self, valve: Callable[[bool], object]) -> None:
+        """Call with True when nothing should be fed in for a while, and with False after that."""
+        self._valves.append(valve)
+
+    @property
+    def _line_bytes_max(self) -> int:
+        return _CHARACTER_BYTES_MAX * self._log.text_length_max
 
     def drain(self, index: int | None = None) -> bool:
         """Read what a replica, or every one, has written so far; False: not possible now."""
@@ -176,6 +223,8 @@ class Output:
         self._say_held_back()
         for reader in self._pipes:
             self._loop.forget(reader)
+        for valve in self._valves:
+            valve(True)
         self._retry_later()
 
     def _say_held_back(self) -> None:
@@ -197,7 +246,7 @@ class Output:
         if since_s is None:
             return
         if not self._log.flush():
-            for pipe in self._pipes.values():
+            for pipe in (*self._pipes.values(), *self._inlets):
                 self._wrote(pipe.source.index)  # who waits for us does not hang
             self._retry_later()
             return
@@ -210,6 +259,8 @@ class Output:
             )
         for pipe in self._pipes.values():
             self._loop.on_readable(pipe.reader, partial(self._read, pipe))
+        for valve in self._valves:
+            valve(False)
         self.deliver()
 
 

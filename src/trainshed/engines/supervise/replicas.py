@@ -3,9 +3,9 @@
 import errno
 import os
 import signal
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from trainshed.engines.isolation.enter import (
     Walled,
@@ -21,7 +21,7 @@ from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.kill import ProcessTree
 from trainshed.engines.supervise.limits import Limits, Usage
 from trainshed.engines.supervise.loop import Children, Death, Loop
-from trainshed.engines.supervise.output import Output, OutputSource
+from trainshed.engines.supervise.output import OutputSource
 from trainshed.engines.supervise.spawn import (
     ProcessSpec,
     Wiring,
@@ -30,6 +30,7 @@ from trainshed.engines.supervise.spawn import (
     read_fault,
 )
 from trainshed.engines.supervise.spec import ReplicaSpec
+from trainshed.engines.supervise.stacks import Stacks
 from trainshed.engines.supervise.tether import is_tethered
 from trainshed.model import exits
 from trainshed.model.attempt import ReplicaExit
@@ -85,15 +86,44 @@ class Terminator:
             tree.send_to_all(new, os.getpid(), signum)
 
 
-#: Containers run as another user; nobody else gets into the attempt's folder.
-_READABLE: Final = 0o644
-#: The last part of the grace, in which every process of a replica is asked to end, not its first.
-_LAST_SHARE: Final = 0.2
-_LAST_S_MAX: Final = 5.0
-_FIRST_PAUSE_S: Final = 0.01
-_PAUSE_S_MAX: Final = 1.0
-#: What lives so long after its first SIGKILL is worth a line.
-_UNKILLABLE_S: Final = 10.0
+class Gang(Protocol):
+    """The replicas of an attempt, wherever they run: all are started, or none."""
+
+    living: dict[int, int]
+    exits: dict[int, ReplicaExit]
+    have_started: bool
+    fault: str | None
+    is_worth_another_try: bool
+    lost: str | None
+    """Why nobody will ever know how one of them ended, if so."""
+
+    def gather(self) -> bool:
+        """Have a place for each, with what it needs there; to be called until it is True."""
+
+    def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
+        """Start all of them; ``have_started`` or ``fault`` says later how that went."""
+
+    def end_words(self, task_name: str) -> str:
+        """How a replica ended, with the memory that it used; empty while it lives."""
+
+    def usage(self, index: int) -> Usage:
+        """What one of them uses now."""
+
+    def look(self, index: int, tell: Callable[[str], object]) -> bool:
+        """Tell later what one of them does, one frame a line; False: nobody can look."""
+
+    def stop_looking(self) -> None:
+        """End every look that is under way."""
+
+
+class Pipes(Protocol):
+    """Where replicas of this machine write to (``Output``)."""
+
+    def open(self, source: OutputSource, stream: str) -> int:
+        """Make a pipe; its end for the program, to be closed here once that has it."""
+
+    def note(self, text: str, severity: str = "INFO") -> None:
+        """Say something in the engine's own name."""
 
 
 class Replicas:
@@ -103,7 +133,7 @@ class Replicas:
         self,
         loop: Loop,
         children: Children,
-        output: Output,
+        output: Pipes,
         tree: ProcessTree,
         descriptors: tuple[int, int],
     ) -> None:
@@ -133,10 +163,25 @@ class Replicas:
         """Why they could not be started, if so."""
         self.is_worth_another_try = False
         """Whether that is the machine's fault, and passes."""
+        self.lost: str | None = None
+        self._stacks = Stacks(loop, children, descriptors)
+
+    def gather(self) -> bool:
+        """They are all here."""
+        return True
+
+    def look(self, index: int, tell: Callable[[str], object]) -> bool:
+        """Tell later what one of them does, one frame a line; False: nobody can look."""
+        return index in self.living and self._stacks.look(self.program(index), tell)
+
+    def stop_looking(self) -> None:
+        """End every look that is under way."""
+        self._stacks.stop()
 
     def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
         """Fork all of them; ``have_started`` or ``fault`` says later how that went."""
         self._replicas = replicas
+        self._stacks.cwd = folder.path
         if descriptors_left() < _PIPES * len(replicas) + _SPARE_DESCRIPTORS:
             self.fault = f"cannot start {len(replicas)} processes: too few open files are allowed"
             return

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from trainshed.engines.supervise.folder import AttemptFolder
 from trainshed.engines.supervise.helper import Helper
 from trainshed.engines.supervise.loop import Children, Loop
 from trainshed.engines.supervise.watch_hang import stacks_argv
@@ -20,13 +19,13 @@ class Stacks:
         self,
         loop: Loop,
         children: Children,
-        folder: AttemptFolder,
         descriptors: tuple[int, int],
     ) -> None:
         """Nobody is looked at yet."""
         self._loop = loop
         self._children = children
-        self._folder = folder
+        self.cwd = "/"
+        """Where those who look are run."""
         self._descriptors = descriptors
         self._running: set[Helper] = set()
 
@@ -49,7 +48,7 @@ class Stacks:
             self._loop, self._children, heard=heard, ended=ended, descriptors=self._descriptors
         )
         self._running.add(helper)
-        helper.start(argv, dict(os.environ), self._folder.path, limit_s=_LIMIT_S)
+        helper.start(argv, dict(os.environ), self.cwd, limit_s=_LIMIT_S)
         return True
 
     def stop(self) -> None:

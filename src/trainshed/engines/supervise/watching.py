@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 from trainshed.engines.supervise.facts import Facts
 from trainshed.engines.supervise.folder import AttemptFolder
-from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.loop import Loop
 from trainshed.engines.supervise.records import Recovered
-from trainshed.engines.supervise.replicas import Replicas
+from trainshed.engines.supervise.replicas import Gang
 from trainshed.engines.supervise.spec import AttemptSpec
-from trainshed.engines.supervise.stacks import Stacks
 from trainshed.engines.supervise.watch_checkpoints import CheckpointWatch
 from trainshed.engines.supervise.watch_hang import HangWatch
 from trainshed.model.attempt import Hang, MetricsPlan
@@ -33,11 +32,9 @@ class Watching:
         folder: AttemptFolder,
         spec: AttemptSpec,
         *,
-        children: Children,
-        replicas: Replicas,
+        replicas: Gang,
         facts: Facts,
         note: Callable[[str, str], object],
-        descriptors: tuple[int, int],
     ) -> None:
         """To be made before anything of the attempt runs."""
         self._loop = loop
@@ -51,12 +48,11 @@ class Watching:
         self._hangs: HangWatch | None = None
         self._checkpoints: CheckpointWatch | None = None
         self._roots = (folder.job, spec.buckets)
-        if spec.checkpoints:
+        if spec.checkpoints and spec.remote is None:  # nobody hears what other machines open
             self._checkpoints = CheckpointWatch(spec.checkpoints, self._roots)
             if self._checkpoints.fileno() >= 0:
                 loop.on_readable(self._checkpoints, self._hear_of_checkpoints)
         self._metrics = None if spec.metrics is None else self._watched(folder, spec.metrics)
-        self.stacks = Stacks(loop, children, folder, descriptors)
 
     def begin(self) -> None:
         """All replicas have been started."""
@@ -78,7 +74,7 @@ class Watching:
     def stop(self) -> None:
         """The replicas are being ended: nothing that they do is worth a word."""
         self._is_over = True
-        self.stacks.stop()
+        self._replicas.stop_looking()
 
     def close(self) -> bool:
         """Everything has ended; say what could not be said before.  False: call it again."""
@@ -120,8 +116,7 @@ class Watching:
                 self._note(f"{name}: {line}", "WARNING")
             self._facts.tell(Hang(name, seconds, stacks))
 
-        is_looked_at = index in self._replicas.living and self._spec.hang.stacks
-        if not is_looked_at or not self.stacks.look(self._replicas.program(index), tell):
+        if not self._spec.hang.stacks or not self._replicas.look(index, tell):
             tell("")
 
     def _hear_of_checkpoints(self) -> None:

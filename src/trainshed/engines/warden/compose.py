@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from trainshed.engines.supervise.commands import PYTHON_WORD, with_python
 from trainshed.engines.supervise.compose import (
     GRACE_S,
-    PYTHON_WORD,
-    argv_of,
     attempt_of,
     env_of,
     needs_packages,
@@ -103,7 +102,7 @@ def _replica(
     """The cluster limits what a replica uses; what its node has is added there."""
     python = PYTHON_WORD if needs_packages(plan) else plan.environment.python
     found = process_of(
-        key, folder, plan, replica, argv_of(replica, python), env_of(replica, {}, {})
+        key, folder, plan, replica, with_python(replica.argv, python), env_of(replica, {}, {})
     )
     return found._replace(limits=Limits())
 

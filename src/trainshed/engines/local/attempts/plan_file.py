@@ -25,6 +25,7 @@ from trainshed.engines.local.containers.start import AttemptSetup, hand_over, re
 from trainshed.engines.local.devices.gpus import Device, Share
 from trainshed.engines.processes.variables import of_programs
 from trainshed.engines.supervise import compose
+from trainshed.engines.supervise.commands import with_packages, with_python
 from trainshed.engines.supervise.folder import AttemptFolder, read_file, write_json
 from trainshed.engines.supervise.limits import Limits
 from trainshed.engines.supervise.spawn import ProcessSpec
@@ -262,7 +263,7 @@ def commands_of(
     base = {name: text for name, text in launcher_env.items() if name not in plan.unset_env}
     return tuple(
         ProcessSpec(
-            argv=compose.argv_of(replica, prepared.python),
+            argv=with_python(replica.argv, prepared.python),
             env=_env(replica, prepared, base, share),
             cwd=plan.cwd or "",
         )
@@ -274,4 +275,4 @@ def _env(
     replica: ReplicaPlan, prepared: JobPython, base: Mapping[str, str], share: Share
 ) -> dict[str, str]:
     env = compose.env_of(replica, base, share.env)
-    return compose.with_packages(env, replica.role, prepared.python_path_entries)
+    return with_packages(env, replica.role, prepared.python_path_entries)

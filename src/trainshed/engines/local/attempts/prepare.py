@@ -10,16 +10,10 @@ somebody else has the devices (the machine is at fault, not the job), or with 1 
 cannot be prepared.  The last line on stderr says why.
 """
 
-import json
 import os
 import signal
-import socket
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any, Final
 
 from trainshed.engines.environments.job_python import JobPython
 from trainshed.engines.isolation.compose import builder_of
@@ -32,18 +26,20 @@ from trainshed.engines.local.devices.gpus import Share
 from trainshed.engines.local.devices.leases import DeviceLeaser, DevicesHeld, Lease
 from trainshed.engines.local.devices.locks import Holder
 from trainshed.engines.supervise.folder import AttemptFolder
+from trainshed.engines.supervise.preparing import (
+    FAILED,
+    HELD,
+    INSTALL_S_MAX,
+    answer,
+    at_most,
+    note,
+    say,
+)
 from trainshed.engines.supervise.spec import PreparerAnswer
 from trainshed.files.caches import default_cache_dir
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.codec import encode
 from trainshed.model.faults import EngineFault
-
-#: The exit status for devices that others hold: EX_TEMPFAIL of sysexits.h, "try again later".
-HELD: Final = os.EX_TEMPFAIL
-CHANNEL: Final = 3
-_FAILED: Final = 1
-#: Packages that compile for a GPU take two or three hours on few cores.
-INSTALL_S_MAX: Final = 6 * 3600.0
 
 
 def main() -> int:
@@ -52,16 +48,16 @@ def main() -> int:
     try:
         _prepare(folder)
     except DevicesHeld as fault:
-        return _say(fault, HELD)
+        return say(fault, HELD)
     except EngineFault as fault:
-        return _say(fault, _FAILED)
+        return say(fault, FAILED)
     return 0
 
 
 def _prepare(folder: AttemptFolder) -> None:
     preparation = plan_file.read(folder.plan)
     key = _key(folder)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # it removes what is half there
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))  # it removes what is half there
     with at_most(INSTALL_S_MAX):
         home = _python_of(preparation, folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -69,23 +65,7 @@ def _prepare(folder: AttemptFolder) -> None:
     site = plan_file.site_of(preparation, key, folder)._replace(devices=lease.devices)
     replicas = plan_file.replicas_of(site, preparation.plan, home, lease.shares)
     after = device_waiting.command(sys.executable, lease.uuids)
-    _send(PreparerAnswer(replicas, after, lease.uuids), [home.used, *lease.locks])
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Bound what a program of the job may make us wait for.  Raises EngineFault."""
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        del signum, frame
-        raise EngineFault(f"the packages were not installed within {seconds / 3600:g} hours")
-
-    signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+    answer(encode(PreparerAnswer(replicas, after, lease.uuids)), [home.used, *lease.locks])
 
 
 def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
@@ -105,7 +85,7 @@ def _python_of(preparation: Preparation, folder: AttemptFolder) -> JobPython:
     found = cache.prepare(
         environment,
         cache_dir=where,
-        note=_note,
+        note=note,
         bytes_max=preparation.package_bytes_max,
         builder=Builder(view, owner, tuple(preparation.variables or ())),
         relaxes=preparation.relax_pins,
@@ -124,7 +104,7 @@ def _leased(preparation: Preparation, key: AttemptKey, root: Path) -> Lease:
             look=look,
             # the supervisor has started this process, and holds the devices from now on
             holder=_holder(preparation, key, root),
-            note=_note,
+            note=note,
             aliases=preparation.gpu_alias,
             lock_dir=device_locks.shared_directory(),
             closed=preparation.closed_gpus,
@@ -140,15 +120,6 @@ def _holder(preparation: Preparation, key: AttemptKey, root: Path) -> Holder:
     return Holder(os.getppid(), f"attempt {key}", str(root))
 
 
-def _send(answer: PreparerAnswer, held: Iterable[IO[Any] | None]) -> None:
-    """A message of any length; the descriptors come with its first byte."""
-    data = json.dumps(encode(answer)).encode()
-    with socket.socket(fileno=CHANNEL) as channel:
-        locks = [lock.fileno() for lock in held if lock is not None]
-        socket.send_fds(channel, [data[:1]], locks)
-        channel.sendall(data[1:])
-
-
 def _key(folder: AttemptFolder) -> AttemptKey:
     path = Path(folder.path)
     return AttemptKey(uid=int(path.parent.name), attempt=int(path.name))
@@ -156,20 +127,6 @@ def _key(folder: AttemptFolder) -> AttemptKey:
 
 def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
-
-
-def _note(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def _say(fault: EngineFault, status: int) -> int:
-    """The fault on one line; one of several lines, as a builder's last words, goes to the log."""
-    lines = str(fault).splitlines()
-    for line in lines if len(lines) > 1 else ():
-        _note(line)
-    sys.stderr.write(" ".join(line.strip() for line in lines) + "\n")
-    return status
 
 
 if __name__ == "__main__":

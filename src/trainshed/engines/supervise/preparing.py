@@ -1,0 +1,63 @@
+"""What those have in common who prepare an attempt, as children of its supervisor (``preparer``).
+
+What they print are notes for the job's log, and the last line on stderr says why they failed.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import IO, Any, Final
+
+from trainshed.model.faults import EngineFault
+
+#: The exit status for what others hold: EX_TEMPFAIL of sysexits.h, "try again later".
+HELD: Final = os.EX_TEMPFAIL
+FAILED: Final = 1
+CHANNEL: Final = 3
+#: Packages that compile for a GPU take two or three hours on few cores.
+INSTALL_S_MAX: Final = 6 * 3600.0
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Bound what a program of the job may make us wait for.  Raises EngineFault."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        del signum, frame
+        raise EngineFault(f"the packages were not installed within {seconds / 3600:g} hours")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def answer(found: Any, held: Iterable[IO[Any] | None]) -> None:
+    """A message of any length; the descriptors come with its first byte."""
+    data = json.dumps(found).encode()
+    with socket.socket(fileno=CHANNEL) as channel:
+        locks = [lock.fileno() for lock in held if lock is not None]
+        socket.send_fds(channel, [data[:1]], locks)
+        channel.sendall(data[1:])
+
+
+def note(text: str) -> None:
+    """Say something in the job's log."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def say(fault: EngineFault, status: int) -> int:
+    """The fault on one line; one of several lines, as a builder's last words, goes to the log."""
+    lines = str(fault).splitlines()
+    for line in lines if len(lines) > 1 else ():
+        note(line)
+    sys.stderr.write(" ".join(line.strip() for line in lines) + "\n")
+    return status

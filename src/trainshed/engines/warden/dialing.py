@@ -1,0 +1,66 @@
+"""How a warden reaches its launcher: by each address that it was told, again and again."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.engines.warden.protocol import HALF, LAUNCHER, PROVE_S, SECRET, halves, is_same
+
+_PAUSE_S: Final = 0.2
+_PAUSE_S_MAX: Final = 5.0
+#: The launcher gives up first, and says which wardens were missing.
+_DIAL_S_MAX: Final = 1200.0
+
+
+def dialed(env: Mapping[str, str]) -> socket.socket:
+    """A connection to the launcher, both ends proven.  Raises OSError when there is none."""
+    name, port, told, variable = env[LAUNCHER].split(";")
+    theirs = [env.get(variable, ""), *told.split(",")]
+    if name == socket.gethostname():
+        theirs.insert(0, "127.0.0.1")
+    places = [(host, int(port)) for host in dict.fromkeys(filter(None, theirs))]
+    return _dialed(places, env[SECRET])
+
+
+def _dialed(places: list[tuple[str, int]], secret: str) -> socket.socket:
+    until_s, pause_s = time.monotonic() + _DIAL_S_MAX, _PAUSE_S
+    while True:
+        for place in places:
+            try:
+                return _proven(place, secret)
+            except OSError as error:
+                why = f"{place[0]}:{place[1]}: {error.strerror or error}"
+        if time.monotonic() > until_s:
+            raise OSError(f"no launcher was found; the last try was {why}")
+        sys.stderr.write(f"{socket.gethostname()}: the launcher is not reached: {why}\n")
+        time.sleep(pause_s)
+        pause_s = min(_PAUSE_S_MAX, 2 * pause_s)
+
+
+def _proven(place: tuple[str, int], secret: str) -> socket.socket:
+    """Raises OSError where nobody listens, or a stranger."""
+    ours, theirs = halves(secret)
+    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        end.settimeout(PROVE_S)
+        end.connect((place[0].encode(), place[1]))  # a text would have a codec imported
+        end.sendall(ours)
+        came = b""
+        while len(came) < HALF and (data := end.recv(HALF - len(came))):
+            came += data
+    except BaseException:
+        end.close()
+        raise
+    if not is_same(came, theirs):
+        end.close()
+        raise OSError("somebody else listens there")
+    return end
+
+
+def forget(env: "os._Environ[str]") -> None:
+    """Take the secret from an environment that others are started with."""
+    for name in (LAUNCHER, SECRET):
+        env.pop(name, None)

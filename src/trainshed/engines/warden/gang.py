@@ -1,0 +1,489 @@
+"""The replicas of an attempt as its launcher has them: each behind a warden on its own node.
+
+The commands of the plan start the wardens.  When all are there and have what their replicas need,
+their addresses take the places of the marks, and all are told to start: together or not at all.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from trainshed.engines.supervise.attempt import Ending, Surroundings
+from trainshed.engines.supervise.folder import AttemptFolder, Order, read_json
+from trainshed.engines.supervise.limits import Usage
+from trainshed.engines.supervise.loop import Timer
+from trainshed.engines.supervise.output import Inlet, OutputSource
+from trainshed.engines.supervise.replicas import Gang
+from trainshed.engines.supervise.spec import RemoteRule, ReplicaSpec, StepRule
+from trainshed.engines.warden import protocol
+from trainshed.engines.warden.listening import Listener, own_addresses
+from trainshed.engines.warden.marks import filled
+from trainshed.engines.warden.protocol import Channel
+from trainshed.engines.warden.steps import Steps
+from trainshed.model.attempt import ReplicaExit
+from trainshed.model.codec import decode, encode
+
+_PRIVATE_FILE: Final = 0o600
+_LOOPBACK: Final = "127."
+_LOOK_S_MAX: Final = 5.0
+_SIGNS_PER_LOOK: Final = 20
+_LOOK_S_MIN: Final = 0.1
+#: A warden that has said nothing for so long is gone, however its machine is.
+_SILENT_S: Final = 60.0
+#: What a warden gets to end by itself what it was to kill, and a command to end after its wardens.
+_SLACK_S: Final = 5.0
+_LEAVE_S: Final = 10.0
+_NAMED_MAX: Final = 5
+_MAINTENANCE: Final = "maintenance"
+
+
+class _Warden:
+    """What is known of one warden and of its replica."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.channel: Channel | None = None
+        self.host = ""
+        self.address = ""
+        self.prepared: Mapping[str, Any] | None = None
+        self.has_started = False
+        self.is_empty = False
+        """Whether nothing lives there, and nothing more will come from it."""
+        self.is_gone = False
+        self.silent = 0
+        self.beat_ns = 0
+        self.usage = Usage()
+        self.inlets: dict[int, Inlet] = {}
+        self.tell: Callable[[str], object] | None = None
+
+    def say(self, do: str, **more: Any) -> None:
+        if self.channel is not None:
+            self.channel.say({"do": do, **more})
+
+
+class RemoteGang:
+    """All wardens of one attempt."""
+
+    def __init__(self, around: Surroundings, rule: RemoteRule) -> None:
+        """Nothing is started yet."""
+        self._around = around
+        self._rule = rule
+        self._loop = around.loop
+        self._replicas: Sequence[ReplicaSpec] = around.spec.replicas
+        self._names = tuple(replica.task_name for replica in self._replicas)
+        self.wardens = [_Warden(index) for index in range(len(self._replicas))]
+        self.steps = Steps(self._loop, around.children, around.descriptors, self._step_ended)
+        self._listener: Listener | None = None
+        self._outside = ""
+        self._order: Order | None = None
+        self._hows: dict[str, str] = {}
+        self._is_held = False
+        self._look_s = _look_s(around.spec.hang.after_s)
+        self.changed: Callable[[], object] = lambda: None
+        self.living: dict[int, int] = {}
+        self.exits: dict[int, ReplicaExit] = {}
+        self.have_started = False
+        self.fault: str | None = None
+        self.is_worth_another_try = False
+        self.lost: str | None = None
+        self._takes: Mapping[str, Callable[[_Warden, Mapping[str, Any]], object]] = {
+            "note": self._take_note,
+            "prepared": self._take_prepared,
+            "started": self._take_started,
+            "fault": self._take_fault,
+            "beat": self._take_beat,
+            "stacks": self._take_stacks,
+            "exit": self._learn_exit,
+            "ending": self._take_ending,
+            "empty": self._take_empty,
+        }
+        around.output.on_hold(self._hold)
+
+    def gather(self) -> bool:
+        """Have a warden for each, with what its replica needs; to be called until it is True."""
+        if self._listener is None and self.fault is None:
+            self._begin()
+        return all(warden.prepared for warden in self.wardens)
+
+    def start(self, replicas: Sequence[ReplicaSpec], folder: AttemptFolder) -> None:
+        """Tell every warden to start its replica; those of no warden were not started at all."""
+        del folder
+        if self.fault is not None:
+            return
+        found = self._found()
+        for warden, replica in zip(self.wardens, replicas):  # noqa: B905 - one for each
+            warden.say("start", replica=encode(_filled(replica, found)))
+
+    def end_words(self, task_name: str) -> str:
+        """How a replica ended, with the memory that it used; empty while it lives."""
+        return self._hows.get(task_name, "")
+
+    def usage(self, index: int) -> Usage:
+        """What one of them has used when its warden said it last."""
+        return self.wardens[index].usage
+
+    def look(self, index: int, tell: Callable[[str], object]) -> bool:
+        """Have its warden tell what one of them does."""
+        if index not in self.living:
+            return False
+        self.wardens[index].tell = tell
+        self.wardens[index].say("look")
+        return True
+
+    def stop_looking(self) -> None:
+        """Whatever comes is told to nobody."""
+        for warden in self.wardens:
+            warden.tell = None
+
+    def stop(self, order: Order) -> None:
+        """Have all wardens obey an order, also those that come later."""
+        self._order = order
+        for warden in self.wardens:
+            warden.say("stop", order=order._asdict())
+
+    def kill(self) -> None:
+        """Have all wardens kill what they have."""
+        for warden in self.wardens:
+            warden.say("kill")
+
+    def leave(self) -> bool:
+        """Have all wardens end, if nothing lives at any; False: something may."""
+        if not all(warden.is_empty or warden.is_gone for warden in self.wardens):
+            return False
+        for warden in self.wardens:
+            warden.say("leave")
+        return True
+
+    def close(self) -> None:
+        """Hear of nobody any more."""
+        if self._listener is not None:
+            self._listener.close()
+        for warden in self.wardens:
+            self._forget(warden)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there may be a warden."""
+        return self._listener is not None
+
+    def _begin(self) -> None:
+        secret = protocol.new_secret()
+        try:
+            self._listener = Listener(self._loop, secret, self._proven)
+            place = self._listener.place(self._rule.listen_variable)
+        except OSError as error:
+            self._fail(f"the first node has no address for the others: {error.strerror}")
+            return
+        env = {protocol.LAUNCHER: place, protocol.SECRET: secret}
+        self.steps.start(self._rule.steps, env, self._around.folder.path)
+        self._loop.after(self._rule.start_timeout_s, self._have_come)
+        self._loop.after(self._look_s, self._look_again)
+
+    def _have_come(self) -> None:
+        missing = [warden.index for warden in self.wardens if warden.channel is None]
+        if missing and not self.have_started and self._order is None:
+            self._fail(
+                f"{self._listed(missing)} did not come up within {self._rule.start_timeout_s:g} s"
+            )
+
+    def _proven(self, end: socket.socket) -> None:
+        """A warden has called; it says next which one it is."""
+
+        def heard(kind: int, data: bytes) -> None:
+            waiting.cancel()
+            self._here(channel, end, protocol.message_of(kind, data))
+
+        def ended(_why: str) -> None:
+            waiting.cancel()
+
+        channel = Channel(self._loop, end, protocol.WARDEN_FRAME_MAX, heard, ended)
+        waiting: Timer = self._loop.after(protocol.PROVE_S, channel.close)
+
+    def _here(self, channel: Channel, end: socket.socket, message: Mapping[str, Any]) -> None:
+        """Every node has one warden a replica; a second one, of whatever origin, is sent away."""
+        index = int(message["index"])
+        if not 0 <= index < len(self.wardens) or self.wardens[index].channel is not None:
+            channel.say({"do": "leave"})
+            self._loop.after(protocol.PROVE_S, channel.close)
+            return
+        warden = self.wardens[index]
+        warden.channel = channel
+        warden.host = str(message["host"])
+        warden.address = end.getpeername()[0]
+        if not warden.address.startswith(_LOOPBACK):
+            self._outside = self._outside or end.getsockname()[0]
+        channel.hear(partial(self._hear, warden), partial(self._ended, warden))
+        channel.pause(self._is_held)
+        warden.say("take", **self._taken(index))
+        if self._order is not None:
+            warden.say("stop", order=self._order._asdict())
+
+    def _taken(self, index: int) -> dict[str, Any]:
+        """What a warden learns first."""
+        spec, marks = self._around.spec, self._rule.marks[index]
+        return {
+            "uid": spec.uid,
+            "attempt": spec.attempt,
+            "task_name": self._names[index],
+            "grace_s": spec.grace_s,
+            "folder": self._around.folder.path,
+            "ports": [len(marks.ports), int(marks.rendezvous > 0)],
+            "keeps": list(self._rule.keeps),
+            "packages": self._rule.packages,
+            "cache": self._rule.cache,
+            "package_bytes_max": self._rule.package_bytes_max,
+            "relax_pins": self._rule.relax_pins,
+        }
+
+    def _hear(self, warden: _Warden, kind: int, data: bytes) -> None:
+        warden.silent = 0
+        if kind != protocol.JSON:
+            self._wrote(warden, kind, data)
+            return
+        message = protocol.message_of(kind, data)
+        self._takes[message["is"]](warden, message)
+
+    def _take_note(self, _warden: _Warden, message: Mapping[str, Any]) -> None:
+        self._around.output.note(str(message["text"]), str(message["severity"]))
+
+    def _take_prepared(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+        warden.prepared = message
+
+    def _take_started(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+        self.living[warden.index] = int(message["pid"])
+        warden.has_started = True
+        self.have_started = all(each.has_started for each in self.wardens)
+
+    def _take_fault(self, _warden: _Warden, message: Mapping[str, Any]) -> None:
+        self._fail(str(message["why"]), passes=bool(message["passes"]))
+
+    def _take_beat(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+        warden.usage = Usage(cpu_ns=message["cpu_ns"], memory_bytes=message["memory_bytes"])
+        beat_ns = message["progress_ns"]
+        if beat_ns is not None and beat_ns != warden.beat_ns:
+            warden.beat_ns = int(beat_ns)
+            _touch(self._around.folder.progress(self._names[warden.index]), warden.beat_ns)
+
+    def _take_stacks(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+        tell, warden.tell = warden.tell, None
+        if tell is not None:
+            tell(str(message["text"]))
+
+    def _take_ending(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+        """Its machine wants it to end: the cluster preempts, or its time is over."""
+        said = f"{message['signal']} on {warden.host}: stopping all replicas"
+        order = Order(self._around.spec.grace_s, _MAINTENANCE, f"{warden.host} is to be left")
+        self._around.obey(order, said)
+
+    def _take_empty(self, warden: _Warden, _message: Mapping[str, Any]) -> None:
+        warden.is_empty = True
+        for inlet in warden.inlets.values():
+            inlet.close()
+        self.changed()
+
+    def _wrote(self, warden: _Warden, kind: int, data: bytes) -> None:
+        if kind not in warden.inlets:
+            replica = self._replicas[warden.index]
+            source = OutputSource(warden.index, replica.task_name, replica.trial)
+            stream = {protocol.STDOUT: "stdout", protocol.STDERR: "stderr"}[kind]
+            warden.inlets[kind] = self._around.output.inlet(source, stream)
+        warden.inlets[kind].feed(data)
+
+    def _learn_exit(self, warden: _Warden, message: Mapping[str, Any]) -> None:
+        replica = self._replicas[warden.index]
+        ended = decode(ReplicaExit, message["exit"])
+        self.exits[warden.index] = ended._replace(
+            role=replica.role, index=replica.index, task_name=replica.task_name
+        )
+        self._hows[replica.task_name] = str(message["how"])
+        self.living.pop(warden.index, None)
+
+    def _ended(self, warden: _Warden, why: str) -> None:
+        """Its connection is gone: how its replica ended may still be written down."""
+        if warden.is_empty or warden.is_gone:
+            warden.is_gone = True
+            self.changed()
+            return
+        warden.is_gone = True
+        for inlet in warden.inlets.values():
+            inlet.close()
+        self._read_exit(warden)
+        if warden.index not in self.exits:
+            self.living.pop(warden.index, None)
+            self._lose(f"{self._names[warden.index]} is lost: its warden on {warden.host} {why}")
+        self.changed()
+
+    def _read_exit(self, warden: _Warden) -> None:
+        path = protocol.exit_path(self._around.folder.path, self._names[warden.index])
+        if warden.index not in self.exits:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                self._learn_exit(warden, read_json(path))
+
+    def _step_ended(self, step: StepRule) -> None:
+        """Its wardens are to say so themselves; those that never came cannot."""
+        own = self.wardens[step.first : step.first + step.tasks]
+        missing = [warden.index for warden in own if warden.channel is None]
+        for index in missing:
+            self.wardens[index].is_gone = True
+        if missing and self._order is None:
+            self._lose(f"{self._listed(missing)} did not come up: {self.steps.end_words(step)}")
+        self._loop.after(_LEAVE_S, partial(self._give_up, step))
+        self.changed()
+
+    def _give_up(self, step: StepRule) -> None:
+        for warden in self.wardens[step.first : step.first + step.tasks]:
+            if warden.channel is not None and not warden.is_gone and not warden.is_empty:
+                warden.channel.close()
+                self._ended(warden, f"is gone: {self.steps.end_words(step)}")
+
+    def _lose(self, why: str) -> None:
+        if self.have_started:
+            self.lost = self.lost or why
+        else:
+            self._fail(why)
+
+    def _fail(self, why: str, *, passes: bool = True) -> None:
+        if self.fault is None:
+            self.fault = why
+            self.is_worth_another_try = passes
+
+    def _found(self) -> dict[str, str]:
+        """What stands in the places of the marks."""
+        found = {}
+        for warden, marks in zip(self.wardens, self._rule.marks):  # noqa: B905 - one for each
+            first, rendezvous = (warden.prepared or {})["ports"]
+            found[marks.host] = self._address_of(warden)
+            found.update((str(mark), str(first + at)) for at, mark in enumerate(marks.ports))
+            if marks.rendezvous:
+                found[str(marks.rendezvous)] = str(rendezvous)
+        return found
+
+    def _address_of(self, warden: _Warden) -> str:
+        """One that calls from our own node has an address that only this node can reach."""
+        if not warden.address.startswith(_LOOPBACK):
+            return warden.address
+        is_alone = len({each.host for each in self.wardens}) == 1
+        if is_alone:
+            return warden.address
+        return self._outside or next(iter(own_addresses()), warden.address)
+
+    def _look_again(self) -> None:
+        """Ask for signs of life, and count those that are missed: clocks may have stood still."""
+        silent_max = max(2, round(_SILENT_S / self._look_s))
+        for warden in self.wardens:
+            if warden.channel is None or warden.is_gone or self._is_held:
+                continue
+            warden.silent += 1
+            if warden.silent > silent_max and not warden.is_empty:
+                warden.channel.close()
+                self._ended(warden, "says nothing any more")
+        for warden in self.wardens:
+            warden.say("ping")
+        self._loop.after(self._look_s, self._look_again)
+
+    def _hold(self, on: bool) -> None:  # noqa: FBT001 - as Output.on_hold has it
+        self._is_held = on
+        for warden in self.wardens:
+            warden.silent = 0
+            if warden.channel is not None:
+                warden.channel.pause(on)
+
+    def _forget(self, warden: _Warden) -> None:
+        if warden.channel is not None:
+            warden.channel.close()
+
+    def _listed(self, indexes: Sequence[int]) -> str:
+        names = [self._names[index] for index in indexes[:_NAMED_MAX]]
+        more = len(indexes) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+class RemoteTeardown:
+    """The way from the first order to the last warden."""
+
+    def __init__(self, around: Surroundings, gang: RemoteGang) -> None:
+        """Nothing is ended yet."""
+        self._loop = around.loop
+        self._gang = gang
+        self._timer: Timer | None = None
+        self._kill_s = 0.0
+        self._has_left = False
+        self.has_begun = False
+        self.is_over = False
+        gang.changed = self._leave
+
+    def begin(self, order: Order) -> None:
+        """Obey an order; one that leaves less time than there is left shortens it."""
+        kill_s = self._loop.now() + max(0.0, order.grace_s)
+        if self.is_over or (self.has_begun and self._kill_s <= kill_s):
+            return
+        self.has_begun = True
+        self._kill_s = kill_s
+        self._gang.stop(order)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.at(kill_s + _SLACK_S, self._press)
+        if any(warden.channel is None for warden in self._gang.wardens):
+            self._gang.steps.terminate()  # who has not come yet need not
+        self._leave()
+
+    def close(self) -> None:
+        """Nothing is left to be ended."""
+        self.is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._gang.close()
+
+    def _leave(self) -> None:
+        """All have ended what they had: they may go, and with them the commands."""
+        if self.has_begun and not self._has_left and self._gang.leave():
+            self._has_left = True
+            self._loop.after(_LEAVE_S, self._gang.steps.terminate)
+            self._loop.after(2 * _LEAVE_S, self._gang.steps.kill)
+
+    def _press(self) -> None:
+        """A warden that has not ended what it was to end is told so until it has, or is gone."""
+        self._gang.kill()
+        late_s = self._loop.now() - self._kill_s
+        if late_s > _LEAVE_S:
+            self._gang.steps.terminate()
+        if late_s > 2 * _LEAVE_S:
+            self._gang.steps.kill()
+        self._timer = self._loop.after(_SLACK_S, self._press)
+
+
+def make(around: Surroundings) -> tuple[Gang, Ending]:
+    """The replicas of an attempt that runs elsewhere (``supervise.attempt.Elsewhere``)."""
+    rule = around.spec.remote
+    if rule is None:
+        raise ValueError("the plan names no commands that start wardens")
+    gang = RemoteGang(around, rule)
+    return gang, RemoteTeardown(around, gang)
+
+
+def _filled(replica: ReplicaSpec, found: Mapping[str, str]) -> ReplicaSpec:
+    return replica._replace(
+        argv=tuple(filled(word, found) for word in replica.argv),
+        env={name: filled(text, found) for name, text in replica.env.items()},
+        hosts=tuple((filled(address, found), name) for address, name in replica.hosts),
+    )
+
+
+def _look_s(hang_s: float | None) -> float:
+    if hang_s is None:
+        return _LOOK_S_MAX
+    return max(_LOOK_S_MIN, min(_LOOK_S_MAX, hang_s / _SIGNS_PER_LOOK))
+
+
+def _touch(path: str, at_ns: int) -> None:
+    """Have the heartbeat here that a program has shown on its node."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError):
+        descriptor = os.open(path, flags, _PRIVATE_FILE)
+        try:
+            os.utime(descriptor, ns=(at_ns, at_ns))
+        finally:
+            os.close(descriptor)

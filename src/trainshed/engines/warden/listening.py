@@ -1,0 +1,109 @@
+"""Where wardens reach their launcher, and who of those that call is one.
+
+Nothing that a caller sends is looked at before it has sent its half of the attempt's secret, and
+whoever does not do so soon is hung up on.
+"""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from trainshed.engines.supervise.loop import Loop, Timer
+from trainshed.engines.warden.protocol import HALF, PROVE_S, halves, is_same
+
+#: So many may be proving themselves; of more, those that came first are hung up on.
+_STRANGERS_MAX: Final = 256
+_BACKLOG: Final = 1024
+#: An address of documentation (RFC 5737): nothing is sent there, but the kernel says by which way.
+_FAR: Final = ("192.0.2.1", 9)
+
+
+class Listener:
+    """The launcher's socket, and those who have called and not proven themselves yet."""
+
+    def __init__(self, loop: Loop, secret: str, proven: Callable[[socket.socket], object]) -> None:
+        """``proven`` gets the connection of each warden.  Raises OSError."""
+        self._loop = loop
+        self._theirs, self._ours = halves(secret)
+        self._proven = proven
+        self._strangers: dict[socket.socket, tuple[bytes, Timer]] = {}
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(("", 0))
+        self._socket.listen(_BACKLOG)
+        loop.on_readable(self._socket, self._accept)
+
+    def place(self, variable: str) -> str:
+        """What wardens are told (``protocol.LAUNCHER``)."""
+        port = self._socket.getsockname()[1]
+        return f"{socket.gethostname()};{port};{','.join(own_addresses())};{variable}"
+
+    def close(self) -> None:
+        """Hear nobody any more."""
+        for stranger in list(self._strangers):
+            self._hang_up(stranger)
+        self._loop.forget(self._socket)
+        self._socket.close()
+
+    def _accept(self) -> None:
+        try:
+            caller, _ = self._socket.accept()
+        except OSError:
+            return
+        while len(self._strangers) >= _STRANGERS_MAX:
+            self._hang_up(next(iter(self._strangers)))
+        caller.setblocking(False)
+        timer = self._loop.after(PROVE_S, partial(self._hang_up, caller))
+        self._strangers[caller] = (b"", timer)
+        self._loop.on_readable(caller, partial(self._hear, caller))
+
+    def _hear(self, caller: socket.socket) -> None:
+        came, timer = self._strangers[caller]
+        try:
+            data = caller.recv(HALF - len(came))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        came += data
+        self._strangers[caller] = (came, timer)
+        if not data:
+            self._hang_up(caller)
+        elif len(came) == HALF:
+            self._judge(caller, came)
+
+    def _judge(self, caller: socket.socket, came: bytes) -> None:
+        if not is_same(came, self._theirs):
+            self._hang_up(caller)
+            return
+        _, timer = self._strangers.pop(caller)
+        timer.cancel()
+        self._loop.forget(caller)
+        try:
+            caller.sendall(self._ours)  # so little goes at once
+        except OSError:
+            caller.close()
+            return
+        self._proven(caller)
+
+    def _hang_up(self, caller: socket.socket) -> None:
+        known = self._strangers.pop(caller, None)
+        if known is not None:
+            known[1].cancel()
+            self._loop.forget(caller)
+            caller.close()
+
+
+def own_addresses() -> tuple[str, ...]:
+    """By what others may reach this machine, the likeliest first."""
+    found: dict[str, None] = {}
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(_FAR)
+        found[probe.getsockname()[0]] = None
+    name = socket.gethostname()
+    with suppress(OSError):
+        listed = socket.getaddrinfo(name.encode(), None, socket.AF_INET, socket.SOCK_STREAM)
+        found.update((str(each[4][0]), None) for each in listed)
+    found[name] = None
+    return tuple(each for each in found if not each.startswith("127."))

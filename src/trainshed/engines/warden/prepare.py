@@ -1,0 +1,43 @@
+"""Has the packages of a job installed on a node, once for all of its wardens there."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainshed.engines.environments import cache
+from trainshed.engines.supervise.folder import read_json
+from trainshed.engines.supervise.preparing import (
+    FAILED,
+    INSTALL_S_MAX,
+    answer,
+    at_most,
+    note,
+    say,
+)
+from trainshed.files.caches import default_cache_dir
+from trainshed.model.codec import decode
+from trainshed.model.faults import EngineFault
+from trainshed.model.launch_plan import Environment
+
+
+def main(request: str) -> int:
+    """Install what a file asks for; the answer goes through descriptor 3."""
+    try:
+        _prepare(read_json(request))
+    except EngineFault as fault:
+        return say(fault, FAILED)
+    return 0
+
+
+def _prepare(asked: dict[str, Any]) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(FAILED))  # it removes what is half there
+    with at_most(INSTALL_S_MAX):
+        found = cache.prepare(
+            decode(Environment, asked["packages"]),
+            cache_dir=Path(asked["cache"]) if asked["cache"] else default_cache_dir(),
+            note=note,
+            bytes_max=asked["package_bytes_max"],
+            relaxes=asked["relax_pins"],
+        )
+    answer({"python": found.python, "entries": found.python_path_entries}, [found.used])

@@ -1,0 +1,81 @@
+"""The commands by which a launcher starts wardens, such as one ``srun`` for all nodes."""
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from trainshed.engines.supervise.helper import Helper
+from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.spec import StepRule
+
+_LAST_WORDS: Final = 3
+_LAST_WORDS_LENGTH: Final = 1000
+
+
+class Steps:
+    """All steps of an attempt, and how they ended."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        children: Children,
+        descriptors: tuple[int, int],
+        ended: Callable[[StepRule], object],
+    ) -> None:
+        """``ended`` gets each step whose command is over."""
+        self._loop = loop
+        self._children = children
+        self._descriptors = descriptors
+        self._tell_end = ended
+        self._running: dict[StepRule, Helper] = {}
+        self._words: dict[StepRule, deque[str]] = {}
+        self._statuses: dict[StepRule, int] = {}
+
+    @property
+    def are_over(self) -> bool:
+        """Whether no command runs."""
+        return not self._running
+
+    def start(self, steps: Sequence[StepRule], env: Mapping[str, str], cwd: str) -> None:
+        """Run them all, with some variables besides ours."""
+        for step in steps:
+            self._words[step] = deque(maxlen=_LAST_WORDS)
+            helper = self._running[step] = Helper(
+                self._loop,
+                self._children,
+                heard=partial(self._heard, step),
+                ended=partial(self._ended, step),
+                descriptors=self._descriptors,
+            )
+            helper.start(step.argv, {**os.environ, **env}, cwd)
+
+    def end_words(self, step: StepRule) -> str:
+        """How a command ended and what it said last."""
+        status = self._statuses.get(step, 0)
+        how = f"status {status}" if status >= 0 else f"signal {-status}"
+        said = " / ".join(self._words[step])[-_LAST_WORDS_LENGTH:]
+        return f"the command that starts them ended with {how}" + (f": {said}" if said else "")
+
+    def terminate(self) -> None:
+        """Ask every command to end."""
+        for helper in self._running.values():
+            helper.terminate()
+
+    def kill(self) -> None:
+        """Kill every command."""
+        for helper in self._running.values():
+            helper.kill()
+
+    def _heard(self, step: StepRule, line: str, _stream: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+        if line.strip():
+            self._words[step].append(line.strip())
+
+    def _ended(self, step: StepRule, status: int) -> None:
+        self._statuses[step] = status
+        del self._running[step]
+        self._tell_end(step)

@@ -1,0 +1,367 @@
+"""The warden: owns one replica on its node, from its first byte to the end of all it has started.
+
+It obeys its launcher and nobody else.  Where that is gone, or the step that has started the warden
+is, it kills what it owns and leaves: no program runs on that nobody attends to.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from trainshed.engines.processes import tree
+from trainshed.engines.processes.identity import Identity
+from trainshed.engines.processes.variables import of_programs
+from trainshed.engines.supervise.commands import with_packages, with_python
+from trainshed.engines.supervise.ending import Teardown
+from trainshed.engines.supervise.folder import AttemptFolder, Order, write_json
+from trainshed.engines.supervise.kill import WITHOUT_BOXES, ProcessTree, open_process_tree
+from trainshed.engines.supervise.loop import Children, Loop
+from trainshed.engines.supervise.reaper import fork_below_reaper
+from trainshed.engines.supervise.replicas import Replicas
+from trainshed.engines.supervise.signals import ENDING, close_inherited, hear_signals
+from trainshed.engines.supervise.spawn import raise_descriptor_limit
+from trainshed.engines.supervise.spec import ReplicaSpec
+from trainshed.engines.warden import protocol
+from trainshed.engines.warden.dialing import dialed, forget
+from trainshed.engines.warden.forward import Forward
+from trainshed.engines.warden.ports import Ports
+from trainshed.engines.warden.protocol import Channel
+from trainshed.model import trainer_contract
+from trainshed.model.codec import decode, encode
+
+_LOOK_S: Final = 0.1
+_LOOK_FOR_PARENT_S: Final = 2.0
+_LAUNCHER_SILENT_S: Final = 60.0
+#: How long the launcher has to answer one whose machine wants it to end.
+_ANSWER_S: Final = 5.0
+#: How long everything may take to be taken by a launcher that lives.
+_RETRY_S: Final = 1.0
+_WAKE_BYTES: Final = 4096
+_PRIVATE_FOLDER: Final = 0o700
+_MAINTENANCE, _OVER = "maintenance", "end"
+#: What the cluster has for its own programs.
+_OF_CLUSTER: Final = ("SLURM_", "SLURMD_", "SRUN_", "SBATCH_", "PMI_", "PMI2_", "PMIX_", "PALS_",
+                      "OMPI_", "TRAINSHED_LAUNCHER")  # fmt: skip
+#: What says which devices a program may use: not the plan's to say where the cluster does.
+_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                   "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")  # fmt: skip
+
+
+def main(index: int) -> int:
+    """Attend to the replica of this place in the plan."""
+    close_inherited()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    parent = os.getppid()
+    reaper = fork_below_reaper()
+    tree.adopt_orphans(True)
+    wake = hear_signals()
+    try:
+        end = dialed(os.environ)
+    except (OSError, KeyError, ValueError) as error:
+        sys.stderr.write(f"{socket.gethostname()}: {error}\n")
+        return 1
+    forget(os.environ)
+    return _Warden(index, end, wake, _Parent(reaper, parent)).run()
+
+
+class _Parent:
+    """Who has started the warden, seen from behind its reaper."""
+
+    def __init__(self, reaper: Identity | None, parent: int) -> None:
+        self._reaper = reaper
+        self._own = os.getppid()
+        self._parent = parent
+
+    @property
+    def is_gone(self) -> bool:
+        if os.getppid() != self._own:
+            return True
+        try:
+            return self._reaper is not None and tree.parent_of(self._own) != self._parent
+        except OSError:
+            return True
+
+
+class _Warden:
+    def __init__(self, index: int, end: socket.socket, wake: int, parent: _Parent) -> None:
+        self._index = index
+        self._wake = wake
+        self._parent = parent
+        self._loop = Loop()
+        self._children = Children()
+        self._channel = Channel(
+            self._loop, end, protocol.LAUNCHER_FRAME_MAX, self._hear, self._launcher_gone
+        )
+        self._forward = Forward(self._loop, self._channel)
+        self._descriptors = raise_descriptor_limit()
+        self._ports = Ports()
+        self._taken: Mapping[str, Any] = {}
+        self._folder = AttemptFolder(_private_folder())
+        self._tree: ProcessTree | None = None
+        self._replicas: Replicas | None = None
+        self._teardown: Teardown | None = None
+        self._preparer: Any = None
+        self._python = ""
+        self._entries: list[str] = []
+        self._locks: list[int] = []
+        self._order: Order | None = None
+        self._has_told_start = False
+        self._has_told_exit = False
+        self._has_told_empty = False
+        self._is_over = False
+        self._silent = 0
+        self._do: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+            "take": self._take,
+            "start": self._start,
+            "stop": lambda said: self._stop(Order(**said["order"])),
+            "kill": lambda _: self._kill(),
+            "look": lambda _: self._look(),
+            "ping": lambda _: self._beat(),
+            "leave": lambda _: self._leave(),
+        }
+        self._loop.on_readable(wake, self._woken)
+
+    def run(self) -> int:
+        """Attend to it until all is over."""
+        self._channel.say(
+            {"is": "here", "index": self._index, "host": socket.gethostname(), "pid": os.getpid()}
+        )
+        self._loop.after(_LOOK_FOR_PARENT_S, self._look_for_parent)
+        try:
+            while not self._is_over:
+                self._loop.turn()
+                self._advance()
+        except Exception:  # noqa: BLE001 - whatever it is, nothing may live on
+            sys.excepthook(*sys.exc_info())
+            return 1  # the reaper ends what is left
+        finally:
+            _remove(self._folder.path)
+        return 0
+
+    def _hear(self, kind: int, data: bytes) -> None:
+        self._silent = 0
+        message = protocol.message_of(kind, data)
+        self._do[message["do"]](message)
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        """Learn what attempt it is, and have ready what the replica needs on this node."""
+        self._taken = said
+        os.mkdir(self._folder.shared, _PRIVATE_FOLDER)
+        name = f"{said['uid']}-{said['attempt']}"
+        mark = f"{said['uid']}/{said['attempt']}"
+        self._tree = open_process_tree(name, 1, mark=mark, allow=WITHOUT_BOXES)
+        self._replicas = Replicas(
+            self._loop, self._children, self._forward, self._tree, self._descriptors
+        )
+        self._teardown = Teardown(self._loop, self._folder, self._replicas, self._forward.note)
+        if said["packages"]:
+            self._prepare(said, mark)
+        else:
+            self._tell_prepared()
+
+    def _prepare(self, said: Mapping[str, Any], mark: str) -> None:
+        from trainshed.engines.supervise.preparer import Preparer  # noqa: PLC0415 - few need it
+
+        request = f"{self._folder.path}/packages.json"
+        names = ("packages", "cache", "package_bytes_max", "relax_pins")
+        write_json(request, {name: said[name] for name in names})
+        self._preparer = Preparer(self._loop, self._children, self._forward.note, self._descriptors)
+        argv = (sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "prepare", request)
+        self._preparer.start(argv, mark, self._folder.path, lambda: None)
+
+    def _prepared(self) -> None:
+        preparer, self._preparer = self._preparer, None
+        self._locks = preparer.locks
+        found, fault = preparer.found()
+        if found is None:
+            self._tell_fault(fault, passes=preparer.is_worth_another_try)
+            return
+        self._python, self._entries = str(found["python"]), list(found["entries"])
+        self._tell_prepared()
+
+    def _tell_prepared(self) -> None:
+        try:
+            ports = [self._ports.take(width) for width in self._taken["ports"]]
+        except OSError as error:
+            self._tell_fault(f"{socket.gethostname()}: {error}", passes=True)
+            return
+        self._channel.say({"is": "prepared", "ports": ports})
+
+    def _tell_fault(self, why: str, *, passes: bool) -> None:
+        self._channel.say({"is": "fault", "why": why, "passes": passes})
+
+    def _start(self, said: Mapping[str, Any]) -> None:
+        if self._replicas is None or self._order is not None:
+            return
+        replica = self._complete(decode(ReplicaSpec, said["replica"]))
+        self._ports.give()
+        self._replicas.start((replica,), self._folder)
+
+    def _complete(self, replica: ReplicaSpec) -> ReplicaSpec:
+        """Add what only this node knows."""
+        env = env_of(os.environ, replica.env, self._taken["keeps"])
+        env = with_packages(env, replica.role, self._entries)
+        env[trainer_contract.NOTICE_FILE] = self._folder.notice
+        env[trainer_contract.PROGRESS_FILE] = self._folder.progress(replica.task_name)
+        argv = with_python(replica.argv, self._python) if self._python else replica.argv
+        return replica._replace(argv=argv, env=env)
+
+    def _stop(self, order: Order) -> None:
+        """Obey; a warden that has nothing yet says at once that it has nothing."""
+        new = order.after(self._order)
+        if new is None:
+            return
+        self._order = new
+        if self._preparer is not None:
+            self._preparer.stop(new.grace_s)
+        if self._teardown is not None:
+            self._teardown.begin(new)
+        else:
+            self._is_over = not self._channel.is_open
+
+    def _kill(self) -> None:
+        self._stop(Order(0.0, _OVER))
+        if self._replicas is not None:
+            self._replicas.kill()
+
+    def _look(self) -> None:
+        def tell(text: str) -> None:
+            self._channel.say({"is": "stacks", "text": text})
+
+        if self._replicas is None or not self._replicas.look(0, tell):
+            tell("")
+
+    def _beat(self) -> None:
+        if self._replicas is None or not self._replicas.living:
+            self._channel.say({"is": "beat", "cpu_ns": None, "memory_bytes": None,
+                               "progress_ns": None})  # fmt: skip
+            return
+        usage = self._replicas.usage(0)
+        self._channel.say(
+            {
+                "is": "beat",
+                "cpu_ns": usage.cpu_ns,
+                "memory_bytes": usage.memory_bytes,
+                "progress_ns": self._progress_ns(),
+            }
+        )
+
+    def _progress_ns(self) -> int | None:
+        try:
+            path = self._folder.progress(self._taken["task_name"])
+            return os.lstat(path).st_mtime_ns  # a program may leave a link
+        except OSError:
+            return None
+
+    def _leave(self) -> None:
+        self._is_over = True
+
+    def _launcher_gone(self, why: str) -> None:
+        """Nobody attends to the attempt any more: kill all, and leave."""
+        sys.stderr.write(f"{socket.gethostname()}: the launcher is gone: {why}\n")
+        self._kill()
+
+    def _woken(self) -> None:
+        heard = set(os.read(self._wake, _WAKE_BYTES))
+        self._children.reap()
+        ending = heard.intersection(ENDING)
+        if ending and self._order is None:
+            self._channel.say({"is": "ending", "signal": signal.Signals(min(ending)).name})
+            self._loop.after(_ANSWER_S, self._end_unanswered)
+
+    def _end_unanswered(self) -> None:
+        if self._order is None:
+            self._stop(Order(float(self._taken.get("grace_s", 0.0)), _MAINTENANCE))
+
+    def _look_for_parent(self) -> None:
+        self._silent += 1
+        is_silent = self._silent * _LOOK_FOR_PARENT_S > _LAUNCHER_SILENT_S
+        if self._channel.is_open and (self._parent.is_gone or is_silent):
+            self._channel.close()
+            self._launcher_gone("it says nothing" if is_silent else "the step has ended")
+        self._loop.after(_LOOK_FOR_PARENT_S, self._look_for_parent)
+
+    def _advance(self) -> None:
+        if self._preparer is not None and self._preparer.has_ended:
+            self._prepared()
+        replicas = self._replicas
+        if replicas is None:
+            return
+        if not self._has_told_start:
+            self._tell_start(replicas)
+        if 0 in replicas.exits and not self._has_told_exit:
+            self._tell_exit(replicas)
+        if self._order is not None and not self._has_told_empty:
+            self._end()
+        if self._has_told_empty and not self._channel.is_open:
+            self._is_over = True
+
+    def _tell_start(self, replicas: Replicas) -> None:
+        if replicas.fault is not None:
+            self._has_told_start = True
+            self._tell_fault(replicas.fault, passes=replicas.is_worth_another_try)
+        elif replicas.have_started:
+            self._has_told_start = True
+            self._channel.say({"is": "started", "pid": replicas.living.get(0, 0)})
+
+    def _tell_exit(self, replicas: Replicas) -> None:
+        """Write it down first: what is known there nobody can lose."""
+        self._has_told_exit = True
+        self._forward.drain()
+        task_name = self._taken["task_name"]
+        found = {"exit": encode(replicas.exits[0]), "how": replicas.end_words(task_name)}
+        self._write_exit(found)
+        self._channel.say({"is": "exit", **found})
+
+    def _write_exit(self, found: Mapping[str, Any]) -> None:
+        path = protocol.exit_path(self._taken["folder"], self._taken["task_name"])
+        try:
+            write_json(path, found, durably=True)
+        except OSError:
+            if not self._has_told_empty:
+                self._loop.after(_RETRY_S, partial(self._write_exit, found))
+
+    def _end(self) -> None:
+        """Nothing lives any more: say so when all has been passed on."""
+        self._children.reap()
+        if self._children.any_left or (self._tree is not None and self._tree.living()):
+            self._loop.after(_LOOK_S, lambda: None)
+            return
+        if self._teardown is not None:
+            self._teardown.close()
+        self._forward.finish()
+        self._has_told_empty = True
+        self._channel.say({"is": "empty"})
+
+
+def env_of(node: Mapping[str, str], given: Mapping[str, str], keeps: "list[str]") -> dict[str, str]:
+    """A program's environment: what it was given, and of its node's what it needs to run there."""
+    kept = {
+        name: text
+        for name, text in of_programs(node, keeps).items()
+        if not name.startswith(_OF_CLUSTER)
+    }
+    devices: dict[str, str] = {name: kept[name] for name in _DEVICES if name in kept}
+    return {**kept, **given, **devices}
+
+
+def _private_folder() -> str:
+    """What the program and its warden exchange, on the node's own disk.  Raises OSError."""
+    path = f"{os.environ.get('TMPDIR') or '/tmp'}/trainshed-{os.urandom(8).hex()}"  # noqa: S108
+    os.mkdir(path, _PRIVATE_FOLDER)
+    return path
+
+
+def _remove(folder: str) -> None:
+    for path, folders, files in os.walk(folder, topdown=False):
+        for name in (*files, *folders):
+            with suppress(OSError):
+                os.unlink(f"{path}/{name}")
+        with suppress(OSError):
+            os.rmdir(path)

@@ -1,0 +1,178 @@
+"""Attempts on other machines, all of which are this one: steps are commands that start wardens."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from trainshed.engines.base import ReplicaShape
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.observe import AttemptRecords
+from trainshed.engines.supervise.spec import StepRule
+from trainshed.engines.warden import archive, compose, marks
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
+from trainshed.model.log_line import LogLine, decode
+from trainshed.model.roles import Role
+
+DEADLINE_S = 60.0
+KEY = AttemptKey(4711, 1)
+
+#: Starts one warden a rank and waits for all, as the command of a cluster does.
+STEP = """
+import os, signal, subprocess, sys
+python, archive, first, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+running = [
+    subprocess.Popen(
+        [python, "-I", "-S", archive, "task", "--first", first, "--rank-variable", "RANK_HERE"],
+        env={**os.environ, "RANK_HERE": str(rank)},
+        start_new_session=True,
+    )
+    for rank in range(count)
+]
+def pass_on(signum, frame):
+    for each in running:
+        each.send_signal(signum)
+signal.signal(signal.SIGTERM, pass_on)
+sys.exit(max([each.wait() for each in running]))
+"""
+
+
+@cache
+def archived(folder: str) -> str:
+    """The archive, as nodes have it."""
+    made = archive.build()
+    path = Path(folder) / made.name
+    path.write_bytes(made.data)
+    return str(path)
+
+
+def step(archive_path: str, first: int, tasks: int, python: str = sys.executable) -> StepRule:
+    return StepRule(
+        argv=(sys.executable, "-c", STEP, python, archive_path, str(first), str(tasks)),
+        first=first,
+        tasks=tasks,
+    )
+
+
+def replica(
+    code: str, role: Role = Role.PRIMARY, index: int = 0, env: Mapping[str, str] = {}, **more
+) -> ReplicaPlan:
+    return ReplicaPlan(
+        role=role,
+        index=index,
+        task_name=f"{role.value}-{index}",
+        argv=(sys.executable, "-c", code),
+        env=env,
+        **more,
+    )
+
+
+def workers(code: str, count: int, **more) -> tuple[ReplicaPlan, ...]:
+    """A primary and its workers, all of one program."""
+    first = replica(code, **more)
+    return (first, *(replica(code, Role.WORKER, i, **more) for i in range(count - 1)))
+
+
+@dataclass
+class Attempt:
+    """One that a launcher runs."""
+
+    folder: AttemptFolder
+    launcher: subprocess.Popen
+    known: AttemptRecords = field(default_factory=AttemptRecords)
+
+    def records(self) -> AttemptRecords:
+        self.known.read(self.folder.records)
+        return self.known
+
+    def until(self, is_so: Callable[[], object], what: str = "it is so"):
+        end = time.monotonic() + DEADLINE_S
+        while not (found := is_so()):
+            assert time.monotonic() < end, f"waited for: {what}; {self.words()}"
+            time.sleep(0.02)
+        return found
+
+    def ended(self):
+        ended = self.until(lambda: self.records().ended, "the end")
+        assert self.launcher.wait(DEADLINE_S) == 0
+        return ended
+
+    def words(self) -> str:
+        path = Path(self.folder.words)
+        said = path.read_text() if path.exists() else ""
+        return f"{self.records()}\n{self.lines()}\n{said}"
+
+    def lines(self, task: str | None = None) -> list[LogLine]:
+        found = []
+        log = Path(self.folder.log)
+        for segment in sorted(log.iterdir()) if log.is_dir() else ():
+            found += [decode(line) for line in segment.read_bytes().splitlines()]
+        return [line for line in found if task in (None, line.task_name)]
+
+    def texts(self, task: str | None = None) -> list[str]:
+        return [line.text for line in self.lines(task)]
+
+    def stop(self, grace_s: float = 10.0, reason: str = "cancel", *, signals: bool = True) -> None:
+        self.folder.give_order(Order(grace_s, reason, "it was asked for"))
+        if signals:
+            self.launcher.send_signal(signal.SIGUSR1)
+
+
+def plan_of(replicas: Sequence[ReplicaPlan], **more) -> LaunchPlan:
+    environment = more.pop("environment", Environment(python=sys.executable))
+    return LaunchPlan(
+        job_id="a job", attempt=1, replicas=tuple(replicas), environment=environment, **more
+    )
+
+
+def addresses(shape: Sequence[ReplicaShape]):
+    return marks.addresses(KEY, shape)
+
+
+class Launchers:
+    """Starts launchers below a folder, and ends what is left of them."""
+
+    def __init__(self, root: Path, archives: str) -> None:
+        self._root = root
+        self.archive = archived(archives)
+        self._started: list[Attempt] = []
+
+    def begin(
+        self,
+        plan: LaunchPlan,
+        *,
+        python: str = sys.executable,
+        steps: Sequence[StepRule] | None = None,
+        env: Mapping[str, str] = {},
+        key: AttemptKey = KEY,
+        **more,
+    ) -> Attempt:
+        folder = AttemptFolder(self._root / str(key.uid) / str(key.attempt))
+        tasks = len(plan.replicas)
+        spec = compose.spec_of(
+            plan, key, folder, steps=steps or (step(self.archive, 0, tasks, python),), **more
+        )
+        compose.write(folder, spec)
+        with Path(folder.words).open("wb") as words:
+            launcher = subprocess.Popen(
+                [python, "-I", "-S", self.archive, "attempt", folder.path],
+                stderr=words,
+                stdout=words,
+                env={**os.environ, **env},
+                start_new_session=True,
+            )
+        attempt = Attempt(folder, launcher)
+        self._started.append(attempt)
+        return attempt
+
+    def close(self) -> None:
+        for each in self._started:
+            if each.launcher.poll() is None:
+                each.launcher.kill()
+            each.launcher.wait(DEADLINE_S)
