@@ -17,16 +17,20 @@ GROUP: Final = "trainshed.engines"
 Factory = Callable[[EngineContext], Engine]
 
 #: Known without metadata: source that is only on the path has none, and reading it takes time.
-LOCAL: Final = EntryPoint("local", "trainshed.engines.local.factory:make", GROUP)
+OWN: Final = {
+    name: EntryPoint(name, f"trainshed.engines.{name}.factory:make", GROUP)
+    for name in ("local", "slurm")
+}
+LOCAL: Final = OWN["local"]
 
 
 def open_engine(name: str, context: EngineContext) -> Engine:
     """The engine of a name.  Raises UsageFault for a name that no package has."""
-    if name == LOCAL.name:
-        return _made(LOCAL, context)
+    if name in OWN:
+        return _made(OWN[name], context)
     installed = entry_points(group=GROUP)
     if name not in installed.names:
-        names = ", ".join(sorted({LOCAL.name, *installed.names}))
+        names = ", ".join(sorted({*OWN, *installed.names}))
         raise UsageFault(f"there is no engine {name!r}; installed are: {names}")
     return _made(installed[name], context)
 

@@ -1,0 +1,294 @@
+"""One attempt as its folder and Slurm have it: what can be proven of it now.
+
+Records tell how its programs ended.  Slurm tells why: a program that SIGTERM has ended may have
+been preempted, stopped by somebody else, or at its limit.  So an end by a signal that nobody of
+ours has ordered is believed only when Slurm has said how the job ended.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from trainshed.engines.slurm import spool, states
+from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.poll import Seen
+from trainshed.engines.slurm.spool import EndInSlurm, Submitted
+from trainshed.engines.slurm.states import OVER, Standing
+from trainshed.engines.supervise import observe
+from trainshed.engines.supervise.folder import AttemptFolder, Order
+from trainshed.engines.supervise.judging import STOPPED_EARLY
+from trainshed.engines.supervise.observe import AttemptRecords, decided_outcome
+from trainshed.model.attempt import SIGNAL_BASE, AttemptKey, Loss, Observation, Outcome, Phase
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.resources import Seat
+
+#: A job that so many answers in a row do not have is gone.
+_MISSES: Final = 2
+#: How long after its grace a job is given to end by itself.
+SPARE_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class SlurmAttempt:
+    """One attempt, to be read on from where the last look ended."""
+
+    key: AttemptKey
+    folder: AttemptFolder
+    engine: str
+    lost_after_s: float
+    known: AttemptRecords = field(default_factory=AttemptRecords)
+    submitted: Submitted | None = None
+    final: Observation | None = None
+    is_strange: bool = False
+    asked_to_look: bool = False
+    """Whether its launcher was told of its order."""
+    cancelled_s: float = float("-inf")
+    records_size: int = -1
+    """How long its records were when somebody was last told of them."""
+    _began_at: int | None = None
+    """The number of the answer after which it was first seen to have begun."""
+    _missed: tuple[int, int] = (0, 0)
+    """How many answers in a row did not have it, and the number of the last of them."""
+    _over_s: float | None = None
+
+    @property
+    def job(self) -> str:
+        """Slurm's number; empty: not known."""
+        return self.submitted.job if self.submitted else ""
+
+    def rows(self, seen: Seen) -> Sequence[Job]:
+        """What Slurm says of it; a submission whose number was lost is found by its comment."""
+        if self.submitted is not None and not self.submitted.job:
+            found = next((job for job, rows in seen.rows.items() if self._is_mine(rows[0])), "")
+            if found:
+                self.submitted = self.submitted._replace(job=found)
+                spool.keep_submitted(self.folder, self.submitted)
+        return seen.rows.get(self.job, ())
+
+    def observation(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
+        """What can be proven now.  Raises what reading a folder can raise."""
+        if self.final is None:
+            self._read()
+            found = self._looked_at(seen, bad_nodes)
+            if found.phase not in {Phase.ENDED, Phase.LOST}:
+                return found
+            self.final = observe.with_report(found, self.folder)
+        return self.final
+
+    def _read(self) -> None:
+        if self.submitted is None or not self.submitted.job:
+            self.submitted = spool.submitted(self.folder) or self.submitted
+        self.known.read(self.folder.records)
+
+    def _looked_at(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
+        end = spool.end_in_slurm(self.folder)
+        if end is not None:
+            return self._ended_so(end)
+        order = self.folder.stop_order()
+        rows = self.rows(seen)
+        if self.submitted is None:
+            return self._not_submitted(order)
+        if order is not None and self.known.began is None and spool.take_claim(self.folder):
+            return self._end(_early(order))
+        if self.known.ended is not None:
+            return self._with_end(seen, rows, order)
+        return self._going(seen, rows, bad_nodes)
+
+    def _not_submitted(self, order: Order | None) -> Observation:
+        if order is None:
+            return Observation(key=self.key, phase=Phase.UNKNOWN)
+        return self._ended_so(_early(order))
+
+    def _with_end(self, seen: Seen, rows: Sequence[Job], order: Order | None) -> Observation:
+        """Its records tell an end; Slurm may have to say whose doing it was."""
+        ended = self.known.ended
+        if ended is None or order is not None or not _is_doubtful(ended.outcome):
+            return observe.recorded(self.key, self.known)
+        standing = self._standing(seen, rows)
+        if standing is None and not self._is_gone(seen):
+            return self._still(rows)
+        if standing is None or standing is Standing.DONE:
+            return self._end(EndInSlurm(stands=True))
+        if standing not in OVER:
+            return self._still(rows)
+        return self._end(self._end_by(standing, rows))
+
+    def _going(
+        self, seen: Seen, rows: Sequence[Job], bad_nodes: Callable[[], frozenset[str]]
+    ) -> Observation:
+        """No end is recorded."""
+        if seen.is_away:
+            return self._unknown()
+        standing = self._standing(seen, rows)
+        if standing is None:
+            return self._without_job(seen)
+        if standing in OVER:
+            return self._over(standing, rows)
+        self._over_s = None
+        if standing in {Standing.PENDING, Standing.REQUEUED}:
+            return self._pending(seen, rows)
+        if standing is Standing.UNKNOWN or bad_nodes().intersection(_nodes(rows)):
+            return self._unknown()
+        waits = states.suspended(rows) if standing is Standing.SUSPENDED else None
+        return self._still(rows)._replace(waits=waits)
+
+    def _standing(self, seen: Seen, rows: Sequence[Job]) -> Standing | None:
+        return states.standing_of(rows) if rows and not seen.is_away else None
+
+    def _pending(self, seen: Seen, rows: Sequence[Job]) -> Observation:
+        """In the queue, unless the answer is older than its start, or somebody has requeued it."""
+        if self.known.began is None and states.standing_of(rows) is Standing.PENDING:
+            why = states.never(rows)
+            if why is not None and spool.take_claim(self.folder):
+                return self._end(EndInSlurm(fault=why, never=True))
+            return self._waiting(states.waiting_for(rows))
+        if self._began_at is None:
+            self._began_at = seen.number
+        return self._still(rows) if not self.is_requeued(seen) else self._unknown()
+
+    def is_requeued(self, seen: Seen) -> bool:
+        """Whether it began, and Slurm has it waiting by an answer of after that."""
+        return self._began_at is not None and seen.number > self._began_at + 1
+
+    def _waiting(self, waits: Explanation) -> Observation:
+        return Observation(key=self.key, phase=Phase.WAITING, waits=waits)
+
+    def _still(self, rows: Sequence[Job]) -> Observation:
+        """As its records have it, but for an end that is not believed yet."""
+        ended, self.known.ended = self.known.ended, None
+        try:
+            found = observe.recorded(self.key, self.known)
+        finally:
+            self.known.ended = ended
+        return found._replace(placed=self._placed(rows))
+
+    def _placed(self, rows: Sequence[Job]) -> tuple[Seat, ...]:
+        parts = self.submitted.parts if self.submitted else ()
+        found = spool.spread(parts, [row.nodes for row in rows])
+        return tuple(
+            Seat(role=role, index=index, node=node, engine=self.engine)
+            for role, index, node in found
+        )
+
+    def _unknown(self) -> Observation:
+        return Observation(key=self.key, phase=Phase.UNKNOWN)
+
+    def _without_job(self, seen: Seen) -> Observation:
+        """An answer that does not have it is no proof; its first answer may be to come."""
+        if not seen.number or not self.job:
+            return self._unknown() if not self.job else self._handed_over()
+        is_new = self.submitted is not None and time.time() - self.submitted.since_s < SPARE_S
+        if is_new and self.known.began is None:
+            return self._handed_over()
+        if not self._is_gone(seen):
+            return self._unknown()
+        if not self._has_waited():
+            return self._unknown()
+        return self._given_up("Slurm does not know its job any more, and it told no end", ())
+
+    def _handed_over(self) -> Observation:
+        text = f"Slurm has it as job {self.job} and has said no more of it yet"
+        return self._waiting(Explanation(reason=Reason.ENGINE_QUEUE, message=text))
+
+    def _is_gone(self, seen: Seen) -> bool:
+        """Whether so many answers in a row have not had it, of a controller that works."""
+        count, last = self._missed
+        if seen.is_away or not seen.is_up or not seen.number:
+            return False
+        if seen.number != last:
+            count = count + 1 if not seen.rows.get(self.job) else 0
+            self._missed = (count, seen.number)
+        return count >= _MISSES
+
+    def _over(self, standing: Standing, rows: Sequence[Job]) -> Observation:
+        """Slurm says that nothing of it runs, and its end is not told."""
+        if standing is not Standing.DONE and (
+            standing is not Standing.STOPPED or self.folder.stop_order() is None
+        ):
+            return self._end(self._end_by(standing, rows))
+        if not self._has_waited():
+            return self._still(rows)
+        return self._given_up("its launcher was killed", _nodes(rows))
+
+    def _has_waited(self) -> bool:
+        """Whether records that are only late would be there by now."""
+        if self._over_s is None:
+            self._over_s = time.monotonic()
+        return time.monotonic() - self._over_s >= self.lost_after_s
+
+    def _given_up(self, why: str, nodes: Sequence[str]) -> Observation:
+        self.known.read(self.folder.records)
+        if self.known.ended is not None:
+            return observe.recorded(self.key, self.known)
+        if self.known.decided is not None:
+            return self._end(EndInSlurm(stands=True))
+        spool.take_claim(self.folder)
+        said = observe.last_words(self.folder)
+        del nodes  # the fault was not proven to be theirs
+        return self._end(EndInSlurm(fault=said or why, loss=Loss.INFRA))
+
+    def _end_by(self, standing: Standing, rows: Sequence[Job]) -> EndInSlurm:
+        spool.take_claim(self.folder)
+        job, nodes = rows[0].id, _nodes(rows)
+        if standing is Standing.PREEMPTED:
+            return EndInSlurm(f"Slurm has preempted its job {job}", Loss.MAINTENANCE)
+        if standing is Standing.LIMIT:
+            return EndInSlurm(f"its job {job} was at the time limit of Slurm", Loss.LIMIT)
+        if standing is Standing.NODE_LOST:
+            states_ = {row.state for row in rows}
+            why = f"Slurm says {', '.join(sorted(states_))} of its job {job}"
+            return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
+        why = f"somebody else has stopped its job {job} (scancel)"
+        if self._began_at is not None:
+            why = f"somebody has requeued its job {job}: an attempt starts once"
+        return EndInSlurm(why, Loss.INFRA)
+
+    def _end(self, end: EndInSlurm) -> Observation:
+        """Keep an end, then tell it: Slurm forgets."""
+        spool.keep_end(self.folder, end)
+        return self._ended_so(end)
+
+    def _ended_so(self, end: EndInSlurm) -> Observation:
+        if end.stands and self.known.ended is not None:
+            return observe.recorded(self.key, self.known)
+        if end.stands and self.known.decided is not None:
+            return observe.ended(self.key, self.known, decided_outcome(self.known.decided))
+        if end.early:
+            return observe.ended(self.key, self.known, STOPPED_EARLY)
+        if end.never:
+            outcome = Outcome(exit_code=1, message=end.fault)
+            return observe.ended(self.key, self.known, outcome, end.fault)
+        ran_s = observe.ran_s(self.folder)
+        return observe.lost(self.key, self.known, end.fault, ran_s)._replace(loss=end.loss)
+
+    def _is_mine(self, row: Job) -> bool:
+        return row.comment == str(self.key)
+
+    def overdue(self) -> bool:
+        """Whether it has been given longer than its order says."""
+        order = self.folder.stop_order()
+        if order is None:
+            return False
+        given_s = os.lstat(self.folder.order).st_mtime
+        return time.time() - given_s >= order.grace_s + SPARE_S
+
+
+def _early(order: Order) -> EndInSlurm:
+    if order.lost:
+        return EndInSlurm("it was given up before it began", Loss.INFRA)
+    return EndInSlurm(early=True)
+
+
+def _is_doubtful(outcome: Outcome) -> bool:
+    """Whether somebody other than the program may have ended it."""
+    if not outcome.exit_code:
+        return False
+    return outcome.interrupted or any(
+        each.signal is not None or (each.exit_code or 0) >= SIGNAL_BASE for each in outcome.replicas
+    )
+
+
+def _nodes(rows: Sequence[Job]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node for row in rows for node in row.nodes))

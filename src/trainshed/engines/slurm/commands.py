@@ -1,0 +1,189 @@
+"""Slurm's commands, run here or on a login node, each with a bound on its time.
+
+Nothing passes a shell here; over ssh, where a shell is on the other side, every word is quoted.
+Commands see a small environment of their own: Slurm hands it on to jobs, and the server's has
+secrets.
+"""
+
+import errno
+import os
+import shlex
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+#: Longer than Slurm's own time for an answer (MessageTimeout, 10 s): it says what is wrong.
+TIME_S_MAX: Final = 15.0
+#: A submission is tried again by sbatch itself while the controller is busy.
+SUBMIT_S_MAX: Final = 40.0
+_CONNECTION_S: Final = 600
+_CONNECT_S: Final = 10
+#: What ssh says where it could not run the command at all.
+_SSH_FAILED: Final = 255
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: What Slurm's commands need of the server's environment, and jobs may see.
+_PASSED: Final = ("HOME", "USER", "LOGNAME", "SLURM_CONF")
+
+
+class SlurmAway(OSError):
+    """Slurm gives no answer; whatever was asked is to be asked again."""
+
+    def __init__(self, words: str) -> None:
+        """It passes, as whoever looks at the number knows."""
+        super().__init__(errno.EAGAIN, words)
+
+    def __str__(self) -> str:
+        """In its own words alone."""
+        return str(self.strerror)
+
+
+class SlurmRefuses(Exception):
+    """Slurm has answered, and the answer is no; the message is in its words."""
+
+
+class Answer(NamedTuple):
+    """What a command has said."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+
+
+#: Runs a program with an environment, within so many seconds, and with these descriptors.
+#: Raises OSError or subprocess.TimeoutExpired.
+Run = Callable[[Sequence[str], Mapping[str, str], float, Sequence[int]], Answer]
+
+
+def run_program(
+    argv: Sequence[str], env: Mapping[str, str], seconds: float, descriptors: Sequence[int]
+) -> Answer:
+    """Run a program without input."""
+    done = subprocess.run(  # noqa: S603 - words of ours, no shell
+        argv,
+        env=env,
+        timeout=seconds,
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        cwd="/",
+    )
+    texts = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+    return Answer(done.returncode, *texts)
+
+
+#: Words in which Slurm and ssh say that nobody answers, in lower case.
+_AWAY: Final = (
+    "unable to contact slurm controller",
+    "connection refused",
+    "connection timed out",
+    "timed out",
+    "communication connection failure",
+    "zero bytes were transmitted",
+    "communication shutdown failure",
+    "in standby",
+    "unexpected message received",
+    "munge",
+    "authentication",
+    "protocol authentication error",
+    "configuration source",
+    "incompatible versions",
+    "insane message length",
+    "slurmctld is not responding",
+    "no route to host",
+    "network is unreachable",
+)
+
+
+class Commands:
+    """Runs Slurm's commands, and counts them."""
+
+    def __init__(
+        self,
+        *,
+        folder: str = "",
+        ssh: str = "",
+        control: str = "",
+        environ: Mapping[str, str] = os.environ,
+        run: Run = run_program,
+    ) -> None:
+        """``folder`` is where the commands are, if not on the usual path.
+
+        ``ssh`` is the login node to run them on, ``control`` the socket of the kept connection.
+        """
+        self._folder = folder
+        self._ssh = ssh
+        self._control = control
+        passed = {name: environ[name] for name in _PASSED if name in environ}
+        agent = ("SSH_AUTH_SOCK",) if ssh else ()
+        passed |= {name: environ[name] for name in agent if name in environ}
+        self._env = {"PATH": _PATH, "LC_ALL": "C", **passed}
+        self._run = run
+        self._lock = threading.Lock()
+        self.counts: Counter[tuple[str, bool]] = Counter()
+        """How often each command was run, and whether it gave an answer."""
+
+    def ask(
+        self,
+        name: str,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        seconds: float = TIME_S_MAX,
+        descriptors: Sequence[int] = (),
+    ) -> str:
+        """What a command says.  Raises SlurmAway or SlurmRefuses."""
+        try:
+            answer = self._run(
+                self.argv(name, *words, env=env),
+                {**self._env, **(env or {})},
+                seconds,
+                descriptors,
+            )
+        except subprocess.TimeoutExpired:
+            self._count(name, is_well=False)
+            raise SlurmAway(f"{name} gave no answer in {seconds:g} s") from None
+        except OSError as error:
+            self._count(name, is_well=False)
+            raise SlurmAway(f"{name} cannot be run: {error.strerror or error}") from error
+        self._count(name, is_well=not answer.code)
+        return self._said(name, answer)
+
+    def argv(self, name: str, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
+        """The whole command as it is run from here."""
+        command = [os.path.join(self._folder, name), *words]
+        if not self._ssh:
+            return command
+        if env:
+            command = ["env", *(f"{each}={text}" for each, text in env.items()), *command]
+        return [*self._ssh_argv(), shlex.join(command)]
+
+    def _ssh_argv(self) -> list[str]:
+        kept = (f"ControlPath={self._control}", "ControlMaster=auto")
+        options = (*kept, f"ControlPersist={_CONNECTION_S}", f"ConnectTimeout={_CONNECT_S}")
+        more = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=2")
+        words = [word for option in (*options, *more) for word in ("-o", option)]
+        return ["ssh", "-T", *words, "--", self._ssh]
+
+    def close(self) -> None:
+        """End the kept connection."""
+        if self._ssh:
+            argv = ["ssh", "-o", f"ControlPath={self._control}", "-O", "exit", "--", self._ssh]
+            try:
+                self._run(argv, self._env, 1.0, ())
+            except (OSError, subprocess.TimeoutExpired):
+                return
+
+    def _said(self, name: str, answer: Answer) -> str:
+        if not answer.code:
+            return answer.out
+        words = " ".join(answer.err.split()) or f"{name} ended with {answer.code}"
+        is_ssh = bool(self._ssh) and answer.code == _SSH_FAILED
+        if is_ssh or any(each in words.lower() for each in _AWAY):
+            raise SlurmAway(words)
+        raise SlurmRefuses(words)
+
+    def _count(self, name: str, *, is_well: bool) -> None:
+        with self._lock:
+            self.counts[name, is_well] += 1

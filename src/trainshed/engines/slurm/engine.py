@@ -1,0 +1,575 @@
+"""The engine of a Slurm cluster: each attempt is one job of Slurm's and one folder in the spool.
+
+Nothing that the server must not lose is in its memory.  What was submitted, what claims it, what it
+has recorded and how Slurm ended it lie in the attempt's folder; so a restarted server, or a second
+one on the same spool, sees the same.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import shlex
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from trainshed.engines.base import (
+    Asked,
+    Known,
+    Living,
+    Places,
+    Reach,
+    ReplicaShape,
+    Sight,
+    Traits,
+)
+from trainshed.engines.slurm import judge, nodes, script, spool, states
+from trainshed.engines.slurm.attempt import SlurmAttempt
+from trainshed.engines.slurm.commands import SlurmAway
+from trainshed.engines.slurm.judge import fitting, judged, partition_of
+from trainshed.engines.slurm.options import SlurmOptions, wishes_of
+from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.poll import Poller
+from trainshed.engines.slurm.queue import Queue
+from trainshed.engines.slurm.script import Submission
+from trainshed.engines.slurm.shape import Part, Shape, shape_of
+from trainshed.engines.slurm.spool import EndInSlurm, Placing, Spool, Submitted
+from trainshed.engines.slurm.states import MOVING, OVER, Standing
+from trainshed.engines.supervise.folder import Order
+from trainshed.engines.supervise.observe import measured
+from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
+from trainshed.engines.warden import archive, compose, marks
+from trainshed.model.attempt import AttemptKey, Loss, Measured, Observation, Phase
+from trainshed.model.codec import encode
+from trainshed.model.explanation import Explanation
+from trainshed.model.faults import EngineFault, UsageFault, is_transient
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Allotment, Claim, Node
+from trainshed.model.stopping import StopOrder
+
+_LOG = logging.getLogger(__name__)
+
+_FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
+_KNOWN_MAX: Final = 10_000
+_LAUNCHES: Final = 4
+#: How often a job that goes on is told again to end.
+_CANCEL_S: Final = 10.0
+#: What a job's own limit gets on top before its launcher ends it by itself.
+_SPARE_S: Final = 240.0
+_DRAIN: Final = "scontrol update nodename=NODE state=drain reason=REASON"
+
+
+class SlurmEngine:
+    """Runs attempts on a cluster; implements ``engines.base.Engine``."""
+
+    def __init__(  # noqa: PLR0913 - what a cluster is made of, by name
+        self,
+        options: SlurmOptions,
+        queue: Queue,
+        *,
+        name: str,
+        installation: str,
+        buckets: str,
+        locks: str,
+    ) -> None:
+        """``buckets`` is the folder that nodes see; ``locks`` is a folder of this machine's own.
+
+        Raises UsageFault for a spool that is not there or not ours, or OSError.
+        """
+        self.name = name
+        self._options = options
+        self._queue = queue
+        self._installation = installation
+        self._buckets = buckets
+        self._locks = locks
+        os.makedirs(locks, mode=0o700, exist_ok=True)
+        self._spool = Spool(options.spool, options.spool_of_nodes, installation)
+        self._spool.open()
+        self._script = self._spool.keep_script()
+        warden, library = archive.build(), archive.library()
+        self._archive = self._spool.keep(warden.name, warden.data)
+        self.traits = Traits(
+            reach=Reach.ANY,
+            python=options.python,
+            isolation="by the cluster: jobs run as the server's user",
+            leftovers="Slurm ends whatever a job has started, by its cgroup",
+            places=Places.ENGINE,
+            orders_nodes=_DRAIN,
+            launches_at_once=_LAUNCHES,
+            enqueued_max=options.enqueued_max,
+            library=self._spool.keep(library.name, library.data),
+            path=options.path,
+            fence=self._fence,
+        )
+        self._lock = threading.RLock()
+        self._launching: defaultdict[AttemptKey, threading.Lock] = defaultdict(threading.Lock)
+        self._attempts: dict[AttemptKey, SlurmAttempt] = {}
+        self._orders: set[AttemptKey] = set()
+        self._swept_at = 0
+        self._callback: Callable[[Collection[AttemptKey]], None] | None = None
+        self._poller = Poller(
+            queue,
+            gres=options.gres,
+            rest_s=options.poll_s,
+            work=self._work,
+            news=self._tell_all,
+        )
+        self._poller.start()
+
+    @property
+    def jobs(self) -> str:
+        """The folder of all jobs in the spool, as the server sees it."""
+        return self._spool.jobs
+
+    @property
+    def polled_s(self) -> float | None:
+        """When Slurm answered last; None: never."""
+        return self._poller.answered_s
+
+    def fleet(self) -> Sequence[Node]:
+        """The cluster's nodes as last seen."""
+        return nodes.fleet(self._poller.cluster, self._options.policy)
+
+    def sight(self, key: AttemptKey, shape: Sequence[ReplicaShape]) -> Sight:
+        """Marks in the place of addresses, and folders as nodes see them.  Raises EngineFault."""
+        folder = self._spool.folder_there(key)
+        try:
+            addresses = marks.addresses(key, shape)
+        except ValueError as error:
+            raise EngineFault(str(error)) from error
+        earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
+        return Sight(
+            addresses=addresses,
+            work=folder.work,
+            exchange=folder.shared,
+            metrics=folder.metrics,
+            earlier=tuple(self._spool.folder_there(each).work for each in earlier),
+            buckets=self._buckets,
+        )
+
+    def health(self) -> Explanation | None:
+        """Whether Slurm answers, and since when it does not."""
+        return self._poller.health()
+
+    def judge(self, asked: Asked) -> Explanation | None:
+        """Whether nodes and limits as last seen can ever hold it."""
+        return judged(asked, self._poller.cluster, self._options)
+
+    def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
+        """The plan, the script and the command as they are sent."""
+        asked = self._asked(key, plan, _claim(self.name, place))
+        command = self._queue.shown(script.sbatch_words(asked))
+        return {
+            "plan.json": json.dumps(encode(self._spec(asked, plan, place)), indent=2),
+            script.BATCH_NAME: script.BATCH,
+            "command": shlex.join(command),
+        }
+
+    def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
+        """Submit an attempt unless it was before, or was to stop.
+
+        Raises EngineFault for what Slurm will never take, Refused for what it does not take now,
+        and OSError where it gives no answer.
+        """
+        claim = _claim(self.name, place)
+        with self._launching[key]:
+            try:
+                self._launch(key, plan, claim)
+            except OSError as error:
+                if is_transient(error) or isinstance(error, FileNotFoundError):
+                    raise
+                raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
+            except ValueError as error:
+                raise EngineFault(f"the attempt {key} cannot be started: {error}") from error
+        self._poller.follow()
+
+    def stop(self, key: AttemptKey, order: StopOrder) -> None:
+        """Order the end of an attempt, also of one that was never submitted; return at once."""
+        try:
+            self._spool.check(key)
+            attempt = self._attempt(key)
+            if attempt.final is None:
+                attempt.folder.give_order(Order(order.grace_s, order.reason.value, order.message))
+                attempt.asked_to_look = False
+        except OSError as error:
+            raise EngineFault(f"the attempt {key} cannot be stopped: {error}") from error
+        with self._lock:
+            self._orders.add(key)
+        self._poller.follow()
+
+    def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
+        """What the folders of these attempts say, and Slurm as last heard."""
+        self._forget_old(keys)
+        return [self._observation(key) for key in keys]
+
+    def measured(self, key: AttemptKey, after: int) -> Measured:
+        """What an attempt's launcher has written of its reports.  Raises OSError."""
+        return measured(self._spool.folder(key), after)
+
+    def known(self) -> Sequence[Known]:
+        """Every folder of an attempt, and every job of Slurm's that bears our name."""
+        rows: defaultdict[AttemptKey, list[Job]] = defaultdict(list)
+        for row in self._queue.jobs():
+            key = _key(row.comment)
+            if key is not None:
+                rows[key].append(row)
+        return [self._known(key, rows[key]) for key in sorted({*self._spool.keys(), *rows})]
+
+    def forget(self, uid: int) -> bool:
+        """Remove the folder of a job unless something of it lives.  Raises OSError."""
+        rows = self._queue.jobs()
+        name = script.job_name(self._installation, uid)
+        ours = [row for row in rows if row.name == name or row.name.startswith(f"{name}.")]
+        if any(states.standing_of([row]) not in OVER for row in ours):
+            return False
+        keys = self._spool.attempts_of(uid)
+        if any(self._lives(key) for key in keys):
+            return False
+        with self._lock:
+            for key in keys:
+                self._attempts.pop(key, None)
+        self._spool.remove(uid)
+        return True
+
+    def listen(self, callback: Callable[[Collection[AttemptKey]], None]) -> None:
+        """Call back when records have grown, or Slurm has said something new."""
+        self._callback = callback
+
+    def close(self) -> None:
+        """End the thread; jobs run on."""
+        self._poller.close()
+
+    def _launch(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> None:
+        self._spool.check(key)
+        attempt = self._attempt(key)
+        attempt.submitted = before = spool.submitted(attempt.folder)
+        if before is not None and before.job:
+            return
+        if attempt.folder.stop_order() is not None or attempt.final is not None:
+            return
+        asked = self._asked(key, plan, claim)
+        if before is None:
+            self._refuse_planted(attempt)
+            self._spool.make(key)
+            compose.write(attempt.folder, self._spec(asked, plan, claim))
+        self._submit(attempt, asked, plan)
+
+    def _refuse_planted(self, attempt: SlurmAttempt) -> None:
+        if spool.is_claimed(attempt.folder):
+            path = f"{attempt.folder.path}/claim"
+            raise EngineFault(f"{path} was there before the attempt was: it is not taken for ours")
+
+    def _submit(self, attempt: SlurmAttempt, asked: Submission, plan: LaunchPlan) -> None:
+        """Have Slurm take it, once: as long as a submission may be under way there is no second."""
+        with self._submitting(attempt.key) as lock:
+            found = self._found(attempt.key) if attempt.submitted is not None else ""
+            kept = Submitted(time.time(), found, _placings(asked.shape, plan))
+            spool.keep_submitted(attempt.folder, kept)
+            attempt.submitted = kept
+            if not found and not spool.is_claimed(attempt.folder):
+                number = self._queue.submit(script.sbatch_words(asked), lock)
+                attempt.submitted = kept._replace(job=number)
+                spool.keep_submitted(attempt.folder, attempt.submitted)
+
+    def _found(self, key: AttemptKey) -> str:
+        """The number of a job that was submitted before, by whom did not live to write it down."""
+        rows = self._queue.jobs(script.job_name(self._installation, key.uid))
+        return next((row.id for row in rows if row.comment == str(key)), "")
+
+    @contextmanager
+    def _submitting(self, key: AttemptKey) -> Iterator[int]:
+        """Hold the lock of a submission, which sbatch inherits: a killed server's may live on."""
+        path = f"{self._locks}/{key.uid}-{key.attempt}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SlurmAway("an earlier sbatch of the same attempt still runs") from None
+            yield descriptor
+            with suppress(OSError):
+                os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+    def _asked(self, key: AttemptKey, plan: LaunchPlan, claim: Claim) -> Submission:
+        """All that the words of sbatch are made of.  Raises EngineFault."""
+        options, cluster = self._options, self._poller.cluster
+        try:
+            wishes = wishes_of(claim.wants, options)
+        except UsageFault as fault:
+            raise EngineFault(str(fault)) from fault
+        partition = partition_of(claim.demand.gpus, wishes, options)
+        shape = shape_of(
+            [each.role for each in plan.replicas],
+            claim.demand,
+            options.policy,
+            packing=options.packing,
+            fitting=fitting(cluster, cluster.partition(partition)),
+        )
+        nice = wishes.get("nice") or ("" if options.nice is None else str(options.nice))
+        limit = claim.running_s_max
+        return Submission(
+            key=key,
+            installation=self._installation,
+            shape=shape,
+            folder=self._spool.folder_there(key).path,
+            script=self._script,
+            python=options.python,
+            archive=self._archive,
+            minutes=None if limit is None else judge.minutes_of(limit, options.grace_s),
+            gres_of=tuple(self._gres(part) for part in shape.parts),
+            exclude=self._avoided(key),
+            partition=partition,
+            account=wishes.get("account") or options.account_of(claim.project),
+            qos=wishes.get("qos") or options.qos,
+            reservation=wishes.get("reservation") or options.reservation,
+            nice=nice,
+        )
+
+    def _gres(self, part: Part) -> str:
+        if not part.need.gpus:
+            return ""
+        words = self._poller.cluster.words_for(part.need.gpu_type)
+        return min(words, default=self._options.gres.get(part.need.gpu_type or "", ""))
+
+    def _avoided(self, key: AttemptKey) -> tuple[str, ...]:
+        """Nodes that an earlier attempt of the job was lost with."""
+        earlier = (AttemptKey(key.uid, number) for number in range(1, key.attempt))
+        found: set[str] = set()
+        for each in earlier:
+            with suppress(OSError, ValueError):
+                end = spool.end_in_slurm(self._spool.folder(each))
+                found.update(end.nodes if end else ())
+        return tuple(sorted(found))
+
+    def _spec(self, asked: Submission, plan: LaunchPlan, place: Allotment) -> AttemptSpec:
+        options = self._options
+        limit = place.running_s_max if isinstance(place, Claim) else None
+        return compose.spec_of(
+            plan,
+            asked.key,
+            self._spool.folder_there(asked.key),
+            steps=script.steps(asked),
+            grace_s=options.grace_s,
+            hang=HangRule(after_s=options.hang_s, stacks=options.hang_stacks),
+            log=LogRule(options.log_bytes_per_s_max, options.log_bytes_max),
+            listen_variable=options.listen_variable,
+            cache=options.cache,
+            ends_s=None if limit is None else limit + options.grace_s + _SPARE_S,
+            start_timeout_s=options.start_timeout_s,
+            package_bytes_max=options.package_bytes_max,
+            relax_pins=options.relax_pins,
+        )
+
+    def _observation(self, key: AttemptKey) -> Observation:
+        attempt = self._attempt(key)
+        try:
+            self._spool.check(key)
+            with self._lock:
+                return attempt.observation(self._poller.seen, self._bad_nodes)
+        except Exception:  # noqa: BLE001 - one folder that cannot be read hides no other attempt
+            if not attempt.is_strange:
+                _LOG.warning("the attempt %s cannot be looked at", key, exc_info=True)
+            attempt.is_strange = True
+            return Observation(key=key, phase=Phase.UNKNOWN)
+
+    def _bad_nodes(self) -> frozenset[str]:
+        """Nodes that Slurm cannot reach: what runs on them nobody knows."""
+        rows = self._poller.cluster.nodes
+        silent = {"*", "NOT_RESPONDING", "NO_RESPOND"}
+        return frozenset(row.name for row in rows if silent.intersection(row.state))
+
+    def _attempt(self, key: AttemptKey) -> SlurmAttempt:
+        with self._lock:
+            if key not in self._attempts:
+                folder = self._spool.folder(key)
+                late_s = self._options.lost_after_s
+                self._attempts[key] = SlurmAttempt(key, folder, self.name, late_s)
+            return self._attempts[key]
+
+    def _forget_old(self, keys: Collection[AttemptKey]) -> None:
+        with self._lock:
+            if len(self._attempts) > _KNOWN_MAX + len(keys):
+                ended = [key for key, each in self._attempts.items() if each.final]
+                for key in set(ended).difference(keys):
+                    self._attempts.pop(key)
+                    self._launching.pop(key, None)
+
+    def _known(self, key: AttemptKey, rows: Sequence[Job]) -> Known:
+        """What folder and Slurm say; a job of Slurm's is what lives."""
+        phase = self._observation(key).phase
+        alive = [row for row in rows if states.standing_of([row]) not in OVER]
+        living = tuple(
+            Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
+            for row in alive
+            if states.standing_of([row]) is not Standing.PENDING
+        )
+        return Known(key, phase, living)
+
+    def _lives(self, key: AttemptKey) -> bool:
+        phase = self._observation(key).phase
+        if phase is Phase.UNKNOWN:
+            return self._attempt(key).submitted is not None
+        return phase not in _FINAL
+
+    def _fence(self, key: AttemptKey) -> None:
+        """Take an administrator's word that nothing of an attempt lives.  Raises EngineFault."""
+        self._spool.check(key)
+        attempt = self._attempt(key)
+        phase = self._observation(key).phase
+        if phase in _FINAL:
+            return
+        if phase is not Phase.UNKNOWN:
+            raise EngineFault(f"the attempt {key} is {phase.value} by Slurm's own word: stop it")
+        with self._lock:
+            rows = attempt.rows(self._poller.seen)
+            bad = tuple(dict.fromkeys(node for row in rows for node in row.nodes))
+            attempt.folder.make()
+            spool.take_claim(attempt.folder)
+            why = "an administrator said that nothing of it lives"
+            spool.keep_end(attempt.folder, EndInSlurm(why, Loss.INFRA, bad))
+
+    # what the poller's thread does between its questions
+
+    def _work(self) -> bool:
+        """Tell of records that grew, and carry out orders; whether something moves."""
+        with self._lock:
+            running = [each for each in self._attempts.values() if each.final is None]
+            orders = list(self._orders)
+        seen = self._poller.seen
+        self._poller.miss(frozenset(each.job for each in running if each.job))
+        self._tell([each.key for each in running if _has_grown(each)])
+        for key in orders:
+            self._carry_out(key)
+        if seen.number != self._swept_at:
+            self._swept_at = seen.number
+            self._sweep(seen.rows)
+        return bool(orders) or any(_moves(each, seen.rows.get(each.job, ())) for each in running)
+
+    def _sweep(self, rows: Mapping[str, Sequence[Job]]) -> None:
+        """Take up orders that were given before this server began, and ends that left a job."""
+        for job, parts in rows.items():
+            key = _key(parts[0].comment)
+            if key is None or states.standing_of(parts) in OVER:
+                continue
+            attempt = self._attempt(key)
+            with suppress(OSError, ValueError, EngineFault):
+                self._spool.check(key)
+                if attempt.submitted is None:
+                    attempt.submitted = spool.submitted(attempt.folder)
+                is_over = spool.end_in_slurm(attempt.folder) is not None
+                has_order = attempt.folder.stop_order() is not None
+                requeued = attempt.is_requeued(self._poller.seen)
+                if attempt.job == job and (is_over or has_order or requeued):
+                    with self._lock:
+                        self._orders.add(key)
+
+    def _carry_out(self, key: AttemptKey) -> None:
+        """Bring an order to Slurm: at once where nothing runs, through its launcher else."""
+        attempt = self._attempt(key)
+        try:
+            is_done = self._carried_out(attempt)
+        except (OSError, ValueError, EngineFault):
+            return  # it is tried again
+        if is_done:
+            with self._lock:
+                self._orders.discard(key)
+
+    def _carried_out(self, attempt: SlurmAttempt) -> bool:
+        """Whether nothing is left to be done."""
+        seen = self._poller.seen
+        if seen.is_away:
+            return False
+        self._observation(attempt.key)
+        rows = attempt.rows(seen)
+        if not attempt.job:
+            return attempt.submitted is None
+        standing = states.standing_of(rows) if rows else None
+        if standing in OVER or (standing is None and attempt.final is not None and seen.number):
+            return standing is not None or _is_old(attempt)
+        is_dead = attempt.final is not None or spool.end_in_slurm(attempt.folder) is not None
+        if is_dead or attempt.known.began is None or attempt.overdue() or attempt.is_requeued(seen):
+            self._cancel(attempt)
+        elif not attempt.asked_to_look:
+            self._queue.look_now(attempt.job)
+            attempt.asked_to_look = True
+        return False
+
+    def _cancel(self, attempt: SlurmAttempt) -> None:
+        if attempt.final is not None and attempt.known.ended is not None and _is_ending(attempt):
+            return  # it is about to go by itself
+        if time.monotonic() - attempt.cancelled_s >= _CANCEL_S:
+            attempt.cancelled_s = time.monotonic()
+            self._queue.cancel(attempt.job)
+
+    def _tell(self, keys: Collection[AttemptKey]) -> None:
+        if keys and self._callback is not None:
+            self._callback(keys)
+
+    def _tell_all(self) -> None:
+        with self._lock:
+            keys = [key for key, each in self._attempts.items() if each.final is None]
+        self._tell(keys)
+
+
+def _claim(name: str, place: Allotment) -> Claim:
+    if not isinstance(place, Claim):
+        raise EngineFault(f"{name} places by itself, and got seats")
+    return place
+
+
+def _key(comment: str) -> AttemptKey | None:
+    uid, _, attempt = comment.partition("/")
+    is_one = uid.isdecimal() and attempt.isdecimal()
+    return AttemptKey(int(uid), int(attempt)) if is_one else None
+
+
+def _placings(shape: Shape, plan: LaunchPlan) -> tuple[Placing, ...]:
+    """Which replicas are in which part; a packed one has one part, whose nodes all share."""
+    replicas = [(each.role, each.index) for each in plan.replicas]
+    if shape.packed:
+        return (Placing(tuple(replicas)),)
+    return tuple(
+        Placing(tuple(replicas[part.first : part.first + part.count]), part.per_node)
+        for part in shape.parts
+    )
+
+
+def _has_grown(attempt: SlurmAttempt) -> bool:
+    try:
+        size = os.lstat(attempt.folder.records).st_size
+    except OSError:
+        return False
+    before, attempt.records_size = attempt.records_size, size
+    return size != before
+
+
+def _moves(attempt: SlurmAttempt, rows: Sequence[Job]) -> bool:
+    """Whether Slurm is expected to say something new of it soon."""
+    if not rows:
+        return bool(attempt.job)
+    standing = states.standing_of(rows)
+    if standing is Standing.RUNNING:
+        return attempt.known.ready is None or attempt.known.ended is not None
+    began = attempt.known.began is not None
+    return standing in MOVING or (standing is Standing.PENDING and began) or standing in OVER
+
+
+def _is_ending(attempt: SlurmAttempt) -> bool:
+    """Whether its launcher has told its end just now."""
+    try:
+        told_s = os.lstat(attempt.folder.records).st_mtime
+    except OSError:
+        return False
+    return time.time() - told_s < _CANCEL_S
+
+
+def _is_old(attempt: SlurmAttempt) -> bool:
+    """Whether Slurm would have shown its job by now."""
+    since_s = attempt.submitted.since_s if attempt.submitted else 0.0
+    return time.time() - since_s > _CANCEL_S

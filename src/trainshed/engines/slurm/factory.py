@@ -1,0 +1,42 @@
+"""Makes the engine of a Slurm cluster from its table in the configuration."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from trainshed.engines.base import EngineContext
+from trainshed.engines.slurm import options
+from trainshed.engines.slurm.commands import Commands, Run, run_program
+from trainshed.engines.slurm.engine import SlurmEngine
+from trainshed.engines.slurm.queue import Queue
+from trainshed.model.faults import UsageFault
+
+#: It is in the names of jobs and folders.
+_INSTALLATION: Final = re.compile(r"[a-z0-9]{1,32}")
+
+
+def make(
+    context: EngineContext, *, environ: Mapping[str, str] = os.environ, run: Run = run_program
+) -> SlurmEngine:
+    """The engine of a table.  Raises UsageFault; a cluster that is away is no fault."""
+    found = options.read(context.options)
+    if not _INSTALLATION.fullmatch(context.installation):
+        raise UsageFault("a Slurm engine needs to know its installation: 1 to 32 of a-z and 0-9")
+    own = context.jobs_dir.parent / "engines" / (context.name or "slurm")
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    commands = Commands(
+        folder=found.commands,
+        ssh=found.ssh,
+        control=str(own / "ssh"),
+        environ=environ,
+        run=run,
+    )
+    return SlurmEngine(
+        found,
+        Queue(commands, context.installation),
+        name=context.name or "slurm",
+        installation=context.installation,
+        buckets=found.buckets or str(context.buckets),
+        locks=str(own / "locks"),
+    )

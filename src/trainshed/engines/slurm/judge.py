@@ -1,0 +1,218 @@
+"""Whether a job can ever run on the cluster, by its nodes and limits as last seen; never "busy"."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from trainshed.engines.base import Asked
+from trainshed.engines.slurm.nodes import Cluster
+from trainshed.engines.slurm.options import SlurmOptions, wishes_of
+from trainshed.engines.slurm.parse import NodeRow, Partition
+from trainshed.engines.slurm.shape import Need, Part, Shape, roles_of, shape_of
+from trainshed.model.explanation import Change, Explanation, Reason
+from trainshed.model.faults import UsageFault
+
+#: What a job's time limit gets on top where Slurm is told of it: it is only the last resort.
+SPARE_S: Final = 300.0
+_MIB_PER_GB: Final = 1024
+
+
+def judged(asked: Asked, cluster: Cluster, options: SlurmOptions) -> Explanation | None:
+    """Why a job can never run there; None: it can, some day, or that is not known."""
+    try:
+        wishes = wishes_of(asked.wants, options)
+    except UsageFault as fault:
+        return _never(str(fault))
+    name = partition_of(asked.demand.gpus, wishes, options)
+    partition = cluster.partition(name)
+    if name and cluster.partitions and partition is None:
+        return _no_partition(name, cluster)
+    if not cluster.nodes:
+        return None
+    checks: tuple[Callable[[], Explanation | None], ...] = (
+        lambda: _time(asked.running_s_max, partition, options),
+        lambda: _nodes(asked, cluster, partition, options),
+    )
+    return next((found for check in checks if (found := check())), None)
+
+
+def partition_of(gpus: Mapping[str, int], wishes: Mapping[str, str], options: SlurmOptions) -> str:
+    """The partition for a job: its wish, that of its accelerators, the one of all."""
+    by_type = next((options.partitions[name] for name in gpus if name in options.partitions), "")
+    return wishes.get("partition") or by_type or options.partition
+
+
+def minutes_of(running_s_max: float, grace_s: float) -> int:
+    """Slurm's time for a job that may run so long: whole minutes, up."""
+    return math.ceil((running_s_max + grace_s + SPARE_S) / 60)
+
+
+def fitting(cluster: Cluster, partition: Partition | None) -> Callable[[Need], int]:
+    """How many nodes of a partition can hold a replica, when they are empty."""
+    nodes = cluster.nodes_of(partition)
+    return lambda need: sum(1 for node in nodes if _holds(cluster, node, need))
+
+
+def _no_partition(name: str, cluster: Cluster) -> Explanation:
+    known = ", ".join(sorted(cluster.partitions))
+    return _never(f"the cluster has no partition {name}; it has: {known}")
+
+
+def _time(
+    running_s_max: float | None, partition: Partition | None, options: SlurmOptions
+) -> Explanation | None:
+    if running_s_max is None or partition is None or partition.minutes_max is None:
+        return None
+    if minutes_of(running_s_max, options.grace_s) <= partition.minutes_max:
+        return None
+    longest = max(0, int(partition.minutes_max * 60 - SPARE_S - options.grace_s))
+    text = (
+        f"may run {running_s_max:g} s, and the partition {partition.name} lets jobs run "
+        f"{longest} s at the most"
+    )
+    return _never(text, field="running_max", asked=f"{running_s_max:g}s", accepted=f"{longest}s")
+
+
+def _nodes(
+    asked: Asked, cluster: Cluster, partition: Partition | None, options: SlurmOptions
+) -> Explanation | None:
+    shape = shape_of(
+        roles_of(asked.demand),
+        asked.demand,
+        options.policy,
+        packing=options.packing,
+        fitting=fitting(cluster, partition),
+    )
+    each = (_part(part, cluster, partition) for part in shape.parts)
+    return next((found for found in each if found), None) or _together(shape, cluster, partition)
+
+
+def _part(part: Part, cluster: Cluster, partition: Partition | None) -> Explanation | None:
+    """Whether one node can hold one replica, and all nodes all of them."""
+    nodes = cluster.nodes_of(partition)
+    found = _one(part, cluster, nodes, partition)
+    if found:
+        return found
+    most = sum(_room(cluster, node, part.need) for node in nodes)
+    if most >= part.count:
+        return None
+    text = (
+        f"{part.role.value} asks for {part.count} replicas, and {_where(partition)} hold "
+        f"{most} of them at the most"
+    )
+    return _never(
+        text,
+        field="replica_count",
+        role=part.role.value,
+        asked=str(part.count),
+        accepted=str(most),
+    )
+
+
+def _one(
+    part: Part, cluster: Cluster, rows: Sequence[NodeRow], partition: Partition | None
+) -> Explanation | None:
+    need, role = part.need, part.role.value
+    if any(_holds(cluster, node, need) for node in rows):
+        return None
+    gpus = max((cluster.gpus_of(node, need.gpu_type) for node in rows), default=0)
+    if need.gpus and not gpus:
+        types = ", ".join(cluster.types) or "none"
+        text = f"{role} asks for {need.gpu_type}, and the cluster has as GPUs: {types}"
+        return _never(text, field="accelerator_type", role=role, asked=str(need.gpu_type),
+                      accepted=types)  # fmt: skip
+    if need.gpus > gpus:
+        text = f"{role} asks for {need.gpus} {need.gpu_type} on one node, and {_where(partition)} "
+        return _never(f"{text}have {gpus} at the most", field="accelerator_count", role=role,
+                      asked=str(need.gpus), accepted=str(gpus))  # fmt: skip
+    return _machine(part, rows, partition)
+
+
+def _machine(part: Part, rows: Sequence[NodeRow], partition: Partition | None) -> Explanation:
+    need, role = part.need, part.role.value
+    cpus = max((row.cpus for row in rows), default=0)
+    memory = max((row.memory_mib for row in rows), default=0) // _MIB_PER_GB
+    text = (
+        f"{role} asks for {need.cpus} vCPUs and {need.memory_mib / _MIB_PER_GB:g} GB on one node, "
+        f"and {_where(partition)} have {cpus} vCPUs and {memory} GB at the most"
+    )
+    accepted = f"{cpus} vCPUs and {memory} GB"
+    return _never(
+        text, field="machine_type", role=role, asked=f"{need.cpus} vCPUs", accepted=accepted
+    )
+
+
+def _together(shape: Shape, cluster: Cluster, partition: Partition | None) -> Explanation | None:
+    """Whether all parts fit beside each other: two parts share no node, unless they are packed."""
+    if shape.packed:
+        return _packed(shape, cluster, partition)
+    left = list(cluster.nodes_of(partition))
+    limit = partition.nodes_max if partition else None
+    used = 0
+    for part in sorted(shape.parts, key=lambda part: (-part.need.gpus, -part.need.cpus)):
+        rooms = sorted(
+            ((_room(cluster, node, part.need), node) for node in left), key=lambda r: -r[0]
+        )
+        missing = part.count
+        for room, node in rooms:
+            if missing <= 0 or not room:
+                break
+            per_node = min(room, part.per_node or room)
+            missing -= per_node
+            used += 1
+            left.remove(node)
+        if missing > 0:
+            return _too_many(part, part.count - missing, partition, shape)
+    if limit is not None and used > limit:
+        text = f"needs {used} nodes, and the partition {partition.name if partition else ''} gives "
+        return _never(f"{text}a job {limit} at the most", field="replica_count", asked=str(used),
+                      accepted=str(limit))  # fmt: skip
+    return None
+
+
+def _too_many(part: Part, most: int, partition: Partition | None, shape: Shape) -> Explanation:
+    beside = (
+        " beside its other replicas, which need nodes of their own" if len(shape.parts) > 1 else ""
+    )
+    text = f"{part.role.value} asks for {part.count} replicas, and {_where(partition)} hold {most}"
+    return _never(f"{text} of them at the most{beside}", field="replica_count",
+                  role=part.role.value, asked=str(part.count), accepted=str(most))  # fmt: skip
+
+
+def _packed(shape: Shape, cluster: Cluster, partition: Partition | None) -> Explanation | None:
+    main = shape.largest
+    most = fitting(cluster, partition)(shape.each_node)
+    return None if most >= main.count else _too_many(main, most, partition, shape)
+
+
+def _holds(cluster: Cluster, node: NodeRow, need: Need) -> bool:
+    return _room(cluster, node, need) > 0
+
+
+def _room(cluster: Cluster, node: NodeRow, need: Need) -> int:
+    """How many such replicas a node holds when it is empty."""
+    return min(_rooms(cluster, node, need))
+
+
+def _rooms(cluster: Cluster, node: NodeRow, need: Need) -> Iterator[int]:
+    yield node.cpus // need.cpus
+    if need.memory_mib:
+        yield node.memory_mib // need.memory_mib
+    if need.gpus:
+        yield cluster.gpus_of(node, need.gpu_type) // need.gpus
+
+
+def _where(partition: Partition | None) -> str:
+    return (
+        "the cluster's nodes" if partition is None else f"the nodes of partition {partition.name}"
+    )
+
+
+def _never(
+    text: str, *, field: str = "", role: str = "", asked: str = "", accepted: str = ""
+) -> Explanation:
+    change = None
+    if field:
+        words = f"would be accepted with {accepted} instead of {asked}"
+        change = Change(field=field, role=role, asked=asked, accepted=accepted, text=words)
+    return Explanation(reason=Reason.NO_SUCH_NODE, message=text, change=change)

@@ -1,0 +1,111 @@
+"""The cluster's nodes and partitions as last seen, as nodes of the fleet and as what judges ask."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from trainshed.engines.slurm.parse import NodeRow, Partition
+from trainshed.model.resources import ANY_GPU, FleetPolicy, Node, NodeState
+
+_MIB_PER_GB: Final = 1024
+#: A node with one of these words takes no new jobs.
+_CLOSED: Final = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "FUTURE", "INVAL",
+     "INVALID_REG", "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERED_DOWN",
+     "POWERING_DOWN", "REBOOT", "UNKNOWN", "*"}
+)  # fmt: skip
+
+#: The accelerator word of both dialects for how sites call their GPUs; the first that fits.
+_ACCELERATORS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), name)
+    for pattern, name in (
+        (r"k80", "NVIDIA_TESLA_K80"),
+        (r"\bp4\b|tesla_p4", "NVIDIA_TESLA_P4"),
+        (r"p100", "NVIDIA_TESLA_P100"),
+        (r"\bt4\b|tesla_t4", "NVIDIA_TESLA_T4"),
+        (r"v100", "NVIDIA_TESLA_V100"),
+        (r"a100.*80g", "NVIDIA_A100_80GB"),
+        (r"a100", "NVIDIA_TESLA_A100"),
+        (r"\bl4\b|nvidia_l4", "NVIDIA_L4"),
+        (r"h100", "NVIDIA_H100_80GB"),
+        (r"h200", "NVIDIA_H200_141GB"),
+        (r"gb200", "NVIDIA_GB200"),
+        (r"b200", "NVIDIA_B200"),
+        (r"rtx_?pro_?6000", "NVIDIA_RTX_PRO_6000"),
+    )
+)
+
+
+class Cluster(NamedTuple):
+    """What there is, as last seen."""
+
+    nodes: Sequence[NodeRow] = ()
+    partitions: Mapping[str, Partition] = {}
+    gres: Mapping[str, str] = {}
+    """By the configuration: Slurm's word for the GPUs of a type."""
+
+    def partition(self, name: str) -> Partition | None:
+        """The partition of a name, or the default one; None: not known."""
+        if name:
+            return self.partitions.get(name.partition(",")[0])
+        return next((each for each in self.partitions.values() if each.is_default), None)
+
+    def nodes_of(self, partition: Partition | None) -> Sequence[NodeRow]:
+        """The nodes that a partition has; all where it is not known which."""
+        if partition is None:
+            return self.nodes
+        return [node for node in self.nodes if partition.name in node.partitions]
+
+    def words_for(self, gpu_type: str | None) -> frozenset[str]:
+        """Slurm's words for the GPUs of a type; every one where no type is asked."""
+        words = {word for node in self.nodes for word in node.gres}
+        if gpu_type is None:
+            return frozenset(words)
+        if gpu_type in self.gres:
+            return frozenset({self.gres[gpu_type]})
+        return frozenset(word for word in words if self.accelerator_of(word) in {gpu_type, ANY_GPU})
+
+    def gpus_of(self, node: NodeRow, gpu_type: str | None) -> int:
+        """How many GPUs of a type a node has, of the word of which it has most."""
+        found = (count for word, count in node.gres.items() if word in self.words_for(gpu_type))
+        return max(found, default=0)
+
+    def accelerator_of(self, word: str) -> str:
+        """The type that GPUs of a word of Slurm's are; ANY_GPU where Slurm has no word for it."""
+        named = next((name for name, each in self.gres.items() if each == word), None)
+        if named or not word:
+            return named or ANY_GPU
+        plain = word.replace("-", "_")
+        found = (name for pattern, name in _ACCELERATORS if pattern.search(plain))
+        return next(found, word)
+
+    @property
+    def types(self) -> list[str]:
+        """The types of GPUs that there are."""
+        words = {word for node in self.nodes for word, count in node.gres.items() if count}
+        return sorted(self.accelerator_of(word) for word in words)
+
+
+def fleet(cluster: Cluster, policy: FleetPolicy) -> Sequence[Node]:
+    """The cluster's nodes as nodes of the fleet."""
+    return [_node(cluster, row, policy) for row in cluster.nodes]
+
+
+def is_open(row: NodeRow) -> bool:
+    """Whether a node takes new jobs."""
+    return not _CLOSED.intersection(row.state)
+
+
+def _node(cluster: Cluster, row: NodeRow, policy: FleetPolicy) -> Node:
+    gpus: dict[str, int] = {}
+    for word, count in row.gres.items():
+        name = cluster.accelerator_of(word)
+        gpus[name] = gpus.get(name, 0) + count
+    return Node(
+        name=row.name,
+        vcpus=row.cpus,
+        memory_gb=row.memory_mib / _MIB_PER_GB,
+        gpus=gpus,
+        policy=policy,
+        state=NodeState.READY if is_open(row) else NodeState.DRAINED,
+    )

@@ -1,0 +1,230 @@
+"""What the configuration may say of a Slurm cluster; what is unknown is refused."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from trainshed.model.faults import UsageFault
+from trainshed.model.resources import FleetPolicy
+
+#: What begins a job's labels that are wishes for this engine.
+WISH: Final = "trainshed-slurm-"
+#: Labels may say these where ``wishes`` lists them.
+WISHES: Final = ("partition", "account", "qos", "reservation", "nice")
+#: What Slurm's names are made of: none begins with a dash, so none is taken for an option.
+NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,@%+-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmOptions:
+    """The settings of one ``[[engine]]`` table of kind ``slurm``."""
+
+    spool: str
+    """The folder that server and nodes share, as the server sees it."""
+    spool_there: str = ""
+    """The same as nodes and the login node see it; as here if empty."""
+    ssh: str = ""
+    """The login node on which Slurm's commands are run; here if empty."""
+    commands: str = ""
+    """The folder of Slurm's commands; the usual ones if empty."""
+    partition: str = ""
+    account: str | Mapping[str, str] = ""
+    """For all, or by project; ``*`` in the table stands for every other project."""
+    qos: str = ""
+    reservation: str = ""
+    nice: int | None = None
+    wishes: tuple[str, ...] = ()
+    """Which of ``WISHES`` jobs may say by label."""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    """The partition of jobs with accelerators of a type."""
+    gres: Mapping[str, str] = field(default_factory=dict)
+    """Slurm's word for the GPUs of a type, where that cannot be told from the nodes."""
+    policy: FleetPolicy = FleetPolicy.EXACT
+    """Whether Slurm is asked for CPUs and memory of the machine type (``exact``), or not."""
+    environments: Mapping[str, str] = field(default_factory=dict)
+    """Interpreters on the nodes by name."""
+    python: str = "python3"
+    """The nodes' interpreter for what is Trainshed's own there: 3.9 or newer."""
+    path: str = "/usr/local/bin:/usr/bin:/bin"
+    """PATH of programs on the nodes."""
+    buckets: str = ""
+    """Where nodes see the folder of all buckets; as the server does if empty."""
+    cache: str = ""
+    """Where nodes keep installed packages; the user's own place if empty."""
+    packing: bool = False
+    """Whether small replicas share the nodes of those with GPUs."""
+    listen_variable: str = ""
+    """A variable on the nodes with the address under which others reach them."""
+    enqueued_max: int = 1000
+    hold_s: float = 0.0
+    lost_after_s: float = 90.0
+    """How long records may be late of a job that Slurm says is over, or does not know any more."""
+    poll_s: float = 10.0
+    """How often Slurm is asked while nothing moves."""
+    grace_s: float = 10.0
+    hang_s: float | None = None
+    hang_stacks: bool = True
+    log_bytes_per_s_max: int | None = None
+    log_bytes_max: int | None = None
+    package_bytes_max: int | None = None
+    relax_pins: bool = False
+    start_timeout_s: float = 300.0
+
+    @property
+    def spool_of_nodes(self) -> str:
+        """The spool as nodes see it."""
+        return self.spool_there or self.spool
+
+    def account_of(self, project: str) -> str:
+        """The account that pays for a project; empty: the user's default."""
+        if isinstance(self.account, str):
+            return self.account
+        return self.account.get(project, self.account.get("*", ""))
+
+
+def read(given: Mapping[str, Any]) -> SlurmOptions:
+    """The options of a table.  Raises UsageFault."""
+    known = [each.name for each in fields(SlurmOptions)]
+    strange = sorted(set(given) - set(known))
+    if strange:
+        raise UsageFault(
+            f"a Slurm engine has no setting {strange[0]!r}; accepted are: {', '.join(known)}"
+        )
+    if not given.get("spool"):
+        raise UsageFault("a Slurm engine needs `spool`: a folder that server and nodes share")
+    return SlurmOptions(**{name: _checked(name, value) for name, value in given.items()})
+
+
+def wishes_of(wants: Mapping[str, str], options: SlurmOptions) -> dict[str, str]:
+    """What a job says by its labels.  Raises UsageFault for what it may not say."""
+    found = {name.removeprefix(WISH): text for name, text in wants.items() if name.startswith(WISH)}
+    for name, text in found.items():
+        if name not in options.wishes:
+            accepted = ", ".join(f"{WISH}{each}" for each in options.wishes) or "none"
+            raise UsageFault(
+                f"the label {WISH}{name} is not accepted here; accepted are: {accepted}"
+            )
+        if not NAME.fullmatch(text) or (name == "nice" and not text.isdecimal()):
+            what = "a whole number from 0" if name == "nice" else "a name that Slurm knows"
+            raise UsageFault(f"the label {WISH}{name} is {text!r}; accepted is {what}")
+    return found
+
+
+def _checked(name: str, value: Any) -> Any:
+    check: Callable[[str, Any], Any] = _CHECKS.get(name, _text)
+    return check(name, value)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a text")
+    return value
+
+
+def _slurm_name(name: str, value: Any) -> str:
+    text = _text(name, value)
+    if text and not NAME.fullmatch(text):
+        raise UsageFault(f"{name} of a Slurm engine is {text!r}; accepted is a name of Slurm's")
+    return text
+
+
+def _folder(name: str, value: Any) -> str:
+    text = _text(name, value).rstrip("/")
+    if text and not text.startswith("/"):
+        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a path from /")
+    return text
+
+
+def _account(name: str, value: Any) -> str | dict[str, str]:
+    return _table(name, value) if isinstance(value, Mapping) else _slurm_name(name, value)
+
+
+def _table(name: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a table of texts")
+    return {str(key): _text(f"{name}.{key}", text) for key, text in value.items()}
+
+
+def _names_table(name: str, value: Any) -> dict[str, str]:
+    return {key: _slurm_name(f"{name}.{key}", text) for key, text in _table(name, value).items()}
+
+
+def _host(name: str, value: Any) -> str:
+    text = _text(name, value)
+    if text.startswith("-"):
+        raise UsageFault(f"{name} of a Slurm engine is {text!r}; accepted is HOST or USER@HOST")
+    return text
+
+
+def _wishes(name: str, value: Any) -> tuple[str, ...]:
+    listed = isinstance(value, list | tuple)
+    strange = [each for each in value if each not in WISHES] if listed else [value]
+    if strange:
+        accepted = ", ".join(WISHES)
+        raise UsageFault(
+            f"{name} of a Slurm engine has {strange[0]!r}; accepted is a list of: {accepted}"
+        )
+    return tuple(value)
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is true or false")
+    return value
+
+
+def _seconds(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is a number from 0")
+    return float(value)
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageFault(
+            f"{name} of a Slurm engine is {value!r}; accepted is a whole number from 0"
+        )
+    return value
+
+
+def _policy(name: str, value: Any) -> FleetPolicy:
+    accepted = (FleetPolicy.EXACT, FleetPolicy.BEST_EFFORT)
+    for each in accepted:
+        if value in {each, each.value}:
+            return each
+    words = " or ".join(each.value for each in accepted)
+    raise UsageFault(f"{name} of a Slurm engine is {value!r}; accepted is {words}")
+
+
+_CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "spool": _folder,
+    "spool_there": _folder,
+    "commands": _folder,
+    "buckets": _folder,
+    "cache": _folder,
+    "ssh": _host,
+    "partition": _slurm_name,
+    "account": _account,
+    "qos": _slurm_name,
+    "reservation": _slurm_name,
+    "nice": _count,
+    "wishes": _wishes,
+    "partitions": _names_table,
+    "gres": _names_table,
+    "policy": _policy,
+    "environments": _table,
+    "packing": _switch,
+    "hang_stacks": _switch,
+    "relax_pins": _switch,
+    "enqueued_max": _count,
+    "log_bytes_per_s_max": _count,
+    "log_bytes_max": _count,
+    "package_bytes_max": _count,
+    "hold_s": _seconds,
+    "lost_after_s": _seconds,
+    "poll_s": _seconds,
+    "grace_s": _seconds,
+    "hang_s": _seconds,
+    "start_timeout_s": _seconds,
+}

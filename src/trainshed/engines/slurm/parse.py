@@ -1,0 +1,183 @@
+"""What Slurm's commands print, read into values; text formats only, as all versions have them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+#: What ``squeue -o`` is asked for: what others can choose freely comes last.
+JOB_FORMAT: Final = "%i|%T|%N|%S|%j|%k|%r"
+#: Times as seconds since 1970, whatever the cluster's zone.
+TIME_FORMAT: Final = {"SLURM_TIME_FORMAT": "%s"}
+_FIELDS: Final = 7
+_NOTHING: Final = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown"})
+
+
+class Job(NamedTuple):
+    """One job of Slurm's queue; the components of one that has several have a row each."""
+
+    id: str
+    """Of the whole job."""
+    component: int
+    state: str
+    reason: str
+    nodes: tuple[str, ...]
+    start_s: float | None
+    """When it began, or is expected to."""
+    name: str
+    comment: str
+
+
+def jobs(text: str) -> Iterator[Job]:
+    """The rows of ``squeue``; what is none is passed over."""
+    for line in text.splitlines():
+        parts = line.split("|", _FIELDS - 1)
+        found = _JOB_ID.fullmatch(parts[0])
+        if len(parts) == _FIELDS and found:
+            _, state, nodes, start, name, comment, reason = parts
+            yield Job(
+                id=found[1],
+                component=int(found[2] or 0),
+                state=state.strip(),
+                reason="" if reason in _NOTHING else reason,
+                nodes=tuple(host_names(nodes)),
+                start_s=float(start) if start.isdecimal() else None,
+                name=name,
+                comment="" if comment in _NOTHING else comment,
+            )
+
+
+_JOB_ID: Final = re.compile(r"(\d+)(?:\+(\d+))?")
+
+
+def host_names(text: str) -> Iterator[str]:
+    """``n[1-3,7],login`` as the names that it stands for."""
+    for part in _parts(text):
+        if part not in _NOTHING:
+            yield from _spread(part)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Split at commas that are in no brackets."""
+    return (each.strip() for each in re.split(r",(?![^\[]*\])", text))
+
+
+def _spread(text: str) -> Iterator[str]:
+    head, bracket, rest = text.partition("[")
+    if not bracket:
+        yield text
+        return
+    ranges, _, tail = rest.partition("]")
+    for each in ranges.split(","):
+        first, _, last = each.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            for end in _spread(tail):
+                yield f"{head}{number:0{len(first)}}{end}"
+
+
+class NodeRow(NamedTuple):
+    """One node as ``scontrol show node`` has it."""
+
+    name: str
+    state: tuple[str, ...]
+    """Its words: ``IDLE``, ``DRAIN``."""
+    cpus: int
+    memory_mib: int
+    gres: Mapping[str, int]
+    """How many GPUs by Slurm's word for their type; the word is empty where they have none."""
+    partitions: frozenset[str]
+    reason: str = ""
+
+
+def nodes(text: str) -> Iterator[NodeRow]:
+    """The lines of ``scontrol show node -o``."""
+    for line in text.splitlines():
+        found = _fields(line)
+        if "NodeName" in found:
+            state = found.get("State", "UNKNOWN").upper()
+            yield NodeRow(
+                name=found["NodeName"],
+                state=tuple(re.findall(r"[A-Z_]+|\*", state)),
+                cpus=_number(found.get("CPUEfctv") or found.get("CPUTot")),
+                memory_mib=_number(found.get("RealMemory")) - _number(found.get("MemSpecLimit")),
+                gres=_gres(found.get("Gres", "")),
+                partitions=frozenset(filter(None, found.get("Partitions", "").split(","))),
+                reason=found.get("Reason", ""),
+            )
+
+
+class Partition(NamedTuple):
+    """One partition as ``scontrol show partition`` has it; None: no limit."""
+
+    name: str
+    is_default: bool
+    is_up: bool
+    minutes_max: int | None
+    nodes_max: int | None
+    cpus_per_node_max: int | None = None
+    memory_mib_per_node_max: int | None = None
+
+
+def partitions(text: str) -> Iterator[Partition]:
+    """The lines of ``scontrol show partition -o``."""
+    for line in text.splitlines():
+        found = _fields(line)
+        if "PartitionName" in found:
+            yield Partition(
+                name=found["PartitionName"],
+                is_default=found.get("Default") == "YES",
+                is_up=found.get("State", "UP") == "UP",
+                minutes_max=minutes(found.get("MaxTime", "")),
+                nodes_max=_limit(found.get("MaxNodes")),
+                cpus_per_node_max=_limit(found.get("MaxCPUsPerNode")),
+                memory_mib_per_node_max=_limit(found.get("MaxMemPerNode")),
+            )
+
+
+def minutes(text: str) -> int | None:
+    """``1-02:30:00`` as whole minutes; None for UNLIMITED and whatever else."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not found:
+        return None
+    days, hours, part, _ = (int(each or 0) for each in found.groups())
+    return (days * 24 + hours) * 60 + part
+
+
+def version(text: str) -> tuple[int, int] | None:
+    """``slurm-wlm 22.05.8`` as (22, 5)."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def is_up(text: str) -> bool:
+    """Whether ``scontrol ping`` has found a controller."""
+    return bool(re.search(r"\bis UP\b|\bUP/|/UP\b", text))
+
+
+#: A word, ``=``, and all up to the next of the kind: some values have spaces.
+_FIELD: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
+
+
+def _fields(line: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, text in _FIELD.findall(line):
+        found.setdefault(name, "" if text in _NOTHING else text.strip())
+    return found
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
+
+
+def _limit(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _gres(text: str) -> dict[str, int]:
+    """``gpu:a100:4(S:0-1),gpu:t4:2,nic:1`` as the GPUs in it by type."""
+    found: dict[str, int] = {}
+    for part in re.sub(r"\([^)]*\)", "", text).split(","):
+        kind, *rest = part.split(":")
+        if kind == "gpu" and rest and rest[-1].isdecimal():
+            word = rest[0] if len(rest) > 1 else ""
+            found[word] = found.get(word, 0) + int(rest[-1])
+    return found

@@ -1,0 +1,172 @@
+"""One thread asks Slurm of all jobs at once, closely while something moves; others read it."""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from trainshed.engines.slurm.commands import SlurmRefuses
+from trainshed.engines.slurm.nodes import Cluster
+from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.queue import VERSION_MIN, Queue
+from trainshed.model.explanation import Explanation, Reason
+
+_LOG = logging.getLogger(__name__)
+
+#: The least time between two questions, and how long a change is followed so closely.
+FAST_S: Final = 1.0
+FOLLOW_S: Final = 15.0
+#: How often what needs no command is done: looking at records, and at orders.
+TICK_S: Final = 0.2
+#: How often nodes are asked for.
+NODES_S: Final = 60.0
+_CLOSE_S: Final = 1.5
+
+
+class Seen(NamedTuple):
+    """What the last answer was."""
+
+    rows: Mapping[str, Sequence[Job]] = {}
+    """The rows of each job, by its number, in the order of its components."""
+    number: int = 0
+    """How many answers there were; 0: Slurm has not been asked yet."""
+    is_away: bool = False
+    is_up: bool = True
+    """Whether the controller was heard to work, where jobs were missed."""
+
+
+class Poller:
+    """Keeps what Slurm has said.  ``work`` is called between, and says whether something moves."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        gres: Mapping[str, str],
+        rest_s: float,
+        work: Callable[[], bool],
+        news: Callable[[], None],
+    ) -> None:
+        """``rest_s``: how often Slurm is asked while nothing moves; ``news`` is told of changes."""
+        self._queue = queue
+        self._gres = gres
+        self._rest_s = rest_s
+        self._work = work
+        self._news = news
+        self._wake = threading.Event()
+        self._ends = False
+        self._thread: threading.Thread | None = None
+        self._follow_until_s = 0.0
+        self._asked_s = float("-inf")
+        self._nodes_s = float("-inf")
+        self._away_since_s: float | None = None
+        self._why = ""
+        self._missing = frozenset[str]()
+        self._is_old = ""
+        self.seen = Seen()
+        self.cluster = Cluster(gres=gres)
+        self.answered_s: float | None = None
+        """When Slurm answered last, by the machine's clock."""
+
+    def start(self) -> None:
+        """Ask once, and from now on."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name="slurm-poll", daemon=True)
+            self._thread.start()
+
+    def follow(self) -> None:
+        """Something was just done: look closely for a while."""
+        self._follow_until_s = time.monotonic() + FOLLOW_S
+        self._wake.set()
+
+    def miss(self, jobs: frozenset[str]) -> None:
+        """Jobs that are expected; where one is missed, the controller is asked how it is."""
+        self._missing = jobs
+
+    def health(self) -> Explanation | None:
+        """What keeps Slurm from answering, and since when."""
+        if self._is_old:
+            return Explanation(reason=Reason.ENGINE_AWAY, message=self._is_old)
+        since = self._away_since_s
+        if since is None:
+            return None
+        clock = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(since))
+        return Explanation(
+            reason=Reason.ENGINE_AWAY,
+            message=f"Slurm has not answered since {clock}: {self._why}",
+        )
+
+    def close(self) -> None:
+        """End the thread, or leave it to its last question."""
+        self._ends = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+
+    def _loop(self) -> None:
+        while not self._ends:
+            try:
+                self._round()
+            except Exception:  # noqa: BLE001 - the next look may succeed
+                _LOG.exception("a look at Slurm failed")
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+
+    def _round(self) -> None:
+        if self._work():
+            self._follow_until_s = max(self._follow_until_s, time.monotonic() + FAST_S)
+        now_s = time.monotonic()
+        pause_s = FAST_S if now_s < self._follow_until_s else self._rest_s
+        if now_s - self._asked_s >= pause_s:
+            self._asked_s = now_s
+            self._ask()
+
+    def _ask(self) -> None:
+        try:
+            self._look()
+        except (OSError, SlurmRefuses) as error:
+            self._fail(str(error))
+            return
+        if self._away_since_s is not None:
+            _LOG.warning("Slurm answers again")
+            self._away_since_s = None
+            self._news()
+        self.answered_s = time.time()
+
+    def _look(self) -> None:
+        if time.monotonic() - self._nodes_s >= NODES_S or self._away_since_s is not None:
+            self._look_at_nodes()
+        found: defaultdict[str, list[Job]] = defaultdict(list)
+        for row in self._queue.jobs():
+            found[row.id].append(row)
+        rows = {job: sorted(each, key=lambda row: row.component) for job, each in found.items()}
+        is_up = not (self._missing - rows.keys()) or self._queue.is_up()
+        has_news = rows != self.seen.rows
+        self.seen = Seen(rows, self.seen.number + 1, is_up=is_up)
+        if has_news:
+            self._follow_until_s = max(self._follow_until_s, time.monotonic() + FOLLOW_S)
+            self._news()
+
+    def _look_at_nodes(self) -> None:
+        found = self._queue.version()
+        is_old = found is not None and found < VERSION_MIN
+        self._is_old = f"Slurm is {_text(found)}; accepted is {_text(VERSION_MIN)} or newer" \
+            if is_old and found else ""  # fmt: skip
+        self.cluster = self._queue.cluster(self._gres)
+        self._nodes_s = time.monotonic()
+
+    def _fail(self, why: str) -> None:
+        self._why = why
+        self.seen = self.seen._replace(is_away=True)
+        if self._away_since_s is None:
+            self._away_since_s = time.time()
+            _LOG.warning("Slurm does not answer: %s", why)
+            with suppress(Exception):
+                self._news()
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]:02}"

@@ -1,0 +1,110 @@
+"""What Slurm is asked and told, in terms of jobs, nodes and submissions."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from trainshed.engines.base import Refused
+from trainshed.engines.slurm import parse
+from trainshed.engines.slurm.commands import SUBMIT_S_MAX, Commands, SlurmRefuses
+from trainshed.engines.slurm.nodes import Cluster
+from trainshed.engines.slurm.parse import Job
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.faults import EngineFault
+
+#: The oldest release whose commands print what is read here.
+VERSION_MIN: Final = (22, 5)
+#: Words of sbatch for limits on how many jobs may lie in the queue, in lower case.
+_FULL: Final = (
+    "maxsubmitjob",
+    "submitjobslimit",
+    "maxjobcount",
+    "job submit limit",
+    "temporarily unable to accept job",
+    "resource temporarily unavailable",
+)
+#: The same sentence of Slurm's may mean a limit on size; then one of these stands beside it.
+_TOO_LARGE: Final = ("maxnode", "maxcpu", "maxwall", "maxtres", "maxmem", "minprio", "minutes")
+#: What scancel says of a job that has ended, or that nobody knows any more.
+_GONE: Final = ("invalid job id", "already completing or completed", "job/step already")
+
+
+class Queue:
+    """Slurm's queue, by its commands.  Every call may raise SlurmAway."""
+
+    def __init__(self, commands: Commands, installation: str) -> None:
+        """Only jobs of this installation are seen."""
+        self._commands = commands
+        self._prefix = f"ts-{installation}-"
+
+    def jobs(self, name: str = "") -> list[Job]:
+        """The rows of our jobs that Slurm knows, also of those that ended lately."""
+        only = (f"--name={name}",) if name else ()
+        words = ("-h", "-a", "--me", "--states=all", *only, "-o", parse.JOB_FORMAT)
+        found = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
+        return [row for row in found if row.name.startswith(self._prefix)]
+
+    def is_up(self) -> bool:
+        """Whether a controller says of itself that it works."""
+        return parse.is_up(self._commands.ask("scontrol", "ping"))
+
+    def version(self) -> tuple[int, int] | None:
+        """Slurm's release."""
+        return parse.version(self._commands.ask("sbatch", "--version"))
+
+    def cluster(self, gres: Mapping[str, str]) -> Cluster:
+        """Nodes and partitions as they are."""
+        nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
+        found = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
+        return Cluster(nodes, {each.name: each for each in found}, gres)
+
+    def submit(self, words: Sequence[str], lock: int) -> str:
+        """The number of a new job.  Raises EngineFault for one that can never be, or Refused.
+
+        sbatch inherits the lock: as long as it may still submit, nobody else does.
+        """
+        try:
+            said = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=(lock,))
+        except SlurmRefuses as refusal:
+            raise _refused(str(refusal)) from refusal
+        number = said.strip().partition(";")[0]
+        if not number.isdecimal():
+            raise OSError(f"sbatch said {said.strip()[:200]!r} where a job's number was expected")
+        return number
+
+    def shown(self, words: Sequence[str]) -> list[str]:
+        """The whole command of a submission, for people."""
+        return self._commands.argv("sbatch", *words)
+
+    def cancel(self, job: str) -> None:
+        """End a job, whatever it does."""
+        self._told("scancel", job)
+
+    def look_now(self, job: str) -> None:
+        """Have the launcher of a job look for its order."""
+        self._told("scancel", "--batch", "--signal=USR1", job)
+
+    def _told(self, *words: str) -> None:
+        with suppress(SlurmRefuses):  # it is over: there is nobody to be told
+            self._commands.ask(*words)
+
+
+def _refused(words: str) -> Exception:
+    lower = words.lower()
+    if any(each in lower for each in _FULL) and not any(each in lower for each in _TOO_LARGE):
+        text = f"the cluster takes no more jobs of this user for now (Slurm says: {words})"
+        return Refused(Explanation(reason=Reason.ENGINE_FULL, message=text))
+    advice = next((each for sign, each in _ADVICE.items() if sign in lower), "")
+    return EngineFault(f"Slurm does not take the job: {words}{advice}")
+
+
+_ADVICE: Final[Mapping[str, str]] = {
+    "invalid account": "; the engine's `account` and the label trainshed-slurm-account say which "
+    "account pays: `sacctmgr show assoc user=$USER` lists those that may",
+    "invalid qos": "; the engine's `qos` and the label trainshed-slurm-qos say which it is: "
+    "`sacctmgr show assoc user=$USER format=qos` lists those that may be asked for",
+    "invalid partition": "; the engine's `partition` and the label trainshed-slurm-partition say "
+    "which it is: `sinfo` lists them",
+    "reservation": "; the engine's `reservation` and the label trainshed-slurm-reservation say "
+    "which it is: `scontrol show reservation` lists them",
+}

@@ -1,0 +1,156 @@
+"""What Slurm is told to run: one static batch script, the words of sbatch, the steps of wardens."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trainshed.engines.slurm.shape import Part, Shape
+from trainshed.engines.supervise.spec import StepRule
+from trainshed.model.attempt import AttemptKey
+
+#: The only text of ours that a shell reads; all that differs between attempts are its arguments.
+#: The first that makes the claim has the attempt: a second job, or a second start, goes at once.
+BATCH: Final = """\
+#!/bin/sh
+# folder of the attempt, interpreter, archive
+umask 077
+set -C
+cd "$1" || exit 71
+{ echo "$SLURM_JOB_ID" > claim; } 2>/dev/null || exit 0
+export SLURM_EXPORT_ENV=ALL
+exec "$2" -I -S "$3" attempt "$1"
+"""
+BATCH_NAME: Final = f"batch-{hashlib.sha256(BATCH.encode()).hexdigest()[:16]}.sh"
+#: Set for steps: their options are these, whatever the cluster or its users have as defaults.
+_SRUN: Final = ("srun", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--input=none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """All that the words of sbatch are made of; paths are those of the nodes."""
+
+    key: AttemptKey
+    installation: str
+    shape: Shape
+    folder: str
+    script: str
+    python: str
+    archive: str
+    minutes: int | None = None
+    gres_of: tuple[str, ...] = ()
+    """Slurm's word for the GPUs of each part, in their order."""
+    exclude: tuple[str, ...] = ()
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    nice: str = ""
+
+
+def job_name(installation: str, uid: int) -> str:
+    """What every job of one of ours is called in Slurm."""
+    return f"ts-{installation}-{uid}"
+
+
+def sbatch_words(asked: Submission) -> list[str]:
+    """The words of sbatch behind its name."""
+    words = ["--parsable", *_common(asked)]
+    if asked.shape.packed:
+        words += _packed(asked)
+    else:
+        for number, part in enumerate(asked.shape.parts):
+            words += [":"] if number else []
+            words += _component(asked, number, part)
+    return [*words, asked.script, asked.folder, asked.python, asked.archive]
+
+
+def _common(asked: Submission) -> Iterator[str]:
+    yield "--no-requeue"
+    yield "--open-mode=append"
+    # NONE has Slurm start a login shell on the node first; the environment here is our own
+    yield "--export=ALL"
+    output = f"{asked.folder}/runner.txt".replace("%", "%%")
+    yield f"--output={output}"
+    yield f"--chdir={asked.folder}"
+
+
+def _each(asked: Submission, number: int = 0) -> Iterator[str]:
+    """What components do not have in common of themselves."""
+    name = job_name(asked.installation, asked.key.uid)
+    # components of one name would wait for each other as singletons
+    yield f"--job-name={name}" if not number else f"--job-name={name}.{number}"
+    yield f"--comment={asked.key}"
+    yield "--dependency=singleton"
+    if asked.minutes is not None:
+        yield f"--time={asked.minutes}"
+    for option in ("partition", "account", "qos", "reservation", "nice"):
+        if text := getattr(asked, option):
+            yield f"--{option}={text}"
+    if asked.exclude:
+        yield f"--exclude={','.join(asked.exclude)}"
+
+
+def _component(asked: Submission, number: int, part: Part) -> Iterator[str]:
+    yield from _each(asked, number)
+    yield f"--ntasks={part.count}"
+    yield f"--cpus-per-task={part.need.cpus}"
+    if part.need.memory_mib:
+        yield f"--mem-per-cpu={-(-part.need.memory_mib // part.need.cpus)}M"
+    if part.per_node is not None:
+        yield f"--nodes={part.nodes}"
+        yield f"--ntasks-per-node={part.per_node}"
+        yield f"--gres={_gres(asked.gres_of[number], part.need.gpus * part.per_node)}"
+
+
+def _packed(asked: Submission) -> Iterator[str]:
+    main, need = asked.shape.largest, asked.shape.each_node
+    yield from _each(asked)
+    yield f"--nodes={main.count}"
+    yield f"--ntasks={main.count}"
+    yield "--ntasks-per-node=1"
+    yield f"--cpus-per-task={need.cpus}"
+    if need.memory_mib:
+        yield f"--mem={need.memory_mib}M"
+    if need.gpus:
+        yield f"--gres={_gres(asked.gres_of[asked.shape.parts.index(main)], need.gpus)}"
+
+
+def _gres(word: str, count: int) -> str:
+    return f"gpu:{word}:{count}" if word else f"gpu:{count}"
+
+
+def steps(asked: Submission) -> tuple[StepRule, ...]:
+    """The commands by which the launcher starts a warden for every replica."""
+    parts = asked.shape.parts
+    if asked.shape.packed:
+        return tuple(_step_beside(asked, number, part) for number, part in enumerate(parts))
+    words: list[str] = list(_SRUN)
+    for number, part in enumerate(parts):
+        words += [":", *_SRUN[1:]] if number else []
+        words += [*_tasks(part), *_warden(asked, 0)]
+    return (StepRule(tuple(words), 0, sum(part.count for part in parts)),)
+
+
+def _tasks(part: Part) -> Iterator[str]:
+    yield f"--ntasks={part.count}"
+    yield f"--cpus-per-task={part.need.cpus}"  # not handed on from sbatch since 22.05
+    if part.per_node is not None and part.per_node > 1:
+        yield f"--ntasks-per-node={part.per_node}"
+        yield f"--gpu-bind=per_task:{part.need.gpus}"
+
+
+def _step_beside(asked: Submission, number: int, part: Part) -> StepRule:
+    """A step that shares the nodes with others."""
+    share = -(-part.count // asked.shape.largest.count)
+    words = [*_SRUN, "--exact", f"--ntasks={part.count}", f"--ntasks-per-node={share}"]
+    words += [f"--nodes={-(-part.count // share)}", f"--cpus-per-task={part.need.cpus}"]
+    if part.need.memory_mib:
+        words.append(f"--mem={part.need.memory_mib * share}M")
+    gres = _gres(asked.gres_of[number], part.need.gpus) if part.need.gpus else "none"
+    return StepRule((*words, f"--gres={gres}", *_warden(asked, part.first)), part.first, part.count)
+
+
+def _warden(asked: Submission, first: int) -> Sequence[str]:
+    task = ("task", "--first", str(first), "--rank-variable", "SLURM_PROCID")
+    return (asked.python, "-I", "-S", asked.archive, *task)

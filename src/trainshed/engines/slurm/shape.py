@@ -1,0 +1,122 @@
+"""What an attempt asks of Slurm: one allocation, its components, and the steps that start wardens.
+
+Replicas in a row that are alike make one component.  One component is a plain job; several are a
+heterogeneous job, whose components never share a node; with packing there is one allocation of
+equal nodes on which steps run beside each other.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from trainshed.model.resources import Demand, FleetPolicy, JobDemand
+from trainshed.model.roles import Role
+
+_MIB_PER_GB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one replica gets of Slurm."""
+
+    cpus: int = 1
+    memory_mib: int = 0
+    """0: what the cluster gives by itself."""
+    gpu_type: str | None = None
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Replicas in a row that are alike."""
+
+    first: int
+    """The place in the plan of the first."""
+    count: int
+    need: Need
+    role: Role
+    per_node: int | None = None
+    """How many share a node at the most; None: Slurm spreads them as it likes."""
+
+    @property
+    def nodes(self) -> int | None:
+        """How many nodes they take; None: Slurm decides."""
+        return None if self.per_node is None else math.ceil(self.count / self.per_node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """All that an attempt asks."""
+
+    parts: tuple[Part, ...]
+    packed: bool = False
+    """Whether all parts share the nodes of one allocation."""
+
+    @property
+    def largest(self) -> Part:
+        """The part whose nodes the others are packed onto: the one with most GPUs, then CPUs."""
+        return max(self.parts, key=lambda part: (part.need.gpus, part.need.cpus, part.count))
+
+    @property
+    def each_node(self) -> Need:
+        """What every node of a packed allocation has: one of the largest, a share of others."""
+        main = self.largest
+        shares = [(part, math.ceil(part.count / main.count)) for part in self.parts]
+        return Need(
+            cpus=sum(part.need.cpus * share for part, share in shares),
+            memory_mib=sum(part.need.memory_mib * share for part, share in shares),
+            gpu_type=main.need.gpu_type,
+            gpus=main.need.gpus,
+        )
+
+
+def need_of(demand: Demand, policy: FleetPolicy) -> Need:
+    """What a replica's machine type means here; CPUs and memory only where they count."""
+    exact = policy is FleetPolicy.EXACT
+    return Need(
+        cpus=max(1, demand.vcpus) if exact else 1,
+        memory_mib=math.ceil(demand.memory_gb * _MIB_PER_GB) if exact else 0,
+        gpu_type=demand.gpu_type if demand.gpu_count else None,
+        gpus=demand.gpu_count,
+    )
+
+
+def shape_of(
+    roles: Sequence[Role],
+    demand: JobDemand,
+    policy: FleetPolicy,
+    *,
+    packing: bool,
+    fitting: Callable[[Need], int] = lambda _: 0,
+) -> Shape:
+    """The shape of replicas in the order of their plan.
+
+    ``fitting`` says how many nodes can hold a replica; where there are fewer than replicas with
+    GPUs, several share a node.
+    """
+    needs = {group.role: need_of(group.each, policy) for group in demand.groups}
+    rows = [(role, needs.get(role, Need())) for role in roles]
+    parts, place = [], 0
+    for need, alike in groupby(rows, key=lambda row: row[1]):
+        members = list(alike)
+        count = len(members)
+        per_node = _per_node(count, need, fitting) if need.gpus else None
+        parts.append(
+            Part(first=place, count=count, need=need, role=members[0][0], per_node=per_node)
+        )
+        place += count
+    can_pack = packing and len(parts) > 1 and sum(1 for part in parts if part.need.gpus) <= 1
+    return Shape(parts=tuple(parts), packed=can_pack)
+
+
+def _per_node(count: int, need: Need, fitting: Callable[[Need], int]) -> int:
+    nodes = fitting(need)
+    return 1 if not nodes else math.ceil(count / nodes)
+
+
+def roles_of(demand: JobDemand) -> list[Role]:
+    """The roles of all replicas, as a plan has them: group after group, the primary first."""
+    groups = sorted(demand.groups, key=lambda group: group.role is not Role.PRIMARY)
+    return [group.role for group in groups for _ in range(group.count)]

@@ -1,0 +1,269 @@
+"""The folder that server and nodes share, under the same path or another.
+
+Jobs run as the server's own user and can change what lies in it.  So nothing below it is reached
+over a link, a folder of somebody else is no attempt of ours, and nothing that lies in it is run by
+the server.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from trainshed.engines.slurm.script import BATCH, BATCH_NAME
+from trainshed.engines.supervise.folder import AttemptFolder, read_json, sync_folder, write_json
+from trainshed.files.beneath import Beneath, Kind
+from trainshed.files.trees import remove_tree
+from trainshed.model.attempt import AttemptKey, Loss
+from trainshed.model.faults import EngineFault, UsageFault
+from trainshed.model.roles import Role
+
+_PRIVATE: Final = 0o700
+_JOBS: Final = "jobs"
+_LIBRARY: Final = "lib"
+_SUBMITTED: Final = "slurm.json"
+_ENDED: Final = "slurm-end.json"
+_CLAIM: Final = "claim"
+
+
+class Placing(NamedTuple):
+    """One part of an attempt, as far as it says which replica is where."""
+
+    replicas: tuple[tuple[Role, int], ...]
+    per_node: int | None = None
+
+
+class Submitted(NamedTuple):
+    """What is kept of a submission: it was about to be made, or Slurm has given it a number."""
+
+    since_s: float
+    job: str = ""
+    """Slurm's number; empty: not known yet."""
+    parts: tuple[Placing, ...] = ()
+
+
+class EndInSlurm(NamedTuple):
+    """What Slurm has said of the end of an attempt, kept because Slurm forgets."""
+
+    fault: str = ""
+    loss: Loss | None = None
+    """Set for an attempt that was lost."""
+    nodes: tuple[str, ...] = ()
+    """Nodes that the next attempt is better off without."""
+    stands: bool = False
+    """Whether the end that the attempt's records tell is the end."""
+    early: bool = False
+    """Whether it was to stop before it began."""
+    never: bool = False
+    """Whether it could not be started at all."""
+
+
+class Spool:
+    """One installation's part of the shared folder."""
+
+    def __init__(self, here: str, there: str, installation: str) -> None:
+        """``here`` is its path for the server, ``there`` for the nodes."""
+        self.here = f"{here}/{installation}"
+        self.there = f"{there}/{installation}"
+        self._root = here
+
+    @property
+    def jobs(self) -> str:
+        """The folder of all jobs, as the server sees it."""
+        return f"{self.here}/{_JOBS}"
+
+    def open(self) -> None:
+        """Have it there.  Raises UsageFault for a folder that is not ours alone, or OSError."""
+        if not os.path.isdir(self._root):
+            raise UsageFault(
+                f"the spool {self._root} is no folder here; accepted is one that nodes share"
+            )
+        for path in (self.here, self.jobs, f"{self.here}/{_LIBRARY}"):
+            with suppress(FileExistsError):
+                os.mkdir(path, _PRIVATE)
+            strange = _strange(path)
+            if strange:
+                raise UsageFault(f"{path} {strange}; accepted is a folder of the server's user")
+
+    def there_of(self, path: str) -> str:
+        """A path below the spool as the nodes have it."""
+        if not path.startswith(f"{self.here}/"):
+            raise AssertionError(f"{path} is not below {self.here}")
+        return self.there + path[len(self.here) :]
+
+    def folder(self, key: AttemptKey) -> AttemptFolder:
+        """The folder of an attempt, for the server."""
+        return AttemptFolder(f"{self.jobs}/{key.uid}/{key.attempt}")
+
+    def folder_there(self, key: AttemptKey) -> AttemptFolder:
+        """The same, for the nodes."""
+        return AttemptFolder(f"{self.there}/{_JOBS}/{key.uid}/{key.attempt}")
+
+    def check(self, key: AttemptKey) -> None:
+        """Raise EngineFault where a folder of an attempt is a link or somebody else's."""
+        folder = self.folder(key)
+        for path in (folder.job, folder.path):
+            if os.path.lexists(path) and (strange := _strange(path)):
+                raise EngineFault(f"{path} {strange}: it is not taken for a folder of ours")
+
+    def make(self, key: AttemptKey) -> AttemptFolder:
+        """Have the folder of an attempt there.  Raises OSError or EngineFault."""
+        folder = self.folder(key)
+        for path in (folder.job, folder.path, folder.work):
+            with suppress(FileExistsError):
+                os.mkdir(path, _PRIVATE)
+        self.check(key)
+        sync_folder(folder.job)
+        return folder
+
+    def keep(self, name: str, data: bytes, mode: int = 0o600) -> str:
+        """Put a file that nodes read beside the jobs; its path for the nodes.  Raises OSError."""
+        path = f"{self.here}/{_LIBRARY}/{name}"
+        if not _has(path, data):
+            draft = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(draft, flags, mode), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+            sync_folder(os.path.dirname(path))
+        return self.there_of(path)
+
+    def keep_script(self) -> str:
+        """The batch script; its path for the nodes.  Raises OSError."""
+        return self.keep(BATCH_NAME, BATCH.encode(), 0o700)
+
+    def keys(self) -> Iterator[AttemptKey]:
+        """Every attempt that has a folder.  Raises OSError."""
+        for uid in self._numbers(""):
+            yield from self.attempts_of(uid)
+
+    def attempts_of(self, uid: int) -> list[AttemptKey]:
+        """The attempts of a job that have a folder.  Raises OSError."""
+        return [AttemptKey(uid, number) for number in self._numbers(str(uid))]
+
+    def remove(self, uid: int) -> None:
+        """Remove all of a job.  Raises OSError."""
+        with suppress(FileNotFoundError):
+            remove_tree(f"{self.jobs}/{uid}")
+
+    def _numbers(self, name: str) -> list[int]:
+        try:
+            with Beneath(self.jobs) as jobs:
+                found = jobs.entries(name)
+        except FileNotFoundError:
+            return []
+        return sorted(int(e) for e, kind in found if kind is Kind.FOLDER and e.isdecimal())
+
+
+def submitted(folder: AttemptFolder) -> Submitted | None:
+    """What is known of a submission.  Raises OSError or ValueError."""
+    found = _read(folder, _SUBMITTED)
+    if found is None:
+        return None
+    parts = tuple(
+        Placing(tuple((Role(role), index) for role, index in replicas), per_node)
+        for replicas, per_node in found["parts"]
+    )
+    return Submitted(found["since_s"], found["job"], parts)
+
+
+def keep_submitted(folder: AttemptFolder, found: Submitted) -> None:
+    """Keep a submission so that it outlasts everything.  Raises OSError."""
+    parts = [
+        ([(role.value, index) for role, index in part.replicas], part.per_node)
+        for part in found.parts
+    ]
+    value = {"since_s": found.since_s, "job": found.job, "parts": parts}
+    write_json(f"{folder.path}/{_SUBMITTED}", value, durably=True)
+
+
+def end_in_slurm(folder: AttemptFolder) -> EndInSlurm | None:
+    """What was kept of an attempt's end.  Raises OSError or ValueError."""
+    found = _read(folder, _ENDED)
+    if found is None:
+        return None
+    loss = None if found["loss"] is None else Loss(found["loss"])
+    return EndInSlurm(**{**found, "loss": loss, "nodes": tuple(found["nodes"])})
+
+
+def keep_end(folder: AttemptFolder, end: EndInSlurm) -> None:
+    """Keep an end so that it outlasts everything.  Raises OSError."""
+    value = {**end._asdict(), "loss": end.loss and end.loss.value}
+    write_json(f"{folder.path}/{_ENDED}", value, durably=True)
+
+
+def take_claim(folder: AttemptFolder) -> bool:
+    """Have the claim: no job begins the attempt any more.  False: one has.  Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(f"{folder.path}/{_CLAIM}", flags, 0o600)
+    except FileExistsError:
+        return _is_ours(folder)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(_OURS)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(folder.path)
+    return True
+
+
+def is_claimed(folder: AttemptFolder) -> bool:
+    """Whether a claim is there, of whomever; the folder is listed: NFS may hide a new name."""
+    try:
+        with Beneath(folder.path) as own:
+            return any(name == _CLAIM for name, _ in own.entries())
+    except FileNotFoundError:
+        return False
+
+
+#: In a claim that the server has taken, where a job writes its number.
+_OURS: Final = "server"
+
+
+def _is_ours(folder: AttemptFolder) -> bool:
+    try:
+        with Beneath(folder.path) as own, own.read(_CLAIM) as file:
+            return file.read(len(_OURS)) == _OURS.encode()
+    except OSError:
+        return False
+
+
+def _read(folder: AttemptFolder, name: str) -> Any:
+    try:
+        return read_json(f"{folder.path}/{name}")
+    except FileNotFoundError:
+        return None
+
+
+def _has(path: str, data: bytes) -> bool:
+    try:
+        if stat.S_ISREG(os.lstat(path).st_mode):
+            with open(path, "rb") as file:
+                return file.read(len(data) + 1) == data
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def _strange(path: str) -> str:
+    """What is wrong with a folder that is to be ours; empty where nothing is."""
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        return "is a link"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    return "" if found.st_uid == os.geteuid() else f"belongs to the user {found.st_uid}"
+
+
+def spread(
+    parts: Sequence[Placing], nodes: Sequence[Sequence[str]]
+) -> Iterator[tuple[Role, int, str]]:
+    """Which replica is on which node: Slurm fills them one after the other."""
+    for part, names in zip(parts, nodes, strict=False):
+        each = part.per_node or -(-len(part.replicas) // max(1, len(names)))
+        for place, (role, index) in enumerate(part.replicas):
+            if place // each < len(names):
+                yield role, index, names[place // each]

@@ -1,0 +1,182 @@
+"""What Slurm's words for states and reasons mean for an attempt; strange ones are UNKNOWN."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trainshed.engines.slurm.parse import Job
+from trainshed.model.explanation import Explanation, Reason
+
+
+class Standing(enum.Enum):
+    """How far a job has come in Slurm."""
+
+    PENDING = "PENDING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    ENDING = "ENDING"
+    REQUEUED = "REQUEUED"
+    """Somebody has had it start again: it must not."""
+    DONE = "DONE"
+    """It has ended of itself."""
+    STOPPED = "STOPPED"
+    LIMIT = "LIMIT"
+    PREEMPTED = "PREEMPTED"
+    NODE_LOST = "NODE_LOST"
+    UNKNOWN = "UNKNOWN"
+
+
+STANDINGS: Final[Mapping[str, Standing]] = {
+    "PENDING": Standing.PENDING,
+    "CONFIGURING": Standing.STARTING,
+    "POWER_UP_NODE": Standing.STARTING,
+    "RUNNING": Standing.RUNNING,
+    "RESIZING": Standing.RUNNING,
+    "SUSPENDED": Standing.SUSPENDED,
+    "STOPPED": Standing.SUSPENDED,
+    "COMPLETING": Standing.ENDING,
+    "STAGE_OUT": Standing.ENDING,
+    "SIGNALING": Standing.ENDING,
+    "REQUEUED": Standing.REQUEUED,
+    "REQUEUE_FED": Standing.REQUEUED,
+    "REQUEUE_HOLD": Standing.REQUEUED,
+    "SPECIAL_EXIT": Standing.REQUEUED,
+    "COMPLETED": Standing.DONE,
+    "FAILED": Standing.DONE,
+    "OUT_OF_MEMORY": Standing.DONE,
+    "CANCELLED": Standing.STOPPED,
+    "TIMEOUT": Standing.LIMIT,
+    "DEADLINE": Standing.LIMIT,
+    "PREEMPTED": Standing.PREEMPTED,
+    "NODE_FAIL": Standing.NODE_LOST,
+    "BOOT_FAIL": Standing.NODE_LOST,
+    "LAUNCH_FAILED": Standing.NODE_LOST,
+    "REVOKED": Standing.NODE_LOST,
+}
+
+#: Nothing of the job runs any more, by Slurm's word.
+OVER: Final = frozenset(
+    {
+        Standing.DONE,
+        Standing.STOPPED,
+        Standing.LIMIT,
+        Standing.PREEMPTED,
+        Standing.NODE_LOST,
+    }
+)
+#: It will change soon.
+MOVING: Final = frozenset({Standing.STARTING, Standing.ENDING, Standing.REQUEUED})
+
+#: Of a job with several components the first of these that one of them has counts for the whole.
+_ORDER: Final = (
+    Standing.UNKNOWN,
+    Standing.REQUEUED,
+    Standing.SUSPENDED,
+    Standing.ENDING,
+    Standing.RUNNING,
+    Standing.STARTING,
+    Standing.PENDING,
+    Standing.NODE_LOST,
+    Standing.PREEMPTED,
+    Standing.LIMIT,
+    Standing.STOPPED,
+    Standing.DONE,
+)
+
+
+def standing_of(rows: Sequence[Job]) -> Standing:
+    """How far the whole of a job has come: it is over when all of it is."""
+    found = {STANDINGS.get(row.state.partition(" ")[0], Standing.UNKNOWN) for row in rows}
+    return next((each for each in _ORDER if each in found), Standing.UNKNOWN)
+
+
+def reason_of(rows: Sequence[Job]) -> str:
+    """Why a job waits: components that wait for another of them say nothing."""
+    words = [row.reason for row in rows if row.reason]
+    telling = [word for word in words if word not in {"Dependency", "Priority"}]
+    return next(iter([*telling, *words]), "")
+
+
+def waiting_for(rows: Sequence[Job]) -> Explanation:
+    """Why a job is still pending."""
+    word = reason_of(rows)
+    reason, sentence = _meaning(word)
+    quoted = f"Slurm says {word}" if word else "Slurm has not said why yet"
+    starts = next((row.start_s for row in rows if row.start_s), None)
+    expected = "" if starts is None else f"; it expects to start it at {_clock(starts)}"
+    message = f"{sentence} ({quoted}{expected})"
+    return Explanation(reason=reason, message=message, blockers=(f"slurm job {rows[0].id}",))
+
+
+def suspended(rows: Sequence[Job]) -> Explanation:
+    """That somebody has had a job stand still."""
+    text = (
+        f"somebody has suspended Slurm's job {rows[0].id}; `scontrol resume {rows[0].id}` ends it"
+    )
+    return Explanation(reason=Reason.HELD, message=text)
+
+
+def never(rows: Sequence[Job]) -> str | None:
+    """Why a pending job can never start, if that is so."""
+    word = reason_of(rows)
+    is_passing = word == "PartitionNodeLimit"  # also said while too many of its nodes are down
+    return f"{_NEVER[word]} (Slurm says {word})" if word in _NEVER and not is_passing else None
+
+
+_QUEUE = (Reason.ENGINE_QUEUE, "others are before it in the cluster's queue")
+_CLOSED = (Reason.DRAINED, "the nodes that could hold it take no jobs")
+_QUOTA = (Reason.QUOTA, "a limit of the cluster's accounting is reached")
+_HELD = (Reason.HELD, "somebody holds it in the cluster's queue")
+
+_MEANINGS: Final[Mapping[str, tuple[Reason, str]]] = {
+    "": _QUEUE,
+    "None": _QUEUE,
+    "Priority": _QUEUE,
+    "BeginTime": (Reason.ENGINE_QUEUE, "it may not begin before a time that was set for it"),
+    "Dependency": (
+        Reason.ENGINE_QUEUE,
+        "another job, such as its own last attempt, must end first",
+    ),
+    "Resources": (Reason.CAPACITY, "the nodes that could hold it are in use"),
+    "Licenses": (Reason.CAPACITY, "a license that it needs is in use"),
+    "Reservation": (Reason.ENGINE_QUEUE, "its reservation has not begun"),
+    "ReqNodeNotAvail": _CLOSED,
+    "PartitionDown": (Reason.DRAINED, "its partition is down"),
+    "PartitionInactive": (Reason.DRAINED, "its partition is inactive"),
+    "NodeDown": _CLOSED,
+    "JobHeldUser": _HELD,
+    "JobHeldAdmin": _HELD,
+    "JobHoldMaxRequeue": _HELD,
+    "JobArrayTaskLimit": _QUEUE,
+    "Cleaning": _QUEUE,
+}
+
+_NEVER: Final[Mapping[str, str]] = {
+    "BadConstraints": "no nodes of the cluster can ever hold it",
+    "PartitionNodeLimit": "its partition does not allow so many nodes for a job",
+    "PartitionTimeLimit": "its partition does not allow so long a time for a job",
+    "AccountNotAllowed": "its account may not use the partition",
+    "InvalidAccount": "its account is not known to the cluster",
+    "QOSNotAllowed": "its qos may not be used with the partition or the account",
+    "InvalidQOS": "its qos is not known to the cluster",
+}
+
+
+def _meaning(word: str) -> tuple[Reason, str]:
+    plain = word.partition(",")[0].strip()
+    if plain in _MEANINGS:
+        return _MEANINGS[plain]
+    if plain in _NEVER:
+        return Reason.NO_SUCH_NODE, _NEVER[plain]
+    if plain.startswith("Nodes required for job are"):
+        return _CLOSED
+    if plain.startswith(("QOS", "Assoc")) or plain.endswith("Limit"):
+        return _QUOTA
+    return Reason.ENGINE_QUEUE, "it waits in the cluster's queue"
+
+
+def _clock(seconds: float) -> str:
+    from datetime import UTC, datetime  # noqa: PLC0415 - for people only
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
