@@ -15,7 +15,7 @@ from trainshed.engines.slurm import spool, states
 from trainshed.engines.slurm.parse import Job
 from trainshed.engines.slurm.poll import Seen
 from trainshed.engines.slurm.spool import EndInSlurm, Submitted
-from trainshed.engines.slurm.states import OVER, Standing
+from trainshed.engines.slurm.states import OVER, SlurmState
 from trainshed.engines.supervise import observe
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.judging import STOPPED_EARLY
@@ -43,10 +43,10 @@ class SlurmAttempt:
     final: Observation | None = None
     is_strange: bool = False
     asked_to_look: bool = False
-    """Whether its launcher was told of its order."""
+    """Whether its launcher was reminded of its order."""
     cancelled_s: float = float("-inf")
     records_size: int = -1
-    """How long its records were when somebody was last told of them."""
+    """How long its records were when somebody last heard of them."""
     _began_at: int | None = None
     """The number of the answer after which it was first seen to have begun."""
     _missed: tuple[int, int] = (0, 0)
@@ -106,14 +106,14 @@ class SlurmAttempt:
         ended = self.known.ended
         if ended is None or order is not None or not _is_doubtful(ended.outcome):
             return observe.recorded(self.key, self.known)
-        standing = self._standing(seen, rows)
-        if standing is None and not self._is_gone(seen):
+        state = self._state(seen, rows)
+        if state is None and not self._is_gone(seen):
             return self._still(rows)
-        if standing is None or standing is Standing.DONE:
+        if state is None or state is SlurmState.DONE:
             return self._end(EndInSlurm(stands=True))
-        if standing not in OVER:
+        if state not in OVER:
             return self._still(rows)
-        return self._end(self._end_by(standing, rows))
+        return self._end(self._end_by(state, rows))
 
     def _going(
         self, seen: Seen, rows: Sequence[Job], bad_nodes: Callable[[], frozenset[str]]
@@ -121,25 +121,25 @@ class SlurmAttempt:
         """No end is recorded."""
         if seen.is_away:
             return self._unknown()
-        standing = self._standing(seen, rows)
-        if standing is None:
+        state = self._state(seen, rows)
+        if state is None:
             return self._without_job(seen)
-        if standing in OVER:
-            return self._over(standing, rows)
+        if state in OVER:
+            return self._over(state, rows)
         self._over_s = None
-        if standing in {Standing.PENDING, Standing.REQUEUED}:
+        if state in {SlurmState.PENDING, SlurmState.REQUEUED}:
             return self._pending(seen, rows)
-        if standing is Standing.UNKNOWN or bad_nodes().intersection(_nodes(rows)):
+        if state is SlurmState.UNKNOWN or bad_nodes().intersection(_nodes(rows)):
             return self._unknown()
-        waits = states.suspended(rows) if standing is Standing.SUSPENDED else None
+        waits = states.suspended(rows) if state is SlurmState.SUSPENDED else None
         return self._still(rows)._replace(waits=waits)
 
-    def _standing(self, seen: Seen, rows: Sequence[Job]) -> Standing | None:
-        return states.standing_of(rows) if rows and not seen.is_away else None
+    def _state(self, seen: Seen, rows: Sequence[Job]) -> SlurmState | None:
+        return states.state_of(rows) if rows and not seen.is_away else None
 
     def _pending(self, seen: Seen, rows: Sequence[Job]) -> Observation:
         """In the queue, unless the answer is older than its start, or somebody has requeued it."""
-        if self.known.began is None and states.standing_of(rows) is Standing.PENDING:
+        if self.known.began is None and states.state_of(rows) is SlurmState.PENDING:
             why = states.never(rows)
             if why is not None and spool.take_claim(self.folder):
                 return self._end(EndInSlurm(fault=why, never=True))
@@ -186,7 +186,7 @@ class SlurmAttempt:
             return self._unknown()
         if not self._has_waited():
             return self._unknown()
-        return self._given_up("Slurm does not know its job any more, and it told no end", ())
+        return self._given_up("Slurm does not know its job any more, and it recorded no end", ())
 
     def _handed_over(self) -> Observation:
         text = f"Slurm has it as job {self.job} and has said no more of it yet"
@@ -202,12 +202,12 @@ class SlurmAttempt:
             self._missed = (count, seen.number)
         return count >= _MISSES
 
-    def _over(self, standing: Standing, rows: Sequence[Job]) -> Observation:
-        """Slurm says that nothing of it runs, and its end is not told."""
-        if standing is not Standing.DONE and (
-            standing is not Standing.STOPPED or self.folder.stop_order() is None
+    def _over(self, state: SlurmState, rows: Sequence[Job]) -> Observation:
+        """Slurm says that nothing of it runs, and its end is not recorded."""
+        if state is not SlurmState.DONE and (
+            state is not SlurmState.STOPPED or self.folder.stop_order() is None
         ):
-            return self._end(self._end_by(standing, rows))
+            return self._end(self._end_by(state, rows))
         if not self._has_waited():
             return self._still(rows)
         return self._given_up("its launcher was killed", _nodes(rows))
@@ -229,14 +229,14 @@ class SlurmAttempt:
         del nodes  # the fault was not proven to be theirs
         return self._end(EndInSlurm(fault=said or why, loss=Loss.INFRA))
 
-    def _end_by(self, standing: Standing, rows: Sequence[Job]) -> EndInSlurm:
+    def _end_by(self, state: SlurmState, rows: Sequence[Job]) -> EndInSlurm:
         spool.take_claim(self.folder)
         job, nodes = rows[0].id, _nodes(rows)
-        if standing is Standing.PREEMPTED:
+        if state is SlurmState.PREEMPTED:
             return EndInSlurm(f"Slurm has preempted its job {job}", Loss.MAINTENANCE)
-        if standing is Standing.LIMIT:
+        if state is SlurmState.LIMIT:
             return EndInSlurm(f"its job {job} was at the time limit of Slurm", Loss.LIMIT)
-        if standing is Standing.NODE_LOST:
+        if state is SlurmState.NODE_LOST:
             states_ = {row.state for row in rows}
             why = f"Slurm says {', '.join(sorted(states_))} of its job {job}"
             return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)

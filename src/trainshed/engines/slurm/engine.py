@@ -38,7 +38,7 @@ from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import Part, Shape, shape_of
 from trainshed.engines.slurm.spool import EndInSlurm, Placing, Spool, Submitted
-from trainshed.engines.slurm.states import MOVING, OVER, Standing
+from trainshed.engines.slurm.states import MOVING, OVER, SlurmState
 from trainshed.engines.supervise.folder import Order
 from trainshed.engines.supervise.observe import measured
 from trainshed.engines.supervise.spec import AttemptSpec, HangRule, LogRule
@@ -56,7 +56,7 @@ _LOG = logging.getLogger(__name__)
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _KNOWN_MAX: Final = 10_000
 _LAUNCHES: Final = 4
-#: How often a job that goes on is told again to end.
+#: How often a job that goes on is asked again to end.
 _CANCEL_S: Final = 10.0
 #: What a job's own limit gets on top before its launcher ends it by itself.
 _SPARE_S: Final = 240.0
@@ -224,7 +224,7 @@ class SlurmEngine:
         rows = self._queue.jobs()
         name = script.job_name(self._installation, uid)
         ours = [row for row in rows if row.name == name or row.name.startswith(f"{name}.")]
-        if any(states.standing_of([row]) not in OVER for row in ours):
+        if any(states.state_of([row]) not in OVER for row in ours):
             return False
         keys = self._spool.attempts_of(uid)
         if any(self._lives(key) for key in keys):
@@ -403,11 +403,11 @@ class SlurmEngine:
     def _known(self, key: AttemptKey, rows: Sequence[Job]) -> Known:
         """What folder and Slurm say; a job of Slurm's is what lives."""
         phase = self._observation(key).phase
-        alive = [row for row in rows if states.standing_of([row]) not in OVER]
+        alive = [row for row in rows if states.state_of([row]) not in OVER]
         living = tuple(
             Living(key, int(row.id), f"job {row.id} of Slurm, {row.state} on {','.join(row.nodes)}")
             for row in alive
-            if states.standing_of([row]) is not Standing.PENDING
+            if states.state_of([row]) is not SlurmState.PENDING
         )
         return Known(key, phase, living)
 
@@ -455,7 +455,7 @@ class SlurmEngine:
         """Take up orders that were given before this server began, and ends that left a job."""
         for job, parts in rows.items():
             key = _key(parts[0].comment)
-            if key is None or states.standing_of(parts) in OVER:
+            if key is None or states.state_of(parts) in OVER:
                 continue
             attempt = self._attempt(key)
             with suppress(OSError, ValueError, EngineFault):
@@ -489,9 +489,9 @@ class SlurmEngine:
         rows = attempt.rows(seen)
         if not attempt.job:
             return attempt.submitted is None
-        standing = states.standing_of(rows) if rows else None
-        if standing in OVER or (standing is None and attempt.final is not None and seen.number):
-            return standing is not None or _is_old(attempt)
+        state = states.state_of(rows) if rows else None
+        if state in OVER or (state is None and attempt.final is not None and seen.number):
+            return state is not None or _is_old(attempt)
         is_dead = attempt.final is not None or spool.end_in_slurm(attempt.folder) is not None
         if is_dead or attempt.known.began is None or attempt.overdue() or attempt.is_requeued(seen):
             self._cancel(attempt)
@@ -553,20 +553,20 @@ def _moves(attempt: SlurmAttempt, rows: Sequence[Job]) -> bool:
     """Whether Slurm is expected to say something new of it soon."""
     if not rows:
         return bool(attempt.job)
-    standing = states.standing_of(rows)
-    if standing is Standing.RUNNING:
+    state = states.state_of(rows)
+    if state is SlurmState.RUNNING:
         return attempt.known.ready is None or attempt.known.ended is not None
     began = attempt.known.began is not None
-    return standing in MOVING or (standing is Standing.PENDING and began) or standing in OVER
+    return state in MOVING or (state is SlurmState.PENDING and began) or state in OVER
 
 
 def _is_ending(attempt: SlurmAttempt) -> bool:
-    """Whether its launcher has told its end just now."""
+    """Whether its launcher has recorded its end just now."""
     try:
-        told_s = os.lstat(attempt.folder.records).st_mtime
+        recorded_s = os.lstat(attempt.folder.records).st_mtime
     except OSError:
         return False
-    return time.time() - told_s < _CANCEL_S
+    return time.time() - recorded_s < _CANCEL_S
 
 
 def _is_old(attempt: SlurmAttempt) -> bool:

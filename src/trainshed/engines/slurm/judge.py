@@ -12,7 +12,7 @@ from trainshed.engines.slurm.shape import Need, Part, Shape, roles_of, shape_of
 from trainshed.model.explanation import Change, Explanation, Reason
 from trainshed.model.faults import UsageFault
 
-#: What a job's time limit gets on top where Slurm is told of it: it is only the last resort.
+#: What a job's time limit gets on top in Slurm: that is only the last resort.
 SPARE_S: Final = 300.0
 _MIB_PER_GB: Final = 1024
 

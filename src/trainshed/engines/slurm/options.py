@@ -39,7 +39,7 @@ class SlurmOptions:
     partitions: Mapping[str, str] = field(default_factory=dict)
     """The partition of jobs with accelerators of a type."""
     gres: Mapping[str, str] = field(default_factory=dict)
-    """Slurm's word for the GPUs of a type, where that cannot be told from the nodes."""
+    """Slurm's word for the GPUs of a type, where that cannot be seen from the nodes."""
     policy: FleetPolicy = FleetPolicy.EXACT
     """Whether Slurm is asked for CPUs and memory of the machine type (``exact``), or not."""
     environments: Mapping[str, str] = field(default_factory=dict)

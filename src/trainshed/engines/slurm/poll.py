@@ -50,7 +50,7 @@ class Poller:
         work: Callable[[], bool],
         news: Callable[[], None],
     ) -> None:
-        """``rest_s``: how often Slurm is asked while nothing moves; ``news`` is told of changes."""
+        """``rest_s``: how often Slurm is asked while nothing moves; ``news`` hears of changes."""
         self._queue = queue
         self._gres = gres
         self._rest_s = rest_s

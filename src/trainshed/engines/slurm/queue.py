@@ -1,4 +1,4 @@
-"""What Slurm is asked and told, in terms of jobs, nodes and submissions."""
+"""What Slurm is asked and ordered, in terms of jobs, nodes and submissions."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -78,14 +78,14 @@ class Queue:
 
     def cancel(self, job: str) -> None:
         """End a job, whatever it does."""
-        self._told("scancel", job)
+        self._ordered("scancel", job)
 
     def look_now(self, job: str) -> None:
         """Have the launcher of a job look for its order."""
-        self._told("scancel", "--batch", "--signal=USR1", job)
+        self._ordered("scancel", "--batch", "--signal=USR1", job)
 
-    def _told(self, *words: str) -> None:
-        with suppress(SlurmRefuses):  # it is over: there is nobody to be told
+    def _ordered(self, *words: str) -> None:
+        with suppress(SlurmRefuses):  # it is over: nobody is there to hear it
             self._commands.ask(*words)
 
 

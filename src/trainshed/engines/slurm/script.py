@@ -1,4 +1,4 @@
-"""What Slurm is told to run: one static batch script, the words of sbatch, the steps of wardens."""
+"""What Slurm is to run: one static batch script, the words of sbatch, the steps of wardens."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

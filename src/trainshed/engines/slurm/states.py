@@ -8,7 +8,7 @@ from trainshed.engines.slurm.parse import Job
 from trainshed.model.explanation import Explanation, Reason
 
 
-class Standing(enum.Enum):
+class SlurmState(enum.Enum):
     """How far a job has come in Slurm."""
 
     PENDING = "PENDING"
@@ -27,75 +27,75 @@ class Standing(enum.Enum):
     UNKNOWN = "UNKNOWN"
 
 
-STANDINGS: Final[Mapping[str, Standing]] = {
-    "PENDING": Standing.PENDING,
-    "CONFIGURING": Standing.STARTING,
-    "POWER_UP_NODE": Standing.STARTING,
-    "RUNNING": Standing.RUNNING,
-    "RESIZING": Standing.RUNNING,
-    "SUSPENDED": Standing.SUSPENDED,
-    "STOPPED": Standing.SUSPENDED,
-    "COMPLETING": Standing.ENDING,
-    "STAGE_OUT": Standing.ENDING,
-    "SIGNALING": Standing.ENDING,
-    "REQUEUED": Standing.REQUEUED,
-    "REQUEUE_FED": Standing.REQUEUED,
-    "REQUEUE_HOLD": Standing.REQUEUED,
-    "SPECIAL_EXIT": Standing.REQUEUED,
-    "COMPLETED": Standing.DONE,
-    "FAILED": Standing.DONE,
-    "OUT_OF_MEMORY": Standing.DONE,
-    "CANCELLED": Standing.STOPPED,
-    "TIMEOUT": Standing.LIMIT,
-    "DEADLINE": Standing.LIMIT,
-    "PREEMPTED": Standing.PREEMPTED,
-    "NODE_FAIL": Standing.NODE_LOST,
-    "BOOT_FAIL": Standing.NODE_LOST,
-    "LAUNCH_FAILED": Standing.NODE_LOST,
-    "REVOKED": Standing.NODE_LOST,
+STATES: Final[Mapping[str, SlurmState]] = {
+    "PENDING": SlurmState.PENDING,
+    "CONFIGURING": SlurmState.STARTING,
+    "POWER_UP_NODE": SlurmState.STARTING,
+    "RUNNING": SlurmState.RUNNING,
+    "RESIZING": SlurmState.RUNNING,
+    "SUSPENDED": SlurmState.SUSPENDED,
+    "STOPPED": SlurmState.SUSPENDED,
+    "COMPLETING": SlurmState.ENDING,
+    "STAGE_OUT": SlurmState.ENDING,
+    "SIGNALING": SlurmState.ENDING,
+    "REQUEUED": SlurmState.REQUEUED,
+    "REQUEUE_FED": SlurmState.REQUEUED,
+    "REQUEUE_HOLD": SlurmState.REQUEUED,
+    "SPECIAL_EXIT": SlurmState.REQUEUED,
+    "COMPLETED": SlurmState.DONE,
+    "FAILED": SlurmState.DONE,
+    "OUT_OF_MEMORY": SlurmState.DONE,
+    "CANCELLED": SlurmState.STOPPED,
+    "TIMEOUT": SlurmState.LIMIT,
+    "DEADLINE": SlurmState.LIMIT,
+    "PREEMPTED": SlurmState.PREEMPTED,
+    "NODE_FAIL": SlurmState.NODE_LOST,
+    "BOOT_FAIL": SlurmState.NODE_LOST,
+    "LAUNCH_FAILED": SlurmState.NODE_LOST,
+    "REVOKED": SlurmState.NODE_LOST,
 }
 
 #: Nothing of the job runs any more, by Slurm's word.
 OVER: Final = frozenset(
     {
-        Standing.DONE,
-        Standing.STOPPED,
-        Standing.LIMIT,
-        Standing.PREEMPTED,
-        Standing.NODE_LOST,
+        SlurmState.DONE,
+        SlurmState.STOPPED,
+        SlurmState.LIMIT,
+        SlurmState.PREEMPTED,
+        SlurmState.NODE_LOST,
     }
 )
 #: It will change soon.
-MOVING: Final = frozenset({Standing.STARTING, Standing.ENDING, Standing.REQUEUED})
+MOVING: Final = frozenset({SlurmState.STARTING, SlurmState.ENDING, SlurmState.REQUEUED})
 
 #: Of a job with several components the first of these that one of them has counts for the whole.
 _ORDER: Final = (
-    Standing.UNKNOWN,
-    Standing.REQUEUED,
-    Standing.SUSPENDED,
-    Standing.ENDING,
-    Standing.RUNNING,
-    Standing.STARTING,
-    Standing.PENDING,
-    Standing.NODE_LOST,
-    Standing.PREEMPTED,
-    Standing.LIMIT,
-    Standing.STOPPED,
-    Standing.DONE,
+    SlurmState.UNKNOWN,
+    SlurmState.REQUEUED,
+    SlurmState.SUSPENDED,
+    SlurmState.ENDING,
+    SlurmState.RUNNING,
+    SlurmState.STARTING,
+    SlurmState.PENDING,
+    SlurmState.NODE_LOST,
+    SlurmState.PREEMPTED,
+    SlurmState.LIMIT,
+    SlurmState.STOPPED,
+    SlurmState.DONE,
 )
 
 
-def standing_of(rows: Sequence[Job]) -> Standing:
+def state_of(rows: Sequence[Job]) -> SlurmState:
     """How far the whole of a job has come: it is over when all of it is."""
-    found = {STANDINGS.get(row.state.partition(" ")[0], Standing.UNKNOWN) for row in rows}
-    return next((each for each in _ORDER if each in found), Standing.UNKNOWN)
+    found = {STATES.get(row.state.partition(" ")[0], SlurmState.UNKNOWN) for row in rows}
+    return next((each for each in _ORDER if each in found), SlurmState.UNKNOWN)
 
 
 def reason_of(rows: Sequence[Job]) -> str:
     """Why a job waits: components that wait for another of them say nothing."""
     words = [row.reason for row in rows if row.reason]
-    telling = [word for word in words if word not in {"Dependency", "Priority"}]
-    return next(iter([*telling, *words]), "")
+    saying = [word for word in words if word not in {"Dependency", "Priority"}]
+    return next(iter([*saying, *words]), "")
 
 
 def waiting_for(rows: Sequence[Job]) -> Explanation:
