@@ -11,7 +11,15 @@ from trainshed.lifecycle.deadlines import limits_of
 from trainshed.model.attempt import AttemptKey, Phase
 from trainshed.model.job import Accelerator, JobSpec, ReplicaGroup, Scheduling
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import Demand, GroupDemand, JobDemand, Node, NodeState
+from trainshed.model.resources import (
+    Claim,
+    Demand,
+    GroupDemand,
+    JobDemand,
+    Node,
+    NodeState,
+    Seat,
+)
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.store.decisions import cancel_step
@@ -45,8 +53,9 @@ def nodes(count=4, *, gpus=0, slots=8, **more) -> list[Node]:
     return [Node(name=f"node-{n}", gpus=has, slots=slots, **more) for n in range(count)]
 
 
-def compose(record: JobRecord, attempt: int, seats) -> LaunchPlan:
+def compose(record: JobRecord, attempt: int, place) -> LaunchPlan:
     """A plan that only names its replicas: nothing reads more of it here."""
+    seats = seats_of(place.demand) if isinstance(place, Claim) else place
     return LaunchPlan(
         job_id=record.job.job_id,
         attempt=attempt,
@@ -63,6 +72,15 @@ def compose(record: JobRecord, attempt: int, seats) -> LaunchPlan:
     )
 
 
+def seats_of(demand: JobDemand) -> list[Seat]:
+    """A seat on no node for every replica."""
+    return [
+        Seat(role=group.role, index=index, node="")
+        for group in demand.groups
+        for index in range(group.count)
+    ]
+
+
 class World:
     """Everything that outlives a controller."""
 
@@ -74,10 +92,11 @@ class World:
         script: Callable[[AttemptKey, LaunchPlan], Script] = lambda _key, _plan: Script(),
         url: str = "",
         stranger: Phase = Phase.UNKNOWN,
+        **traits,
     ):
         self.clock = Clock()
         self.engine = FakeEngine(
-            fleet, script=script, monotonic=self.clock.monotonic, stranger=stranger
+            fleet, script=script, monotonic=self.clock.monotonic, stranger=stranger, **traits
         )
         self.store: Store = open_store(url or new_database(folder), self.clock.ns)
         self.submitted = 0

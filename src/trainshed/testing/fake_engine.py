@@ -4,6 +4,9 @@ It stands for the outside world, so it outlives the controllers of a test, remem
 and knows what must never happen: an attempt started twice, two attempts of one job at once, a node
 with more replicas than it holds.  Thousands of attempts are cheap: time is read, not waited for,
 also that between a notice and the end.
+
+With ``places=Places.ENGINE`` it has a queue of its own, in which an attempt waits as its script
+says and until the nodes have room for all of it.
 """
 
 import sys
@@ -11,15 +14,26 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from trainshed.engines.base import Asked, Known, Living, Reach, ReplicaShape, Sight, Traits
+from trainshed.engines.base import (
+    Asked,
+    Known,
+    Living,
+    Places,
+    Reach,
+    Refused,
+    ReplicaShape,
+    Sight,
+    Traits,
+)
 from trainshed.model.attempt import (
     ALIVE,
     SIGNAL_BASE,
     AttemptKey,
     Hang,
+    Loss,
     Measured,
     Observation,
     Outcome,
@@ -52,7 +66,13 @@ class Script:
     oom: bool = False
     """Whether that was because memory ran out."""
     fault: str | None = None
-    """Why ``launch`` refuses it."""
+    """Why ``launch`` refuses it for ever."""
+    refused: Explanation | None = None
+    """Why ``launch`` does not take it now."""
+    queue_s: float = 0.0
+    """How long the engine's own queue lets it wait, though there is room."""
+    waits: Explanation | None = None
+    """What it says meanwhile."""
     message: str = ""
     notice_s: float | None = 0.0
     """From a notice to the end of all replicas; None: they have to be killed."""
@@ -73,6 +93,8 @@ class FakeAttempt:
     replicas: Sequence[tuple[Seat, str]]
     """With their names; the first one decides."""
     began: float
+    placed: tuple[Seat, ...] = ()
+    """Where the engine's own queue has placed it."""
     ended: Observation | None = None
     _ready: Observation | None = None
     _hung: tuple[Hang, ...] = ()
@@ -127,14 +149,15 @@ class FakeAttempt:
         self._over_at = now
         return self._over(exit_code, exits)
 
-    def lose(self, now: float, ran_s: float | None) -> Observation:
+    def lose(self, now: float, ran_s: float | None, loss: Loss | None = None) -> Observation:
         """Vanish without a record, as a machine does that loses its power."""
         self._over_at = now
         self.ended = Observation(
             key=self.key,
             phase=Phase.LOST,
-            fault="the machine was lost",
+            fault=lost_by(loss, self.replicas[0][0].node),
             ran_s=ran_s,
+            loss=loss,
             reduction=self.script.reduction,
         )
         return self.ended
@@ -201,6 +224,12 @@ class FakeAttempt:
         return self.ended
 
 
+def lost_by(loss: Loss | None, node: str) -> str:
+    """Why an attempt was lost, for people."""
+    why = {Loss.MAINTENANCE: f"{node} is drained", Loss.LIMIT: "its time on the cluster was over"}
+    return why.get(loss, "the machine was lost") if loss else "the machine was lost"
+
+
 def never_started(key: AttemptKey) -> Observation:
     """What is known of an attempt that was stopped before it was launched."""
     outcome = Outcome(
@@ -212,6 +241,18 @@ def never_started(key: AttemptKey) -> Observation:
 __all__ = ["FakeEngine", "Script"]
 
 _PORT: Final = 2222
+_NEXT: Final = Explanation(
+    reason=Reason.ENGINE_QUEUE, message="The nodes that could hold it are in use there."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """An attempt in the engine's own queue."""
+
+    script: Script
+    plan: LaunchPlan
+    since: float
 
 
 @dataclass(slots=True)
@@ -220,6 +261,9 @@ class _World:
 
     attempts: dict[AttemptKey, FakeAttempt] = field(default_factory=dict)
     live: dict[int, AttemptKey] = field(default_factory=dict)
+    queue: dict[AttemptKey, _Queued] = field(default_factory=dict)
+    gone: dict[AttemptKey, Observation] = field(default_factory=dict)
+    """What was lost out of the queue."""
     stopped: set[AttemptKey] = field(default_factory=set)
     load: Counter[str] = field(default_factory=Counter)
 
@@ -229,18 +273,22 @@ class FakeEngine:
 
     name = "fake"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what engines of tests differ in
         self,
         nodes: Sequence[Node],
         *,
         script: Callable[[AttemptKey, LaunchPlan], Script] = lambda _key, _plan: Script(),
         monotonic: Callable[[], float] = time.monotonic,
         stranger: Phase = Phase.UNKNOWN,
+        places: Places = Places.SERVER,
+        launches_at_once: int = 1,
+        enqueued_max: int | None = None,
     ) -> None:
         """Nothing runs yet; ``script`` is asked once an attempt.
 
         ``stranger`` is what it says of attempts that nobody launched or stopped: an engine whose
-        attempts are files or objects may take an absent one for LOST.
+        attempts are files or objects may take an absent one for LOST.  ``places``,
+        ``launches_at_once`` and ``enqueued_max`` are traits.
         """
         self._nodes = tuple(nodes)
         self._slots = {node.name: node.slots for node in nodes}
@@ -264,7 +312,20 @@ class FakeEngine:
         """How slow a launch is."""
         self.leftovers: set[AttemptKey] = set()
         """Attempts of which a process lives that nobody attends to."""
-        self.traits = Traits(reach=Reach.ANY, python=sys.executable)
+        self.queue_max: int | None = None
+        """How many attempts its own queue takes before it refuses more."""
+        self.is_busy = False
+        """While True its own queue places nothing."""
+        self.is_empty = False
+        """While True its own queue answers that there is nothing."""
+        self.traits = Traits(
+            reach=Reach.ANY,
+            python=sys.executable,
+            places=places,
+            launches_at_once=launches_at_once,
+            enqueued_max=enqueued_max,
+            orders_nodes="fakectl drain NODE" if places is Places.ENGINE else None,
+        )
         self._callback: Callable[[Collection[AttemptKey]], None] = lambda _keys: None
 
     # what the controller asks
@@ -297,7 +358,7 @@ class FakeEngine:
         return Explanation(reason=Reason.ENGINE_AWAY, message=f"The engine {self.name} is away.")
 
     def judge(self, asked: Asked) -> None:
-        """Nothing: the server places."""
+        """Nothing: a job may wait for nodes to come."""
         del asked
 
     def manifest(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> Mapping[str, str]:
@@ -306,21 +367,26 @@ class FakeEngine:
         return {each.task_name: " ".join(each.argv) for each in plan.replicas}
 
     def launch(self, key: AttemptKey, plan: LaunchPlan, place: Allotment) -> None:
-        """Start an attempt unless it was started or stopped before.  Raises EngineFault."""
+        """Start an attempt unless it was started or stopped before.
+
+        Raises EngineFault, and Refused where a queue of its own does not take it.
+        """
         self._reach()
-        if isinstance(place, Claim):
-            raise EngineFault(f"{self.name} has no queue of its own, and got no seats")
-        seats = place
+        if isinstance(place, Claim) is not (self.traits.places is Places.ENGINE):
+            raise EngineFault(f"{self.name} places by {self.traits.places.value}, and got {place}")
         if self.launch_s:
             time.sleep(self.launch_s)
         with self._lock:
             self.launches[key] += 1
-            if key in self._world.attempts or key in self._world.stopped:
+            if self._knows(key):
                 return
             script = self._script(key, plan)
             if script.fault is not None:
                 raise EngineFault(script.fault)
-            self._start(FakeAttempt(key, script, _named(plan, seats), self._monotonic()))
+            if isinstance(place, Claim):
+                self._enqueue(key, script, plan)
+            else:
+                self._start(FakeAttempt(key, script, _named(plan, place), self._monotonic()))
 
     def stop(self, key: AttemptKey, order: StopOrder) -> None:
         """Give an attempt notice of its end; one that never started will not."""
@@ -329,13 +395,14 @@ class FakeEngine:
             self.stops[key] += 1
             self.orders[key].append(order)
             self._world.stopped.add(key)
+            self._world.queue.pop(key, None)
             if self._observe_one(key).phase in ALIVE:
                 self._world.attempts[key].stop(self._monotonic(), order)
                 self._observe_one(key)
 
     def observe(self, keys: Collection[AttemptKey]) -> Sequence[Observation]:
         """What has become of these attempts."""
-        if self.unreachable:
+        if self.unreachable or self.is_empty:  # that there is nothing proves nothing
             return [Observation(key=key, phase=Phase.UNKNOWN) for key in keys]
         with self._lock:
             return [self._observe_one(key) for key in keys]
@@ -354,7 +421,8 @@ class FakeEngine:
         """Every attempt that was launched, and what a test has left.  Raises ConnectionError."""
         self._reach()
         with self._lock:
-            phases = {key: self._observe_one(key).phase for key in self._world.attempts}
+            keys = (*self._world.queue, *self._world.attempts)
+            phases = {key: self._observe_one(key).phase for key in keys}
             phases |= dict.fromkeys(self.leftovers, Phase.UNKNOWN)
             return [
                 Known(key, phase, (Living(key, 1, "fake"),) if self._lives(key) else ())
@@ -366,12 +434,13 @@ class FakeEngine:
         self._reach()
         with self._lock:
             world = self._world
-            known = {*world.attempts, *world.stopped, *self.leftovers}
+            known = {*world.queue, *world.gone, *world.attempts, *world.stopped, *self.leftovers}
             keys = [key for key in known if key.uid == uid]
             if any(map(self._lives, keys)):
                 return False
             for key in keys:
                 self._world.attempts.pop(key, None)
+                self._world.gone.pop(key, None)
                 self._world.stopped.discard(key)
             return True
 
@@ -394,14 +463,20 @@ class FakeEngine:
             self._free(self._world.attempts[key])
         self._callback((key,))
 
-    def lose(self, key: AttemptKey, ran_s: float | None = None) -> None:
+    def lose(self, key: AttemptKey, ran_s: float | None = None, loss: Loss | None = None) -> None:
         """Let an attempt vanish without a record, as a machine does that loses its power.
 
-        ``ran_s``: the engine can tell that it ran no longer.
+        ``ran_s``: the engine can tell that it ran no longer.  ``loss``: it can tell why.  One that
+        waits in its own queue is taken out of it.
         """
         with self._lock:
-            self._world.attempts[key].lose(self._monotonic(), ran_s)
-            self._free(self._world.attempts[key])
+            if self._world.queue.pop(key, None):
+                why = lost_by(loss, "its partition") if loss else "somebody has taken it away"
+                seen = Observation(key=key, phase=Phase.LOST, fault=why, loss=loss)
+                self._world.gone[key] = seen
+            else:
+                self._world.attempts[key].lose(self._monotonic(), ran_s, loss)
+                self._free(self._world.attempts[key])
         self._callback((key,))
 
     def interrupt(self, key: AttemptKey) -> None:
@@ -416,6 +491,19 @@ class FakeEngine:
         with self._lock:
             self._world.attempts[key].hang(hung)
 
+    def explain(self, key: AttemptKey, waits: Explanation | None) -> None:
+        """Let it say something else of an attempt that waits in its own queue."""
+        with self._lock:
+            found = self._world.queue[key]
+            self._world.queue[key] = replace(found, script=replace(found.script, waits=waits))
+        self._callback((key,))
+
+    @property
+    def enqueued(self) -> Collection[AttemptKey]:
+        """The attempts that wait in its own queue now."""
+        with self._lock:
+            return tuple(key for key in tuple(self._world.queue) if not self._admit(key))
+
     @property
     def running(self) -> Collection[AttemptKey]:
         """The attempts that live now."""
@@ -426,6 +514,48 @@ class FakeEngine:
     def _reach(self) -> None:
         if self.unreachable:
             raise ConnectionError("the engine does not answer")
+
+    def _knows(self, key: AttemptKey) -> bool:
+        world = self._world
+        return any(key in each for each in (world.attempts, world.stopped, world.queue, world.gone))
+
+    def _enqueue(self, key: AttemptKey, script: Script, plan: LaunchPlan) -> None:
+        if script.refused is not None:
+            raise Refused(script.refused)
+        if self.queue_max is not None and len(self.enqueued) >= self.queue_max:
+            message = f"{self.name} takes {self.queue_max} jobs at once."
+            raise Refused(Explanation(reason=Reason.ENGINE_FULL, message=message))
+        before = self._world.live.get(key.uid)
+        if before is not None and self._observe_one(before).phase in ALIVE:
+            self.violations.append(f"{key} was enqueued while {before} ran")
+        self._world.queue[key] = _Queued(script, plan, self._monotonic())
+
+    def _admit(self, key: AttemptKey) -> bool:
+        """Whether an attempt has places, now or before: all of them or none."""
+        found = self._world.queue.get(key)
+        if found is None:
+            return True
+        if self.is_busy or self._monotonic() < found.since + found.script.queue_s:
+            return False
+        seats = self._seats(found.plan)
+        if seats is None:
+            return False
+        del self._world.queue[key]
+        named = _named(found.plan, seats)
+        self._start(FakeAttempt(key, found.script, named, self._monotonic(), placed=seats))
+        return True
+
+    def _seats(self, plan: LaunchPlan) -> tuple[Seat, ...] | None:
+        room = [name for name in self._slots for _ in range(self._free_slots(name))]
+        if len(room) < len(plan.replicas):
+            return None
+        return tuple(
+            Seat(role=each.role, index=each.index, node=node)
+            for each, node in zip(plan.replicas, room, strict=False)
+        )
+
+    def _free_slots(self, name: str) -> int:
+        return max(0, self._slots[name] - self._world.load[name])
 
     def _start(self, attempt: FakeAttempt) -> None:
         key = attempt.key
@@ -451,17 +581,22 @@ class FakeEngine:
             self._observe_one(key)
 
     def _observe_one(self, key: AttemptKey) -> Observation:
+        if key in self._world.queue and not self._admit(key):
+            waits = self._world.queue[key].script.waits or _NEXT
+            return Observation(key=key, phase=Phase.WAITING, waits=waits)
         attempt = self._world.attempts.get(key)
         if attempt is None:
+            if key in self._world.gone:
+                return self._world.gone[key]
             if key in self._world.stopped:
                 return never_started(key)
             return Observation(key=key, phase=self._stranger)
-        if attempt.ended is not None:
-            return attempt.ended
-        seen = attempt.look(self._monotonic())
-        if attempt.ended is not None:
-            self._free(attempt)
-        return seen
+        seen = attempt.ended
+        if seen is None:
+            seen = attempt.look(self._monotonic())
+            if attempt.ended is not None:
+                self._free(attempt)
+        return seen._replace(placed=attempt.placed) if attempt.placed else seen
 
     def _free(self, attempt: FakeAttempt) -> None:
         if self._world.live.get(attempt.key.uid) == attempt.key:

@@ -1,0 +1,492 @@
+"""Jobs that an engine's own queue places: handed over, explained, admitted, sent back, lost."""
+
+import threading
+import time
+
+import pytest
+
+from controller.test_crashes import Fuse, Killed, deadly_controller
+from controller.world import T4, compose, go, nodes, runs
+from trainshed.controller.handing_over import AT_ONCE_MAX
+from trainshed.engines.base import Places
+from trainshed.model.attempt import AttemptKey, Loss
+from trainshed.model.explanation import Explanation, Reason
+from trainshed.model.filters import Compare
+from trainshed.model.job import Scheduling
+from trainshed.model.restarts import Budgets, Restarts
+from trainshed.model.status import FINAL, JobState
+from trainshed.placement.jobs import ChosenEngine, QuotaRule
+from trainshed.store.records import JobQuery, Kind
+from trainshed.testing.fake_engine import Script
+
+S = JobState
+PRIORITY = Explanation(reason=Reason.ENGINE_QUEUE, message="Others have a higher priority there.")
+HELD = Explanation(reason=Reason.HELD, message="Somebody has held it there.")
+FULL = Explanation(reason=Reason.ENGINE_FULL, message="Its account has as many jobs as it may.")
+
+
+@pytest.fixture
+def queue_world(make_world):
+    """A world whose engine has a queue of its own."""
+
+    def make(fleet=None, script=None, **traits):
+        script = script or runs()
+        return make_world(fleet or nodes(4), script=script, places=Places.ENGINE, **traits)
+
+    return make
+
+
+def explained(world, uid):
+    return world.job(uid).job.explanation
+
+
+def test_it_is_handed_over_placed_and_seen_to_its_end(queue_world):
+    world = queue_world(script=runs(10.0, queue_s=5.0, waits=PRIORITY))
+    controller = world.controller()
+    uid = world.submit(replicas=3)
+    go(controller)
+    assert world.state(uid) is S.ENQUEUED
+    assert world.store.replicas(uid) == []
+    assert explained(world, uid).message == PRIORITY.message
+    assert explained(world, uid).since_s is not None
+    (held,) = world.store.holding()
+    assert (held.engine, held.seats, held.enqueued) == ("fake", (), True)
+    assert held.claim.running_s_max == 604_800.0
+    world.clock.s += 6
+    go(controller)
+    assert (world.state(uid), explained(world, uid)) == (S.RUNNING, None)
+    (held,) = world.store.holding()
+    assert (len(held.seats), held.enqueued) == (3, False)
+    assert {row.node for row in world.store.replicas(uid)} == {"node-0"}
+    world.clock.s += 10
+    go(controller)
+    assert world.state(uid) is S.SUCCEEDED
+    assert [row.state for row in world.store.replicas(uid)] == ["SUCCEEDED"] * 3
+    assert world.story(uid)[1:5] == ["HANDED_OVER", "PLACED", "PREPARING", "RUNNING"]
+    assert "Scheduled on node-0 (3 replicas)." in world.told(uid)
+    assert world.store.engines_of([world.key(uid)]) == {world.key(uid): "fake"}
+
+
+def test_one_that_was_over_before_anybody_looked_has_its_whole_story(queue_world):
+    world = queue_world(script=runs(0.0))
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    assert world.state(uid) is S.SUCCEEDED
+    kinds = [kind for kind in world.story(uid) if kind != "REPLICA_ENDED"]
+    assert kinds[1:] == ["HANDED_OVER", "PLACED", "PREPARING", "RUNNING", "SUCCEEDED"]
+    assert world.job(uid).job.status.start_time is not None
+
+
+def test_why_it_waits_is_written_when_it_changes_and_only_then(queue_world, monkeypatch):
+    world = queue_world(script=runs(queue_s=1000.0, waits=PRIORITY))
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    told = []
+    explain = world.store.explain
+    monkeypatch.setattr(world.store, "explain", lambda *args: (told.append(args), explain(*args)))
+    go(controller, 3)
+    assert told == []
+    world.engine.explain(world.key(uid), HELD)
+    go(controller, 3)
+    assert len(told) == 1
+    assert explained(world, uid).reason is Reason.HELD
+    world.engine.unreachable = True
+    go(controller)
+    world.engine.unreachable = False
+    assert explained(world, uid).reason is Reason.HELD, "one that is away says nothing"
+    other = world.controller("server-a")
+    go(other, 2)
+    assert len(told) == 2, "a new server has told nothing yet"
+
+
+def test_an_answer_without_it_is_no_loss(queue_world):
+    world = queue_world(script=runs(queue_s=5.0))
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    world.engine.is_empty = True
+    world.clock.s += 60
+    go(controller, 3)
+    assert world.state(uid) is S.ENQUEUED
+    world.engine.is_empty = False
+    go(controller)
+    assert (world.state(uid), world.job(uid).attempt) == (S.RUNNING, 1)
+
+
+def test_quotas_count_from_the_hand_over(queue_world):
+    world = queue_world(script=runs(queue_s=1000.0))
+    controller = world.controller(quotas=[QuotaRule(accelerator=T4, limit=2)])
+    first, second, free = world.submit(gpus=2), world.submit(gpus=1), world.submit()
+    go(controller, 2)
+    assert world.states([first, free]) == {S.ENQUEUED}
+    assert world.state(second) is S.QUEUED
+    assert explained(world, second).reason is Reason.QUOTA
+    assert explained(world, second).change is None, "whether it would start nobody knows here"
+    world.cancel(first)
+    go(controller, 3)
+    assert world.state(second) is S.ENQUEUED
+
+
+def test_no_more_than_it_may_hold_lie_in_its_queue_the_most_urgent_first(queue_world):
+    world = queue_world(script=runs(queue_s=1000.0), enqueued_max=2)
+    controller = world.controller()
+    old, urgent, older = world.submit(), world.submit(priority=5), world.submit()
+    late = world.submit()
+    go(controller, 2)
+    assert world.states([urgent, old]) == {S.ENQUEUED}
+    assert world.states([older, late]) == {S.QUEUED}
+    assert explained(world, older).reason is Reason.ENGINE_FULL
+    assert "2 jobs lie in the queue of fake" in explained(world, older).message
+    world.cancel(urgent)
+    go(controller, 3)
+    assert world.states([old, older]) == {S.ENQUEUED}
+    assert world.state(late) is S.QUEUED
+
+
+def test_what_is_admitted_makes_room_in_the_queue(queue_world):
+    world = queue_world(script=runs(queue_s=5.0), enqueued_max=1)
+    controller = world.controller()
+    uids = [world.submit(), world.submit()]
+    go(controller, 2)
+    assert [world.state(uid) for uid in uids] == [S.ENQUEUED, S.QUEUED]
+    world.clock.s += 6
+    go(controller, 2)
+    assert [world.state(uid) for uid in uids] == [S.RUNNING, S.ENQUEUED]
+
+
+def test_one_that_is_refused_waits_on_and_is_tried_again_with_another_number(queue_world):
+    refusing = [True]
+    world = queue_world(
+        script=lambda _k, _p: Script(refused=FULL if refusing[0] else None, runs_s=None)
+    )
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    assert world.state(uid) is S.QUEUED
+    assert explained(world, uid).message == FULL.message
+    assert world.store.holding() == []
+    assert world.job(uid).restarts == Restarts()
+    for _ in range(10):
+        go(controller)
+        assert world.job(uid).attempt == 1, "it is not asked before the pause is over"
+    for _ in range(200):
+        world.clock.s += 1
+        go(controller)
+    assert 5 < world.job(uid).attempt < 12, "each pause is twice the one before, up to a minute"
+    assert explained(world, uid).message == FULL.message
+    assert world.story(uid).count("REFUSED") == world.story(uid).count("HANDED_OVER") == 1
+    refusing[0] = False
+    for _ in range(90):
+        world.clock.s += 1
+        go(controller)
+    assert world.state(uid) is S.RUNNING
+    assert world.job(uid).refusals == 0
+    assert world.job(uid).restarts == Restarts()
+    assert world.engine.violations == []
+
+
+def test_an_engine_that_is_full_is_asked_with_one_job_at_a_time(queue_world):
+    world = queue_world(script=runs(queue_s=1000.0))
+    world.engine.queue_max = 2
+    controller = world.controller()
+    uids = [world.submit() for _ in range(6)]
+    for _ in range(60):
+        world.clock.s += 1
+        go(controller)
+    assert len(world.engine.enqueued) == 2
+    attempts = [world.job(uid).attempt for uid in uids]
+    assert attempts[3:] == [1, 1, 1], "the others wait for the first of them"
+    world.engine.queue_max = None
+    for _ in range(70):
+        world.clock.s += 1
+        go(controller)
+    assert world.states(uids) == {S.ENQUEUED}
+
+
+def test_jobs_of_others_do_not_wait_for_those_that_are_refused(queue_world):
+    def script(key, _plan):
+        return Script(refused=FULL if key.uid in refused else None, queue_s=1000.0)
+
+    world = queue_world(script=script)
+    controller = world.controller()
+    refused = {world.submit(project="full") for _ in range(3)}
+    go(controller, 3)
+    other = world.submit(project="free")
+    go(controller)
+    assert world.state(other) is S.ENQUEUED
+    assert world.states(refused) == {S.QUEUED}
+
+
+def test_an_engine_that_is_away_gets_nothing_and_loses_nothing(queue_world):
+    world = queue_world()
+    controller = world.controller()
+    world.engine.unreachable = True
+    uid = world.submit()
+    go(controller, 3)
+    assert (world.state(uid), world.job(uid).attempt) == (S.QUEUED, 0)
+    assert explained(world, uid).reason is Reason.ENGINE_AWAY
+    world.engine.unreachable = False
+    world.clock.s += 6
+    go(controller, 2)
+    assert world.state(uid) is S.RUNNING
+
+
+@pytest.mark.parametrize("is_enqueued", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "restarts"),
+    [(None, Restarts(infra=1)), (Loss.MAINTENANCE, Restarts(maintenance=1)), (Loss.LIMIT, None)],
+)
+def test_a_loss_is_paid_by_its_cause(queue_world, loss, restarts, *, is_enqueued):
+    world = queue_world(script=runs(queue_s=1000.0 if is_enqueued else 0.0))
+    controller = world.controller(budgets=Budgets(infra=1, maintenance=1))
+    uid = world.submit()
+    go(controller)
+    assert world.state(uid) is (S.ENQUEUED if is_enqueued else S.RUNNING)
+    world.engine.lose(world.key(uid), loss=loss)
+    controller.observe_once()
+    if restarts is None:
+        assert (world.state(uid), world.error(uid).code) == (S.FAILED, 4)
+        return
+    assert (world.state(uid), world.job(uid).restarts) == (S.QUEUED, restarts)
+    go(controller, 2)
+    assert world.job(uid).attempt == 2
+    assert "Attempt 1 was lost" in world.told(uid)
+
+
+def test_one_that_is_cancelled_while_it_waits_never_starts(queue_world):
+    world = queue_world(script=runs(queue_s=5.0))
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    world.cancel(uid)
+    assert world.state(uid) is S.CANCELLING
+    go(controller, 2)
+    assert world.state(uid) is S.CANCELLED
+    world.clock.s += 60
+    go(controller)
+    assert world.engine.started[AttemptKey(uid, 1)] == 0
+    assert world.store.holding() == []
+
+
+def test_it_waits_no_longer_than_it_may_and_runs_for_as_long_as_is_left(queue_world):
+    scheduling = Scheduling(waiting_s_max=30.0, running_s_max=100.0)
+    world = queue_world(script=runs(queue_s=1000.0))
+    controller = world.controller()
+    uid = world.submit(scheduling=scheduling)
+    go(controller)
+    world.clock.s += 31
+    go(controller, 3)
+    assert (world.state(uid), world.error(uid).code) == (S.CANCELLED, 4)
+    assert "waited for longer than the 30 s" in world.error(uid).message
+
+
+def test_a_second_attempt_may_run_for_as_long_as_the_first_has_left_it(queue_world):
+    world = queue_world(script=runs(queue_s=10.0))
+    controller = world.controller(budgets=Budgets(infra=1))
+    uid = world.submit(scheduling=Scheduling(running_s_max=100.0))
+    go(controller)
+    world.clock.s += 20
+    go(controller)
+    assert world.state(uid) is S.RUNNING
+    world.clock.s += 40
+    controller.lease_once()
+    world.engine.lose(world.key(uid))
+    controller.observe_once()
+    go(controller)
+    (held,) = world.store.holding()
+    assert held.claim.running_s_max == pytest.approx(60.0, abs=1.0)
+    assert world.job(uid).job.status.state is S.ENQUEUED
+
+
+def test_places_that_are_told_late_come_into_the_rows(queue_world, monkeypatch):
+    world = queue_world()
+    controller = world.controller()
+    observe = world.engine.observe
+    monkeypatch.setattr(
+        world.engine, "observe", lambda keys: [s._replace(placed=()) for s in observe(keys)]
+    )
+    uid = world.submit(replicas=2)
+    go(controller)
+    assert world.state(uid) is S.RUNNING
+    assert [(r.node, r.state) for r in world.store.replicas(uid)] == [("", "RUNNING")] * 2
+    monkeypatch.undo()
+    go(controller)
+    assert [(r.node, r.state) for r in world.store.replicas(uid)] == [("node-0", "RUNNING")] * 2
+    version = world.job(uid).version
+    go(world.controller(), 2)
+    assert world.story(uid).count("PLACED") == 1
+    assert world.job(uid).version == version
+
+
+def test_orders_for_nodes_leave_its_jobs_alone(queue_world):
+    world = queue_world()
+    controller = world.controller()
+    uid = world.submit()
+    go(controller)
+    world.maintain(world.node(uid))
+    go(controller, 3)
+    assert world.state(uid) is S.RUNNING
+
+
+def test_to_clients_it_is_queued_and_filters_find_it(queue_world):
+    world = queue_world(script=runs(queue_s=1000.0), enqueued_max=1)
+    controller = world.controller()
+    uids = {world.submit(), world.submit()}
+    go(controller, 2)
+    assert world.states(uids) == {S.QUEUED, S.ENQUEUED}
+    for word in ("QUEUED", "ENQUEUED"):
+        query = JobQuery(
+            project="demo",
+            kind=Kind.CUSTOM_JOB,
+            filter=Compare(field="state", operator="=", value=word),
+        )
+        assert {record.uid for record in world.store.list_jobs(query)} == uids
+    waiting = next(uid for uid in uids if world.state(uid) is S.QUEUED)
+    assert world.store.queue_position(waiting) == 0, "only what waits here is counted here"
+
+
+def test_each_engine_gets_its_own_jobs(queue_world):
+    """The choice is somebody else's; what is placed here and what there goes on side by side."""
+    world = queue_world(script=runs(queue_s=1000.0))
+    told = {}
+
+    def choose(job):
+        why = "Goes to fake; passed over: local (it has no GPUs)."
+        return told.setdefault(
+            job.uid, ChosenEngine(name="fake", places=True, wants={"trainshed-x": "y"}, why=why)
+        )
+
+    controller = world.controller(choose=choose)
+    uid = world.submit()
+    go(controller)
+    (held,) = world.store.holding()
+    assert held.claim.wants == {"trainshed-x": "y"}
+    assert "passed over: local" in world.told(uid)
+
+
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.full)])
+def test_killed_between_any_two_calls_on_the_way_through_the_queue(queue_world, stride):
+    """One run's calls of the store and the engine, in turn, are each the last one of a server."""
+    refused_once = set()
+
+    def script(key, _plan):
+        if key.uid in refused_once and key.attempt == 1:
+            return Script(refused=FULL)
+        return Script(runs_s=1.0, queue_s=0.5)
+
+    world = queue_world(nodes(2, slots=4), script=script)
+    deaths = 0
+    while True:
+        gang, back, cancelled = world.submit(replicas=3), world.submit(project="b"), world.submit()
+        refused_once.add(back)
+        uids = [gang, back, cancelled]
+        fuse = Fuse(deaths * stride + 1)
+        try:
+            controller = deadly_controller(world, fuse)
+            go(controller)
+            world.cancel(cancelled)
+            see_to_the_end(world, controller, uids)
+        except Killed:
+            deaths += 1
+        if fuse.left > 0:
+            break
+        world.cancel(cancelled)
+        see_to_the_end(world, world.controller(), uids)
+        assert world.states([gang, back]) == {S.SUCCEEDED}
+        assert world.state(cancelled) in {S.CANCELLED, S.SUCCEEDED}
+        assert world.job(gang).attempt == 1
+        assert world.job(back).attempt == 2
+        assert {world.job(uid).restarts for uid in uids} == {Restarts()}
+        for uid in uids:
+            started = [n for key, n in world.engine.started.items() if key.uid == uid and n]
+            assert len(started) <= 1
+        assert not world.engine.running
+        assert world.store.holding() == []
+    assert deaths > 20 / stride
+
+
+def see_to_the_end(world, controller, uids):
+    for _ in range(12):
+        if world.states(uids) <= FINAL and not world.store.commands("server-a"):
+            return
+        world.clock.s += 1
+        go(controller)
+
+
+def test_many_that_wait_cost_little_and_are_handed_over_without_delay(queue_world):
+    world = queue_world(nodes(1, slots=2), script=runs(queue_s=1e9))
+    controller = world.controller()
+    uids = [world.submit() for _ in range(1000)]
+    rounds = 0
+    while len(world.engine.enqueued) < len(uids):
+        rounds += 1
+        assert rounds < 30
+        go(controller)
+    assert rounds <= len(uids) / AT_ONCE_MAX + 3
+    go(controller, 10)
+    assert world.states(uids) == {S.ENQUEUED}
+    calls = []
+    real = world.engine.observe
+    world.engine.observe = lambda keys: (calls.append(len(keys)), real(keys))[1]
+    for _ in range(5):
+        controller.observe_once()
+    assert sum(calls) == len(uids), "each is looked at once in five passes"
+    world.engine.explain(AttemptKey(uids[0], 1), HELD)
+    controller.observe_once()
+    assert explained(world, uids[0]).reason is Reason.HELD, "what is heard of is looked at at once"
+
+
+def test_launches_go_on_beside_each_other_and_hold_up_nobody(queue_world):
+    world = queue_world(script=runs(queue_s=1000.0), launches_at_once=4)
+    gate, inside, most = threading.Semaphore(0), [], []
+    real = world.engine.launch
+
+    def launch(key, plan, place):
+        inside.append(key)
+        most.append(len(inside))
+        assert gate.acquire(timeout=60)
+        inside.remove(key)
+        real(key, plan, place)
+
+    world.engine.launch = launch
+    controller = world.controller()
+    uids = [world.submit() for _ in range(6)]
+    controller.schedule_once()
+    assert controller.perform_once() == 0
+    until(lambda: len(inside) == 4)
+    controller.perform_once()
+    cancelled = uids[5]
+    world.cancel(cancelled)
+    assert controller.perform_once() >= 1, "a stop does not wait for launches"
+    for _ in uids:
+        gate.release()
+    until(lambda: controller.perform_once() is not None and not world.store.commands("server-a"))
+    controller.observe_once()
+    assert world.states(uids[:5]) == {S.ENQUEUED}
+    assert world.state(cancelled) is S.CANCELLED
+    assert max(most) == 4
+    assert set(world.engine.launches.values()) == {1}
+
+
+def until(look):
+    deadline = time.monotonic() + 60
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_compose_gets_the_claim(queue_world):
+    places = []
+
+    def composing(record, attempt, place):
+        places.append(place)
+        return compose(record, attempt, place)
+
+    world = queue_world()
+    controller = world.controller(compose=composing)
+    world.submit(replicas=2)
+    go(controller)
+    (claim,) = places
+    assert (claim.engine, claim.project, claim.demand.replica_count) == ("fake", "demo", 2)
