@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from trainshed.engines.base import ReplicaShape
+from trainshed.engines.processes import tree
 from trainshed.engines.supervise.folder import AttemptFolder, Order
 from trainshed.engines.supervise.observe import AttemptRecords
 from trainshed.engines.supervise.spec import StepRule
@@ -21,7 +22,8 @@ from trainshed.model.log_line import LogLine, decode
 from trainshed.model.roles import Role
 
 DEADLINE_S = 60.0
-KEY = AttemptKey(4711, 1)
+#: Of these tests in this process alone: what is left is known by it.
+KEY = AttemptKey(4711_0000_0000 + os.getpid(), 1)
 
 #: Starts one warden a rank and waits for all, as the command of a cluster does.
 STEP = """
@@ -139,7 +141,8 @@ class Launchers:
     """Starts launchers below a folder, and ends what is left of them."""
 
     def __init__(self, root: Path, archives: str) -> None:
-        self._root = root
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
         self.archive = archived(archives)
         self._started: list[Attempt] = []
 
@@ -153,7 +156,7 @@ class Launchers:
         key: AttemptKey = KEY,
         **more,
     ) -> Attempt:
-        folder = AttemptFolder(self._root / str(key.uid) / str(key.attempt))
+        folder = self.folder(key)
         tasks = len(plan.replicas)
         spec = compose.spec_of(
             plan, key, folder, steps=steps or (step(self.archive, 0, tasks, python),), **more
@@ -171,8 +174,33 @@ class Launchers:
         self._started.append(attempt)
         return attempt
 
+    def folder(self, key: AttemptKey = KEY) -> AttemptFolder:
+        return AttemptFolder(self.root / str(key.uid) / str(key.attempt))
+
+    def order(self) -> Order:
+        return Order(10.0, "cancel", "it was asked for")
+
     def close(self) -> None:
         for each in self._started:
             if each.launcher.poll() is None:
                 each.launcher.kill()
             each.launcher.wait(DEADLINE_S)
+
+
+def eventually(is_so: Callable[[], object], what: str):
+    end = time.monotonic() + DEADLINE_S
+    while not (found := is_so()):
+        assert time.monotonic() < end, f"waited for: {what}"
+        time.sleep(0.02)
+    return found
+
+
+def wardens(attempt: Attempt) -> list[int]:
+    """The pids of wardens, without the reapers that stand behind them."""
+    found = []
+    for parent, child in tree.descendants(attempt.launcher.pid):
+        words = tree.read_bytes(f"/proc/{child}/cmdline").split(b"\0")
+        behind = tree.read_bytes(f"/proc/{parent}/cmdline").split(b"\0")
+        if b"task" in words and b"task" in behind:
+            found.append(child)
+    return found

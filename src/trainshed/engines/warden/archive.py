@@ -23,10 +23,7 @@ _OLDER: Final = (
     "trainshed.engines.warden.older",
     "trainshed.engines.warden.older_dataclasses",
 )
-_MAIN: Final = """import sys
-from trainshed.engines.warden.started import main
-sys.exit(main(sys.argv))
-"""
+_MAIN: Final = "trainshed/engines/warden/started.py"
 #: The earliest that a zip file can name.
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 _MODE: Final = 0o644 << 16
@@ -45,8 +42,8 @@ class Archive(NamedTuple):
 @cache
 def build() -> Archive:
     """``warden-HASH.pyz``: ``python -I -S ARCHIVE attempt FOLDER`` and ``... task``."""
-    files = {"__main__.py": _MAIN.encode()}
-    files.update(_modules("trainshed.engines.warden.started", *_OLDER))
+    files = dict(_modules("trainshed.engines.warden.started", *_OLDER))
+    files["__main__.py"] = files.pop(_MAIN)
     folder = Path(tomllib.__file__).parent  # 3.9 and 3.10 have none; it is plain Python
     for each in sorted(folder.glob("*.py")):
         files[f"{NEWER}/tomllib/{each.name}"] = rewritten(each.read_text(), each.name).encode()

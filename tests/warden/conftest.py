@@ -1,0 +1,14 @@
+"""Launchers of one test, and the proof that nothing of them is left."""
+
+import pytest
+
+from trainshed.engines.supervise.leftovers import marked
+from warden.attempts import KEY, Launchers, eventually
+
+
+@pytest.fixture
+def launchers(tmp_path, tmp_path_factory):
+    started = Launchers(tmp_path / "jobs", str(tmp_path_factory.getbasetemp()))
+    yield started
+    started.close()
+    eventually(lambda: not marked(str(KEY)), "no program is left")
