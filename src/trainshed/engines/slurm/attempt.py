@@ -129,7 +129,9 @@ class SlurmAttempt:
         self._over_s = None
         if state in {SlurmState.PENDING, SlurmState.REQUEUED}:
             return self._pending(seen, rows)
-        if state is SlurmState.UNKNOWN or bad_nodes().intersection(_nodes(rows)):
+        if silent := bad_nodes().intersection(_nodes(rows)):
+            return self._unknown()._replace(waits=states.unreachable(self.key, silent))
+        if state is SlurmState.UNKNOWN:
             return self._unknown()
         waits = states.suspended(rows) if state is SlurmState.SUSPENDED else None
         return self._still(rows)._replace(waits=waits)

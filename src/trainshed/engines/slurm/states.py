@@ -1,10 +1,11 @@
 """What Slurm's words for states and reasons mean for an attempt; strange ones are UNKNOWN."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from trainshed.engines.slurm.parse import Job
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.explanation import Explanation, Reason
 
 
@@ -115,6 +116,16 @@ def suspended(rows: Sequence[Job]) -> Explanation:
         f"somebody has suspended Slurm's job {rows[0].id}; `scontrol resume {rows[0].id}` ends it"
     )
     return Explanation(reason=Reason.HELD, message=text)
+
+
+def unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
+    """That nobody knows what has become of an attempt, and who may say it."""
+    names = sorted(nodes)
+    text = (
+        f"Slurm does not reach {', '.join(names)}, so nothing is known of the attempt; an "
+        f"administrator who has seen that nothing runs there may say `trainshed attempts fence {key}`"
+    )
+    return Explanation(reason=Reason.ENGINE_AWAY, message=text, blockers=tuple(names[:10]))
 
 
 def never(rows: Sequence[Job]) -> str | None:
