@@ -1,4 +1,4 @@
-"""An attempt on a node that Slurm does not reach: nothing is known of it, until somebody says so."""
+"""An attempt on a node that Slurm does not reach: nothing is known of it until somebody says so."""
 
 import time
 

@@ -129,7 +129,11 @@ class SlurmAttempt:
         self._over_s = None
         if state in {SlurmState.PENDING, SlurmState.REQUEUED}:
             return self._pending(seen, rows)
-        if silent := bad_nodes().intersection(_nodes(rows)):
+        return self._begun(state, rows, bad_nodes().intersection(_nodes(rows)))
+
+    def _begun(self, state: SlurmState, rows: Sequence[Job], silent: frozenset[str]) -> Observation:
+        """It has its nodes, of which Slurm does not reach some."""
+        if silent:
             return self._unknown()._replace(waits=states.unreachable(self.key, silent))
         if state is SlurmState.UNKNOWN:
             return self._unknown()

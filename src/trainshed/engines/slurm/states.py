@@ -123,7 +123,8 @@ def unreachable(key: AttemptKey, nodes: Collection[str]) -> Explanation:
     names = sorted(nodes)
     text = (
         f"Slurm does not reach {', '.join(names)}, so nothing is known of the attempt; an "
-        f"administrator who has seen that nothing runs there may say `trainshed attempts fence {key}`"
+        "administrator who has seen that nothing runs there may say "
+        f"`trainshed attempts fence {key}`"
     )
     return Explanation(reason=Reason.ENGINE_AWAY, message=text, blockers=tuple(names[:10]))
 
