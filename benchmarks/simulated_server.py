@@ -12,7 +12,6 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from trainshed.config import Settings
 from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
-from trainshed.model.resources import FleetPolicy, Node, Seat
+from trainshed.model.resources import Allotment, Claim, FleetPolicy, Node
 from trainshed.model.roles import Dialect
 from trainshed.service.auth.tokens import first_token
 from trainshed.service.images import Images
@@ -61,7 +60,7 @@ def nodes(count: int, gpus: int) -> list[Node]:
     ]
 
 
-def compose(record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+def compose(record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
     """A plan that only names its replicas: the engine reads no more."""
     dialect = Dialect.ML_V1 if record.kind is Kind.ML_JOB else Dialect.AIPLATFORM_V1
     return LaunchPlan(
@@ -74,7 +73,7 @@ def compose(record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPla
                 task_name=task_name(dialect, seat.role, seat.index),
                 argv=("python",),
             )
-            for seat in seats
+            for seat in ([] if isinstance(place, Claim) else place)
         ),
         environment=Environment(python="python"),
     )

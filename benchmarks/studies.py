@@ -12,7 +12,6 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from trainshed.launch.names import task_name
 from trainshed.model.attempt import AttemptKey, Report
 from trainshed.model.launch_plan import Environment, LaunchPlan, ReplicaPlan
 from trainshed.model.resource_names import ProjectId
-from trainshed.model.resources import Seat
+from trainshed.model.resources import Allotment, Claim
 from trainshed.model.roles import Dialect
 from trainshed.service.images import Images
 from trainshed.service.jobs import JobService
@@ -77,7 +76,7 @@ def score(values: dict[str, str]) -> float:
     return 1.0 - worse - float(values["dropout"]) / 4 - 0.1 * (values["optimizer"] == "sgd")
 
 
-def compose(record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPlan:
+def compose(record: JobRecord, attempt: int, place: Allotment) -> LaunchPlan:
     """A plan that names its replicas and has the trial's values as words."""
     trial = record.job.spec.trial
     words = [word for pair in trial.parameters for word in pair] if trial else []
@@ -91,7 +90,7 @@ def compose(record: JobRecord, attempt: int, seats: Sequence[Seat]) -> LaunchPla
                 task_name=task_name(Dialect.AIPLATFORM_V1, seat.role, seat.index),
                 argv=("python", *words),
             )
-            for seat in seats
+            for seat in ([] if isinstance(place, Claim) else place)
         ),
         environment=Environment(python="python"),
     )

@@ -5,7 +5,8 @@ from signal import SIGKILL
 
 import pytest
 
-from trainshed.model.attempt import Report
+from trainshed.engines.base import Places
+from trainshed.model.attempt import Loss, Report
 from trainshed.model.resources import FleetPolicy, Node
 from trainshed.testing.engine_contract import EngineContract
 from trainshed.testing.engine_world import plan_of, program_of
@@ -32,12 +33,15 @@ def script(_key, plan):
 
 
 class FakeWorld:
+    places = Places.SERVER
     """The engine outlives its servers: it is the world."""
 
     limits_memory = True
 
     def __init__(self):
-        self._engine, self._other = (FakeEngine(NODES, script=script) for _ in range(2))
+        self._engine, self._other = (
+            FakeEngine(NODES, script=script, places=self.places) for _ in range(2)
+        )
 
     def engine(self):
         return self._engine
@@ -69,13 +73,38 @@ class FakeWorld:
         yield
         self._engine.unreachable = False
 
+    @contextmanager
+    def busy(self):
+        self._engine.is_busy = True
+        yield
+        self._engine.is_busy = False
+
+    @contextmanager
+    def empty(self):
+        self._engine.is_empty = True
+        yield
+        self._engine.is_empty = False
+
+    def evict(self, key):
+        self._engine.lose(key, loss=Loss.MAINTENANCE)
+
     def lines(self, _key):
         return []
 
 
+class FakeQueueWorld(FakeWorld):
+    places = Places.ENGINE
+
+
 class TestFakeEngine(EngineContract):
+    kind = FakeWorld
+
     @pytest.fixture
     def world(self):
-        world = FakeWorld()
+        world = self.kind()
         yield world
         assert not world.engine().violations
+
+
+class TestFakeEngineWithAQueue(TestFakeEngine):
+    kind = FakeQueueWorld

@@ -1,7 +1,8 @@
 """What every engine must do.  Inherit a class and supply one pytest fixture, ``world``.
 
 ``EngineContract`` is for every engine.  ``ProgramContract`` adds what can be seen only where real
-programs run.  What is tried, and on what, says ``engine_world``.
+programs run.  What is tried, and on what, says ``engine_world``.  A test that a trait of the engine
+turns off is skipped with the names of both.
 """
 # ruff: noqa: D102, S101, PLR2004 - tests by name, made of asserts and expected numbers
 
@@ -11,6 +12,7 @@ import secrets
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,19 +23,29 @@ from typing import Final, TypeVar
 
 import pytest
 
-from trainshed.engines.base import Engine, Living, ReplicaShape
+from trainshed.engines.base import Engine, Living, Places, ReplicaShape
 from trainshed.model.attempt import AttemptKey, Loss, Observation, Outcome, Phase
 from trainshed.model.faults import EngineFault
-from trainshed.model.resources import Seat
+from trainshed.model.launch_plan import LaunchPlan
+from trainshed.model.resources import Allotment, Claim, Demand, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Role
 from trainshed.model.stopping import StopOrder, StopReason
-from trainshed.testing.engine_world import DEAF, MISSING, SERVES, WAITS, Program, World
+from trainshed.testing.engine_world import (
+    DEAF,
+    MISSING,
+    SERVES,
+    WAITS,
+    Program,
+    QueueWorld,
+    World,
+)
 
 _T = TypeVar("_T")
 
 DEADLINE_S: Final = 60.0
 #: Less than the grace of the orders here, and enough for a slow machine.
 _PROMPTLY_S: Final = 20.0
+_RUNNING_S_MAX: Final = 600.0
 _FINAL: Final = frozenset({Phase.ENDED, Phase.LOST})
 _TERMINATED: Final = 128 + signal.SIGTERM
 #: What programs behind walls get, whatever the umask of the server.
@@ -68,11 +80,27 @@ def until(engine: Engine, key: AttemptKey, *phases: Phase) -> Observation:
 
 
 def launch(world: World, engine: Engine, key: AttemptKey, *programs: Program) -> None:
-    """Launch an attempt on the first node, as often as it is to be tried again."""
+    """Launch an attempt, on the first node or into the engine's own queue."""
     plan = world.plan(key, *programs)
+    engine.launch(key, replace(plan, attempt=key.attempt), place_of(engine, plan))
+
+
+def place_of(engine: Engine, plan: LaunchPlan) -> Allotment:
+    """Seats on the engine's first node, or a claim where it places by itself."""
+    if engine.traits.places is Places.ENGINE:
+        return claim_of(engine.name, plan)
     node = engine.fleet()[0].name
-    seats = [Seat(role=each.role, index=each.index, node=node) for each in plan.replicas]
-    engine.launch(key, replace(plan, attempt=key.attempt), seats)
+    return [Seat(role=each.role, index=each.index, node=node) for each in plan.replicas]
+
+
+def claim_of(engine: str, plan: LaunchPlan) -> Claim:
+    """A claim on a place for every replica, the smallest there is."""
+    counts = Counter(each.role for each in plan.replicas)
+    groups = tuple(
+        GroupDemand(role=role, count=count, each=Demand(vcpus=1)) for role, count in counts.items()
+    )
+    demand = JobDemand(region=None, groups=groups)
+    return Claim(engine=engine, demand=demand, running_s_max=_RUNNING_S_MAX)
 
 
 def ended(engine: Engine, key: AttemptKey) -> Outcome:
@@ -110,6 +138,13 @@ def ready(world: World, *programs: Program) -> tuple[Engine, AttemptKey]:
 
 class EngineContract:
     """What holds for every engine."""
+
+    @pytest.fixture
+    def queue(self, world: QueueWorld, request: pytest.FixtureRequest) -> QueueWorld:
+        places = world.engine().traits.places
+        if places is not Places.ENGINE:
+            pytest.skip(f"Traits.places = {places.value} turns off {request.node.name}")
+        return world
 
     @pytest.mark.parametrize(
         "program",
@@ -254,6 +289,83 @@ class EngineContract:
         launch(world, world.engine(), key, WAITS, WAITS)
         assert until(engine, key, *_FINAL).phase is Phase.LOST
         assert world.started(key) == 2
+
+    def test_what_waits_in_a_queue_says_why_and_then_where_it_is(self, queue: QueueWorld) -> None:
+        with queue.busy():
+            engine, key = launched(queue, WAITS, WAITS)
+            for each in (engine, queue.engine()):
+                seen = until(each, key, Phase.WAITING)
+                assert seen.waits is not None
+                assert seen.waits.message.strip()
+                assert (seen.outcome, seen.task_names, seen.placed) == (None, (), ())
+            assert {each.key: each.phase for each in engine.known()} == {key: Phase.WAITING}
+            assert not engine.forget(key.uid)
+            assert queue.started(key) == 0
+        until(engine, key, Phase.READY)
+        nodes = {node.name for node in engine.fleet()}
+        for each in (engine, queue.engine()):
+            (seen,) = each.observe([key])
+            where = {(seat.role, seat.index) for seat in seen.placed}
+            assert where == {(Role.PRIMARY, 0), (Role.WORKER, 0)}
+            assert {seat.node for seat in seen.placed} <= nodes
+        eventually(lambda: queue.started(key) == 2, "all programs run")
+        queue.finish(key)
+        assert ended(engine, key).exit_code == 0
+
+    def test_what_is_stopped_while_it_waits_in_a_queue_never_starts(
+        self, queue: QueueWorld
+    ) -> None:
+        with queue.busy():
+            engine, key = launched(queue, WAITS)
+            until(engine, key, Phase.WAITING)
+            queue.engine().stop(key, order())
+            found = ended(engine, key)
+            assert (found.exit_code, found.replicas, found.interrupted) == (_TERMINATED, (), True)
+        launch(queue, queue.engine(), key, WAITS)
+        assert ended(queue.engine(), key) == found
+        other = new_key()
+        launch(queue, engine, other, Program())
+        assert ended(engine, other).exit_code == 0, "the queue places again"
+        assert queue.started(key) == 0
+
+    def test_what_loses_its_places_by_order_is_lost_for_maintenance(
+        self, queue: QueueWorld
+    ) -> None:
+        engine, key = ready(queue, WAITS, WAITS)
+        queue.evict(key)
+        for each in (engine, queue.engine()):
+            found = until(each, key, *_FINAL)
+            assert (found.phase, found.loss, found.outcome) == (
+                Phase.LOST,
+                Loss.MAINTENANCE,
+                None,
+            )
+            assert found.fault
+        assert living(engine, key) == []
+
+    def test_a_queue_that_answers_nothing_loses_nothing(self, queue: QueueWorld) -> None:
+        engine, key = ready(queue, WAITS)
+        with queue.empty():
+            for each in (engine, queue.engine()):
+                for _ in range(3):
+                    (seen,) = each.observe([key])
+                    assert seen.phase in {Phase.READY, Phase.UNKNOWN}
+        until(engine, key, Phase.READY)
+        queue.finish(key)
+        assert ended(engine, key).exit_code == 0
+        assert queue.started(key) == 1
+
+    def test_two_installations_on_one_queue_leave_each_other_alone(self, queue: QueueWorld) -> None:
+        engine, key = ready(queue, WAITS)
+        other = queue.elsewhere()
+        assert other.observe([key])[0].phase is Phase.UNKNOWN
+        assert list(other.known()) == []
+        other.stop(key, order(0.0))
+        assert ended(other, key).replicas == ()
+        assert other.forget(key.uid)
+        assert engine.observe([key])[0].phase is Phase.READY
+        queue.finish(key)
+        assert ended(engine, key).exit_code == 0
 
     def test_what_cannot_be_seen_is_unknown_until_it_can(self, world: World) -> None:
         engine, key = ready(world, WAITS)

@@ -82,6 +82,19 @@ class World(Protocol):
         """The log of an attempt."""
 
 
+class QueueWorld(World, Protocol):
+    """The world of an engine that places by itself, in a queue of its own."""
+
+    def busy(self) -> AbstractContextManager[object]:
+        """That queue places nothing while the block lasts."""
+
+    def empty(self) -> AbstractContextManager[object]:
+        """That queue answers, while the block lasts, that there is nothing in it."""
+
+    def evict(self, key: AttemptKey) -> None:
+        """Let an attempt that runs lose its places to somebody's order: it is drained, say."""
+
+
 def plan_of(
     *programs: Program, env: Mapping[str, str] | None = None, metric_file: str = ""
 ) -> LaunchPlan:

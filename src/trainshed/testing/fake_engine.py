@@ -436,7 +436,7 @@ class FakeEngine:
             world = self._world
             known = {*world.queue, *world.gone, *world.attempts, *world.stopped, *self.leftovers}
             keys = [key for key in known if key.uid == uid]
-            if any(map(self._lives, keys)):
+            if any(self._lives(key) or not self._admit(key) for key in keys):
                 return False
             for key in keys:
                 self._world.attempts.pop(key, None)
