@@ -6,7 +6,7 @@ outcome.
 """
 
 import enum
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -81,6 +81,16 @@ AttemptAt = Callable[[End, End], AttemptKey | None]
 AddLines = Callable[[AttemptKey, str, Sequence[tuple[str, str]]], bool]
 
 
+class Finding(NamedTuple):
+    """What an engine has found out about where its attempts run."""
+
+    check: str
+    is_well: bool
+    found: str
+    advice: str = ""
+    """What to change where it is not well."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """What is constant for the life of an engine."""
@@ -118,6 +128,9 @@ class Traits:
     ``python`` the reducer; None: the server's own is seen there."""
     path: str | None = None
     """PATH of programs there; None: the server's own."""
+    probe: Callable[[], Iterator[Finding]] | None = field(default=None, compare=False)
+    """Run a small task there and say what it has found; takes minutes where no node is free.
+    Raises EngineFault or OSError.  None: there is nothing that is not seen from here."""
     fence: Callable[[AttemptKey], None] | None = field(default=None, compare=False)
     """Take an administrator's word that nothing of an attempt lives: it is LOST from now on.
     Raises EngineFault for one that is known to live.  None: the engine always knows by itself."""

@@ -34,6 +34,7 @@ from trainshed.engines.slurm.judge import fitting, judged, partition_of
 from trainshed.engines.slurm.options import SlurmOptions, wishes_of
 from trainshed.engines.slurm.parse import Job
 from trainshed.engines.slurm.poll import Poller
+from trainshed.engines.slurm.probe import probe
 from trainshed.engines.slurm.queue import Queue
 from trainshed.engines.slurm.script import Submission
 from trainshed.engines.slurm.shape import Part, Shape, shape_of
@@ -104,6 +105,7 @@ class SlurmEngine:
             library=self._spool.keep(library.name, library.data),
             path=options.path,
             fence=self._fence,
+            probe=lambda: probe(self._queue, self._spool, self._options),
         )
         self._lock = threading.RLock()
         self._launching: defaultdict[AttemptKey, threading.Lock] = defaultdict(threading.Lock)

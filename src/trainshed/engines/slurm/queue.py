@@ -35,14 +35,15 @@ class Queue:
     def __init__(self, commands: Commands, installation: str) -> None:
         """Only jobs of this installation are seen."""
         self._commands = commands
-        self._prefix = f"ts-{installation}-"
+        self.prefix: Final = f"ts-{installation}-"
+        """What the names of all our jobs begin with."""
 
     def jobs(self, name: str = "") -> list[Job]:
         """The rows of our jobs that Slurm knows, also of those that ended lately."""
         only = (f"--name={name}",) if name else ()
         words = ("-h", "-a", "--me", "--states=all", *only, "-o", parse.JOB_FORMAT)
         found = parse.jobs(self._commands.ask("squeue", *words, env=parse.TIME_FORMAT))
-        return [row for row in found if row.name.startswith(self._prefix)]
+        return [row for row in found if row.name.startswith(self.prefix)]
 
     def is_up(self) -> bool:
         """Whether a controller says of itself that it works."""
@@ -52,19 +53,23 @@ class Queue:
         """Slurm's release."""
         return parse.version(self._commands.ask("sbatch", "--version"))
 
+    def config(self) -> str:
+        """The cluster's configuration, a line a setting."""
+        return self._commands.ask("scontrol", "show", "config")
+
     def cluster(self, gres: Mapping[str, str]) -> Cluster:
         """Nodes and partitions as they are."""
         nodes = tuple(parse.nodes(self._commands.ask("scontrol", "show", "node", "-o")))
         found = parse.partitions(self._commands.ask("scontrol", "show", "partition", "-o"))
         return Cluster(nodes, {each.name: each for each in found}, gres)
 
-    def submit(self, words: Sequence[str], lock: int) -> str:
+    def submit(self, words: Sequence[str], *locks: int) -> str:
         """The number of a new job.  Raises EngineFault for one that can never be, or Refused.
 
-        sbatch inherits the lock: as long as it may still submit, nobody else does.
+        sbatch inherits the locks: as long as it may still submit, nobody else does.
         """
         try:
-            said = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=(lock,))
+            said = self._commands.ask("sbatch", *words, seconds=SUBMIT_S_MAX, descriptors=locks)
         except SlurmRefuses as refusal:
             raise _refused(str(refusal)) from refusal
         number = said.strip().partition(";")[0]

@@ -1,0 +1,212 @@
+"""Asks one task of the cluster what cannot be seen from here: what ``doctor --engine`` prints.
+
+The task answers with a file in the shared folder, so its answer also says that the folder is seen
+from both sides and how late.  Nothing of it is left afterwards.
+"""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from trainshed.engines.base import Finding
+from trainshed.engines.slurm import states
+from trainshed.engines.slurm.options import SlurmOptions
+from trainshed.engines.slurm.queue import Queue
+from trainshed.engines.slurm.spool import Spool
+from trainshed.engines.slurm.states import SlurmState
+from trainshed.engines.supervise.folder import read_file
+from trainshed.files.beneath import Place
+from trainshed.files.trees import remove_tree
+
+#: How long an answer is waited for: a cluster may have no free node for a while.
+ANSWER_S_MAX: Final = 300.0
+_LOOK_S: Final = 0.05
+#: What is noted as late: lines and ends of jobs come as late as that.
+_LATE_S: Final = 5.0
+#: Restarts and time limits bear less than what is said of a clock beyond this.
+_CLOCK_S: Final = 2.0
+_PYTHON: Final = (3, 9)
+_QUESTION: Final = "question"
+_ANSWER: Final = "answer.json"
+_ANSWER_BYTES_MAX: Final = 1 << 16
+
+#: What the task runs; its words are the folder and the interpreter, and nothing is put into it.
+SCRIPT: Final = """\
+#!/bin/sh
+umask 077
+folder=$1
+if ! command -v "$2" > /dev/null 2>&1; then
+    printf '{"host": "%s", "python": null}' "$(uname -n)" > "$folder/answer.part"
+    mv "$folder/answer.part" "$folder/answer.json"
+    exit 0
+fi
+exec "$2" -I -c '
+import importlib.util, json, os, sys, time
+folder, began = sys.argv[1], time.time()
+while "question" not in os.listdir(folder) and time.time() - began < 120:
+    time.sleep(0.05)
+with open(folder + "/question") as file:
+    word = file.read()
+with open("/proc/self/cgroup") as file:
+    groups = file.read()
+answer = {
+    "host": os.uname()[1], "python": list(sys.version_info[:3]), "word": word,
+    "began": began, "late_s": time.time() - began, "now": time.time(),
+    "in_cgroup": "slurm" in groups or "job_" in groups,
+    "numpy": importlib.util.find_spec("numpy") is not None,
+}
+with open(folder + "/answer.part", "w") as file:
+    json.dump(answer, file)
+os.rename(folder + "/answer.part", folder + "/answer.json")
+' "$folder"
+"""
+SCRIPT_NAME: Final = f"probe-{hashlib.sha256(SCRIPT.encode()).hexdigest()[:16]}.sh"
+
+
+def probe(
+    queue: Queue, spool: Spool, options: SlurmOptions, *, answer_s_max: float = ANSWER_S_MAX
+) -> Iterator[Finding]:
+    """Findings, one after the other as they are known.  Raises OSError where Slurm is away."""
+    yield from _of_config(queue.config())
+    word, name = secrets.token_hex(8), f"probe-{secrets.token_hex(4)}"
+    folder = Path(spool.here, name)
+    folder.mkdir(mode=0o700)
+    job = ""
+    try:
+        folder.joinpath(_QUESTION).write_text(word)
+        there = f"{spool.there}/{name}"
+        script = spool.keep(SCRIPT_NAME, SCRIPT.encode(), 0o700)
+        asked = time.time()
+        job = queue.submit([*_words(queue, options), script, there, options.python])
+        answer = _answer(folder, answer_s_max)
+        seen = time.time()
+        if answer is None:
+            yield _silent(queue, job, answer_s_max)
+        else:
+            yield from _of_answer(answer, word, options.python, asked, seen)
+    finally:
+        if job:
+            queue.cancel(job)
+        remove_tree(folder)
+
+
+def _words(queue: Queue, options: SlurmOptions) -> Iterator[str]:
+    yield from ("--parsable", "--no-requeue", "--export=ALL", "--ntasks=1", "--time=5")
+    yield from (f"--job-name={queue.prefix}probe", "--output=/dev/null", "--chdir=/")
+    found = {
+        "partition": options.partition,
+        "account": options.account_of(""),
+        "qos": options.qos,
+        "reservation": options.reservation,
+    }
+    yield from (f"--{option}={text}" for option, text in found.items() if text)
+
+
+def _of_config(text: str) -> Iterator[Finding]:
+    found = {
+        key.strip(): value.strip()
+        for key, _, value in (line.partition("=") for line in text.splitlines())
+    }
+    track = found.get("ProctrackType", "?")
+    yield Finding(
+        "version",
+        is_well=True,
+        found=f"Slurm {found.get('SLURM_VERSION', 'of an unknown version')}",
+    )
+    yield Finding(
+        "process tracking",
+        is_well=track == "proctrack/cgroup",
+        found=track,
+        advice="set ProctrackType=proctrack/cgroup in slurm.conf: with others a program that "
+        "forks twice can outlive its job",
+    )
+
+
+def _answer(folder: Path, seconds: float) -> Mapping[str, Any] | None:
+    """What the task wrote; a shared folder is listed, since a name may be unknown long after."""
+    until = time.monotonic() + seconds
+    place = Place.of_file(str(folder / _ANSWER))
+    while time.monotonic() < until:
+        if any(each.name == _ANSWER for each in folder.iterdir()):
+            with suppress(OSError, ValueError):
+                answer = json.loads(read_file(place, bytes_max=_ANSWER_BYTES_MAX))
+                return answer if isinstance(answer, dict) else None
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _silent(queue: Queue, job: str, seconds: float) -> Finding:
+    row = next((row for row in queue.jobs() if row.id == job), None)
+    if row is not None and states.state_of([row]) is SlurmState.PENDING:
+        found = f"job {job} has waited for {seconds:g} s: {row.reason}"
+        advice = "free a node, or see the partition and account in [[engine]]"
+    else:
+        found = f"job {job} has left no answer within {seconds:g} s"
+        advice = "the folder `spool` must be the same on nodes; `spool_there` says its path there"
+    return Finding("task", is_well=False, found=found, advice=advice)
+
+
+def _of_answer(
+    answer: Mapping[str, Any], word: str, python: str, asked: float, seen: float
+) -> Iterator[Finding]:
+    host = str(answer.get("host", "?"))
+    version = answer.get("python")
+    if version is None:
+        yield Finding(
+            "python",
+            is_well=False,
+            found=f"{host} has no {python}",
+            advice=f"install Python {'.'.join(map(str, _PYTHON))} or newer there, or set `python`",
+        )
+        return
+    yield Finding(
+        "python",
+        is_well=tuple(version) >= _PYTHON,
+        found=f"{python} of {host} is {'.'.join(map(str, version))}",
+        advice=f"set `python` to one that is {'.'.join(map(str, _PYTHON))} or newer",
+    )
+    yield Finding(
+        "numpy",
+        is_well=bool(answer.get("numpy")),
+        found="found" if answer.get("numpy") else f"{python} of {host} has none",
+        advice="jobs with reducers need it there; others do not",
+    )
+    yield from _of_folder(answer, word, host, seen)
+    yield Finding(
+        "processes in a cgroup",
+        is_well=bool(answer.get("in_cgroup")),
+        found=f"{'yes' if answer.get('in_cgroup') else 'no'}, on {host}",
+        advice="a cancelled job may leave processes: see process tracking",
+    )
+    began = float(answer.get("began", asked))
+    off = max(asked - began, began - seen, 0.0)
+    yield Finding(
+        "clock",
+        is_well=off <= _CLOCK_S,
+        found=f"{host} is {off:.1f} s off at least" if off else "no difference is seen",
+        advice="keep the clocks of server and nodes together (chrony or ntpd)",
+    )
+    yield Finding("first line", is_well=True, found=f"{max(0.0, began - asked):.2f} s after sbatch")
+
+
+def _of_folder(answer: Mapping[str, Any], word: str, host: str, seen: float) -> Iterator[Finding]:
+    late_s = float(answer.get("late_s", 0.0))
+    back_s = max(0.0, seen - float(answer.get("now", seen)))
+    yield Finding(
+        "shared folder, seen from a node",
+        is_well=answer.get("word") == word and late_s <= _LATE_S,
+        found=f"{host} saw a new file after {late_s:.1f} s",
+        advice="mount it with shorter attribute caches (NFS: actimeo=1)",
+    )
+    yield Finding(
+        "shared folder, seen from here",
+        is_well=back_s <= _LATE_S,
+        found=f"a file of {host} was seen here after {back_s:.1f} s",
+        advice="mount it with shorter attribute caches (NFS: actimeo=1): lines and ends of jobs "
+        "come as late as that",
+    )
