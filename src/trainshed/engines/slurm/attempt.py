@@ -26,6 +26,7 @@ from trainshed.model.resources import Seat
 
 #: A job that so many answers in a row do not have is gone.
 _MISSES: Final = 2
+_QUEUED: Final = frozenset({SlurmState.PENDING, SlurmState.REQUEUED})
 #: How long after its grace a job is given to end by itself.
 SPARE_S: Final = 5.0
 
@@ -48,7 +49,9 @@ class SlurmAttempt:
     records_size: int = -1
     """How long its records were when somebody last heard of them."""
     _began_at: int | None = None
-    """The number of the answer after which it was first seen to have begun."""
+    """The number of the answer that had it waiting when its records said that it had begun."""
+    is_requeued: bool = False
+    """Whether Slurm has it waiting though it began: somebody has had it start again."""
     _missed: tuple[int, int] = (0, 0)
     """How many answers in a row did not have it, and the number of the last of them."""
     _over_s: float | None = None
@@ -65,7 +68,9 @@ class SlurmAttempt:
             if found:
                 self.submitted = self.submitted._replace(job=found)
                 spool.keep_submitted(self.folder, self.submitted)
-        return seen.rows.get(self.job, ())
+        rows = seen.rows.get(self.job, ())
+        # a controller that lost its state gives the same numbers again
+        return rows if rows and self._is_mine(rows[0]) else ()
 
     def observation(self, seen: Seen, bad_nodes: Callable[[], frozenset[str]]) -> Observation:
         """What can be proven now.  Raises what reading a folder can raise."""
@@ -109,11 +114,13 @@ class SlurmAttempt:
         state = self._state(seen, rows)
         if state is None and not self._is_gone(seen):
             return self._still(rows)
+        if state is SlurmState.DONE and ended.outcome.interrupted:
+            return self._end(EndInSlurm("somebody else has ended its launcher", Loss.INFRA))
         if state is None or state is SlurmState.DONE:
             return self._end(EndInSlurm(stands=True))
-        if state not in OVER:
-            return self._still(rows)
-        return self._end(self._end_by(state, rows))
+        if state in _QUEUED:
+            return self._pending(seen, rows)
+        return self._end(self._end_by(state, rows)) if state in OVER else self._still(rows)
 
     def _going(
         self, seen: Seen, rows: Sequence[Job], bad_nodes: Callable[[], frozenset[str]]
@@ -127,8 +134,9 @@ class SlurmAttempt:
         if state in OVER:
             return self._over(state, rows)
         self._over_s = None
-        if state in {SlurmState.PENDING, SlurmState.REQUEUED}:
+        if state in _QUEUED:
             return self._pending(seen, rows)
+        self._began_at = None
         return self._begun(state, rows, bad_nodes().intersection(_nodes(rows)))
 
     def _begun(self, state: SlurmState, rows: Sequence[Job], silent: frozenset[str]) -> Observation:
@@ -152,11 +160,9 @@ class SlurmAttempt:
             return self._waiting(states.waiting_for(rows))
         if self._began_at is None:
             self._began_at = seen.number
-        return self._still(rows) if not self.is_requeued(seen) else self._unknown()
-
-    def is_requeued(self, seen: Seen) -> bool:
-        """Whether it began, and Slurm has it waiting by an answer of after that."""
-        return self._began_at is not None and seen.number > self._began_at + 1
+        # the answer after the one that was under way was asked for when it had begun
+        self.is_requeued = self.is_requeued or seen.number > self._began_at + 1
+        return self._unknown() if self.is_requeued else self._still(rows)
 
     def _waiting(self, waits: Explanation) -> Observation:
         return Observation(key=self.key, phase=Phase.WAITING, waits=waits)
@@ -186,8 +192,8 @@ class SlurmAttempt:
         if not seen.number or not self.job:
             return self._unknown() if not self.job else self._handed_over()
         is_new = self.submitted is not None and time.time() - self.submitted.since_s < SPARE_S
-        if is_new and self.known.began is None:
-            return self._handed_over()
+        if is_new:
+            return self._handed_over() if self.known.began is None else self._still(())
         if not self._is_gone(seen):
             return self._unknown()
         if not self._has_waited():
@@ -204,7 +210,7 @@ class SlurmAttempt:
         if seen.is_away or not seen.is_up or not seen.number:
             return False
         if seen.number != last:
-            count = count + 1 if not seen.rows.get(self.job) else 0
+            count = count + 1 if not self.rows(seen) else 0
             self._missed = (count, seen.number)
         return count >= _MISSES
 
@@ -247,7 +253,7 @@ class SlurmAttempt:
             why = f"Slurm says {', '.join(sorted(states_))} of its job {job}"
             return EndInSlurm(f"{why} on {', '.join(nodes) or 'no node'}", Loss.INFRA, nodes)
         why = f"somebody else has stopped its job {job} (scancel)"
-        if self._began_at is not None:
+        if self.is_requeued:
             why = f"somebody has requeued its job {job}: an attempt starts once"
         return EndInSlurm(why, Loss.INFRA)
 

@@ -451,7 +451,7 @@ class SlurmEngine:
         if seen.number != self._swept_at:
             self._swept_at = seen.number
             self._sweep(seen.rows)
-        return bool(orders) or any(_moves(each, seen.rows.get(each.job, ())) for each in running)
+        return bool(orders) or any(_moves(each, each.rows(seen)) for each in running)
 
     def _sweep(self, rows: Mapping[str, Sequence[Job]]) -> None:
         """Take up orders that were given before this server began, and ends that left a job."""
@@ -466,7 +466,7 @@ class SlurmEngine:
                     attempt.submitted = spool.submitted(attempt.folder)
                 is_over = spool.end_in_slurm(attempt.folder) is not None
                 has_order = attempt.folder.stop_order() is not None
-                requeued = attempt.is_requeued(self._poller.seen)
+                requeued = attempt.is_requeued
                 if attempt.job == job and (is_over or has_order or requeued):
                     with self._lock:
                         self._orders.add(key)
@@ -495,7 +495,7 @@ class SlurmEngine:
         if state in OVER or (state is None and attempt.final is not None and seen.number):
             return state is not None or _is_old(attempt)
         is_dead = attempt.final is not None or spool.end_in_slurm(attempt.folder) is not None
-        if is_dead or attempt.known.began is None or attempt.overdue() or attempt.is_requeued(seen):
+        if is_dead or attempt.known.began is None or attempt.overdue() or attempt.is_requeued:
             self._cancel(attempt)
         elif not attempt.asked_to_look:
             self._queue.look_now(attempt.job)

@@ -94,19 +94,7 @@ def _part(part: Part, cluster: Cluster, partition: Partition | None) -> Explanat
     if found:
         return found
     most = sum(_room(cluster, node, part.need) for node in nodes)
-    if most >= part.count:
-        return None
-    text = (
-        f"{part.role.value} asks for {part.count} replicas, and {_where(partition)} hold "
-        f"{most} of them at the most"
-    )
-    return _never(
-        text,
-        field="replica_count",
-        role=part.role.value,
-        asked=str(part.count),
-        accepted=str(most),
-    )
+    return None if most >= part.count else _too_many(part, most, partition)
 
 
 def _one(
@@ -162,7 +150,7 @@ def _together(shape: Shape, cluster: Cluster, partition: Partition | None) -> Ex
             used += 1
             left.remove(node)
         if missing > 0:
-            return _too_many(part, part.count - missing, partition, shape)
+            return _too_many(part, part.count - missing, partition, _apart(shape))
     if limit is not None and used > limit:
         text = f"needs {used} nodes, and the partition {partition.name if partition else ''} gives "
         return _never(f"{text}a job {limit} at the most", field="replica_count", asked=str(used),
@@ -170,19 +158,32 @@ def _together(shape: Shape, cluster: Cluster, partition: Partition | None) -> Ex
     return None
 
 
-def _too_many(part: Part, most: int, partition: Partition | None, shape: Shape) -> Explanation:
-    beside = (
-        " beside its other replicas, which need nodes of their own" if len(shape.parts) > 1 else ""
+def _too_many(part: Part, most: int, partition: Partition | None, beside: str = "") -> Explanation:
+    asked, accepted = part.count - part.others, max(0, most - part.others)
+    also = f" beside {part.others} like them" if part.others else ""
+    text = (
+        f"{part.role.value} asks for {asked} replicas{also}, and {_where(partition)} hold "
+        f"{accepted} of them at the most{beside}"
     )
-    text = f"{part.role.value} asks for {part.count} replicas, and {_where(partition)} hold {most}"
-    return _never(f"{text} of them at the most{beside}", field="replica_count",
-                  role=part.role.value, asked=str(part.count), accepted=str(most))  # fmt: skip
+    return _never(
+        text,
+        field="replica_count",
+        role=part.role.value,
+        asked=str(asked),
+        accepted=str(accepted),
+    )
+
+
+def _apart(shape: Shape) -> str:
+    if len(shape.parts) == 1:
+        return ""
+    return ", beside replicas of other kinds, which need nodes of their own"
 
 
 def _packed(shape: Shape, cluster: Cluster, partition: Partition | None) -> Explanation | None:
     main = shape.largest
     most = fitting(cluster, partition)(shape.each_node)
-    return None if most >= main.count else _too_many(main, most, partition, shape)
+    return None if most >= main.count else _too_many(main, most, partition)
 
 
 def _holds(cluster: Cluster, node: NodeRow, need: Need) -> bool:

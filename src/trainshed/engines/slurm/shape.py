@@ -37,6 +37,9 @@ class Part:
     count: int
     need: Need
     role: Role
+    """Of the last; the chief and its workers may be alike."""
+    others: int = 0
+    """How many of them have another role."""
     per_node: int | None = None
     """How many share a node at the most; None: Slurm spreads them as it likes."""
 
@@ -103,8 +106,10 @@ def shape_of(
         members = list(alike)
         count = len(members)
         per_node = _per_node(count, need, fitting) if need.gpus else None
+        role = members[-1][0]
+        others = sum(1 for each, _ in members if each is not role)
         parts.append(
-            Part(first=place, count=count, need=need, role=members[0][0], per_node=per_node)
+            Part(first=place, count=count, need=need, role=role, others=others, per_node=per_node)
         )
         place += count
     can_pack = packing and len(parts) > 1 and sum(1 for part in parts if part.need.gpus) <= 1
