@@ -90,7 +90,9 @@ class SlurmEngine:
         os.makedirs(locks, mode=0o700, exist_ok=True)
         self._spool = Spool(options.spool, options.spool_of_nodes, installation)
         self._spool.open()
-        self._script = self._spool.keep_script()
+        self._script = self._spool.keep_script(
+            script.BATCH_NAME, script.BATCH, is_remote=bool(options.ssh)
+        )
         warden, library = archive.build(), archive.library()
         self._archive = self._spool.keep(warden.name, warden.data)
         self.traits = Traits(

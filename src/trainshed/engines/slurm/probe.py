@@ -41,7 +41,8 @@ SCRIPT: Final = """\
 umask 077
 folder=$1
 if ! command -v "$2" > /dev/null 2>&1; then
-    printf '{"host": "%s", "python": null}' "$(uname -n)" > "$folder/answer.part"
+    host=${SLURMD_NODENAME:-$(uname -n)}
+    printf '{"host": "%s", "python": null}' "$host" > "$folder/answer.part"
     mv "$folder/answer.part" "$folder/answer.json"
     exit 0
 fi
@@ -55,7 +56,8 @@ with open(folder + "/question") as file:
 with open("/proc/self/cgroup") as file:
     groups = file.read()
 answer = {
-    "host": os.uname()[1], "python": list(sys.version_info[:3]), "word": word,
+    "host": os.environ.get("SLURMD_NODENAME") or os.uname()[1],
+    "python": list(sys.version_info[:3]), "word": word,
     "began": began, "late_s": time.time() - began, "now": time.time(),
     "in_cgroup": "slurm" in groups or "job_" in groups,
     "numpy": importlib.util.find_spec("numpy") is not None,
@@ -80,7 +82,7 @@ def probe(
     try:
         folder.joinpath(_QUESTION).write_text(word)
         there = f"{spool.there}/{name}"
-        script = spool.keep(SCRIPT_NAME, SCRIPT.encode(), 0o700)
+        script = spool.keep_script(SCRIPT_NAME, SCRIPT, is_remote=bool(options.ssh))
         asked = time.time()
         job = queue.submit([*_words(queue, options), script, there, options.python])
         answer = _answer(folder, answer_s_max)

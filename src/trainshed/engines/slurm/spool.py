@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from trainshed.engines.slurm.script import BATCH, BATCH_NAME
 from trainshed.engines.supervise.folder import AttemptFolder, read_json, sync_folder, write_json
 from trainshed.files.beneath import Beneath, Kind
 from trainshed.files.trees import remove_tree
@@ -131,9 +130,13 @@ class Spool:
             sync_folder(os.path.dirname(path))
         return self.there_of(path)
 
-    def keep_script(self) -> str:
-        """The batch script; its path for the nodes.  Raises OSError."""
-        return self.keep(BATCH_NAME, BATCH.encode(), 0o700)
+    def keep_script(self, name: str, text: str, *, is_remote: bool) -> str:
+        """Put a script beside the jobs; its path for sbatch, which reads it.  Raises OSError.
+
+        ``is_remote``: sbatch runs on a login node, which sees the spool as nodes do.
+        """
+        there = self.keep(name, text.encode(), 0o700)
+        return there if is_remote else f"{self.here}/{_LIBRARY}/{name}"
 
     def keys(self) -> Iterator[AttemptKey]:
         """Every attempt that has a folder.  Raises OSError."""
