@@ -9,6 +9,8 @@ lines.
 """
 
 import json
+from collections.abc import Iterable
+from itertools import count
 from typing import Final, NamedTuple
 
 #: The severities of Cloud Logging that are distinguished here.
@@ -22,6 +24,7 @@ LOG_FOLDER: Final = "log"
 SEGMENT_PATTERN: Final = "[0-9]*.jsonl"
 
 _as_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_as_text = json.encoder.encode_basestring
 
 
 def segment_name(number: int) -> str:
@@ -44,6 +47,18 @@ def encode(line: LogLine) -> bytes:
     """The line as it is kept, with its newline."""
     fields = [line.stamp_ns, line.task_name, line.severity, line.stream, line.text, line.trial]
     return _as_json(fields).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def encode_all(  # noqa: PLR0913 - the fields of a line
+    first_ns: int, task_name: str, texts: Iterable[str], *, severity: str, stream: str, trial: str
+) -> bytes:
+    """As ``encode`` for lines that differ by their texts alone; each stamp is one more."""
+    head = f", {_as_text(task_name)}, {_as_text(severity)}, {_as_text(stream)}, "
+    tail = f", {_as_text(trial)}]\n"
+    found = [
+        f"[{stamp_ns}{head}{_as_text(text)}{tail}" for stamp_ns, text in zip(count(first_ns), texts)
+    ]
+    return "".join(found).encode("utf-8", "backslashreplace")
 
 
 def decode(data: bytes) -> LogLine:

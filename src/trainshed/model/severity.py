@@ -82,6 +82,18 @@ _SEPARATORS = re.compile(r"[\s\[\]:,|]+(?:-\s+)?")
 _TRACEBACK = re.compile(r"\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
 
 
+#: What may stand before all that is looked for, once a newline is before each line.
+_BEGIN: Final = r"\n[^\S\n]*(?:\[(?:rank)?\d+\]: ?)?[^\S\n]*"
+#: Finds more lines than say something, and none less: the beginnings of all that is looked for.
+_MAY_SAY: Final = re.compile(
+    rf"{_BEGIN}(?:\{{|(?:\+ )?(?:Exception Group )?Traceback|\[?{_WORD}|"
+    r"\[?[DIWEF]\d{4} |\[[IWEF] |"
+    r"\[?\d{4}[-/]|(?:fatal )?(?:error|warning): |Fatal Python|Segmentation f|Aborted \()"
+)
+#: What is in lines that those beginnings do not tell of.
+_RARE: Final = ("Error", "Exception", "Interrupt", "Warning: ")
+
+
 class SeverityReader:
     """Reads one stream of one replica; a traceback stays an ERROR until its last line."""
 
@@ -90,6 +102,15 @@ class SeverityReader:
     def __init__(self) -> None:
         """Start outside of any traceback."""
         self._in_traceback = False
+
+    def are_plain(self, texts: str) -> bool:
+        """Whether each of the next lines, a newline between them, is an INFO; False: perhaps not.
+
+        For many lines at once this is ten times faster than to look at each.
+        """
+        if self._in_traceback or any(word in texts for word in _RARE):
+            return False
+        return _MAY_SAY.search(f"\n{texts}") is None
 
     def of(self, text: str) -> str:
         """The severity of the next line."""

@@ -29,6 +29,9 @@ class LineBuffer:
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes and give the lines that they complete."""
+        plain = self._feed_plain(data)
+        if plain is not None:
+            return plain
         known = max(0, len(self._rest) - 1)  # no line ends before the last byte that was kept
         data, start = self._rest + data, 0
         lines: list[str] = []
@@ -40,6 +43,22 @@ class LineBuffer:
         while len(self._rest) > self._limit:
             piece, self._rest = _cut(self._rest, self._limit)
             lines.append(_text(piece))
+        return lines
+
+    def _feed_plain(self, data: bytes) -> list[str] | None:
+        """The same where newlines alone end lines and none is too long; None: it is not so.
+
+        No character goes over a newline, so all lines can be decoded together.
+        """
+        if b"\r" in data or self._rest.endswith(b"\r"):
+            return None
+        whole, newline, rest = data.rpartition(b"\n")
+        if not newline or len(rest) > self._limit:
+            return None
+        lines = _text(self._rest + whole).split("\n")
+        if max(map(len, lines)) * _UTF8_BYTES_MAX > self._limit:
+            return None
+        self._rest = rest
         return lines
 
     def finish(self) -> list[str]:

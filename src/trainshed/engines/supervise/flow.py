@@ -49,6 +49,19 @@ class Flow:
         self._written += size
         return True
 
+    def takes_all(self, lines: int, length: int, now_s: float) -> bool:
+        """Whether so many lines of so many bytes are all kept, and count; False: look at each."""
+        size = length + lines * _LINE_BYTES
+        rate = self._rule.bytes_per_s
+        if rate is not None:
+            self._room = min(BURST_S * rate, self._room + (now_s - self._seen_s) * rate)
+            self._seen_s = now_s
+            if size > self._room:
+                return False
+            self._room -= size
+        self._written += size
+        return True
+
     def sentences(self, now_s: float) -> Iterator[str]:
         """What the log should say now, seldom enough."""
         kept = self._rule.bytes_kept

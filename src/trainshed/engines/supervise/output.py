@@ -30,6 +30,8 @@ _RETRY_READER_S: Final = 0.05
 #: What is kept of stderr for the end: launchers and frameworks write a page after an error.
 _LAST_LINES: Final = 48
 _LAST_LINE_LENGTH_MAX: Final = 500
+#: So many lines that come together are looked at together first.
+_MANY: Final = 8
 
 
 class OutputSource(NamedTuple):
@@ -209,14 +211,42 @@ class Output:
         name, trial = pipe.source.task_name, pipe.source.trial
         reader = pipe.severity = pipe.severity or _severity_reader()
         now_s = self._loop.now()
+        if pipe.stream == "stderr":
+            self._remember(name, lines)
+        if len(lines) >= _MANY and self._take_plain(pipe, lines, reader, now_s):
+            self._say_dropped()
+            return
         for text in lines:
-            if pipe.stream == "stderr" and text.strip():
-                last = self.last_lines.setdefault(name, deque(maxlen=_LAST_LINES))
-                last.append(text.strip()[:_LAST_LINE_LENGTH_MAX])
             if self._flow.takes(text, now_s):
                 severity = reader.of(text)
                 self._log.line(name, text, severity=severity, stream=pipe.stream, trial=trial)
         self._say_dropped()
+
+    def _remember(self, name: str, lines: list[str]) -> None:
+        last = self.last_lines.setdefault(name, deque(maxlen=_LAST_LINES))
+        new: list[str] = []
+        for text in reversed(lines):
+            if len(new) == _LAST_LINES:
+                break
+            if said := text.strip():
+                new.append(said[:_LAST_LINE_LENGTH_MAX])
+        last.extend(reversed(new))
+
+    def _take_plain(
+        self, pipe: _Pipe, lines: list[str], reader: "SeverityReader", now_s: float
+    ) -> bool:
+        """Take many lines at once; False: they are not all alike, and each is to be looked at."""
+        if max(map(len, lines)) > self._log.text_length_max:
+            return False
+        texts = "\n".join(lines)
+        if not reader.are_plain(texts):
+            return False
+        length = len(texts if texts.isascii() else texts.encode(errors="surrogateescape"))
+        if not self._flow.takes_all(len(lines), length - len(lines) + 1, now_s):
+            return False
+        name, trial = pipe.source.task_name, pipe.source.trial
+        self._log.lines(name, lines, severity="INFO", stream=pipe.stream, trial=trial)
+        return True
 
     def _hold_back(self) -> None:
         self._paused_s = self._loop.now()

@@ -13,7 +13,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -26,6 +26,7 @@ from trainshed.model.log_line import (
     LogLine,
     decode,
     encode,
+    encode_all,
     segment_name,
 )
 
@@ -108,6 +109,17 @@ class SegmentWriter:
                 )
             )
 
+    def lines(
+        self, task_name: str, texts: Sequence[str], *, severity: str, stream: str, trial: str = ""
+    ) -> None:
+        """Take lines that differ by their texts alone, none longer than ``text_length_max``."""
+        first_ns = self._next_stamp()
+        self._last_ns += len(texts) - 1
+        self._gathered += encode_all(
+            first_ns, task_name, texts, severity=severity, stream=stream, trial=trial
+        )
+        self._flush_much()
+
     def note(self, text: str, severity: str = "INFO") -> None:
         """Take a line of the engine's own."""
         stamp = self._next_stamp()
@@ -159,6 +171,9 @@ class SegmentWriter:
 
     def _gather(self, line: LogLine) -> None:
         self._gathered += encode(line)
+        self._flush_much()
+
+    def _flush_much(self) -> None:
         if len(self._gathered) >= _GATHERED_BYTES_MAX and not self.is_blocked:
             self.flush()
 

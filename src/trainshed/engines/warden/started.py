@@ -11,8 +11,8 @@ from typing import Final
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MODE: Final = 0o600
-#: Magic number, flags, time and size of the source: none is looked at where there is no source.
-_NOT_LOOKED_AT: Final = bytes(12)
+#: Flags that say that the hash behind them is not looked at (PEP 552).
+_UNCHECKED: Final = b"\1\0\0\0" + bytes(8)
 
 
 def main() -> int:
@@ -54,9 +54,10 @@ def _compile(own: str, compiled: str) -> None:
         zipfile.ZipFile(own) as sources,
     ):
         for name in sources.namelist():
-            code = compile(sources.read(name), f"{own}/{name}", "exec")
-            data = importlib.util.MAGIC_NUMBER + _NOT_LOOKED_AT + marshal.dumps(code)
-            made.writestr(f"{name}c", data)
+            source = sources.read(name)
+            code = marshal.dumps(compile(source, f"{own}/{name}", "exec"))
+            made.writestr(f"{name}c", importlib.util.MAGIC_NUMBER + _UNCHECKED + code)
+            made.writestr(name, source)
     os.replace(draft, compiled)
 
 

@@ -1,0 +1,247 @@
+"""Strangers, packages, a log that cannot be written, and a wire that says nonsense."""
+
+import dataclasses
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from engines.wheels import make_wheel
+from trainshed.engines.supervise.leftovers import marked
+from trainshed.engines.supervise.loop import Loop
+from trainshed.engines.warden import protocol
+from trainshed.engines.warden.listening import Listener
+from trainshed.engines.warden.ports import Ports
+from trainshed.engines.warden.protocol import Channel
+from trainshed.model.launch_plan import Environment
+from trainshed.model.roles import Role
+from warden.attempts import DEADLINE_S, KEY, eventually, plan_of, replica, wardens, workers
+
+SECRET = protocol.new_secret()
+PIPE_BYTES = 1 << 20
+
+
+@pytest.fixture
+def loop():
+    made = Loop()
+    yield made
+    made.close()
+
+
+def until(loop, is_so):
+    """Turn until something is so; a timer keeps every turn short."""
+    late = loop.now() + DEADLINE_S
+
+    def again():
+        loop.after(0.02, again)
+
+    again()
+    while not is_so():
+        assert loop.now() < late
+        loop.turn()
+
+
+@pytest.fixture
+def listener(loop):
+    proven = []
+    made = Listener(loop, SECRET, proven.append)
+    made.proven = proven
+    made.port = int(made.place("").split(";")[1])
+    yield made
+    made.close()
+    for each in proven:
+        each.close()
+
+
+def call(listener):
+    return socket.create_connection(("127.0.0.1", listener.port), timeout=DEADLINE_S)
+
+
+def test_strangers_hold_up_nobody_and_learn_nothing(loop, listener):
+    silent = [call(listener) for _ in range(20)]
+    liar = call(listener)
+    liar.sendall(b"GET / HTTP/1.1\r\n" + b"x" * 200)
+    friend = call(listener)
+    ours, theirs = protocol.halves(SECRET)
+    friend.sendall(ours)
+    until(loop, lambda: listener.proven)
+    assert friend.recv(protocol.HALF) == theirs
+    liar.setblocking(False)
+    heard = []
+
+    def is_hung_up():
+        try:
+            heard.append(liar.recv(100))
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            heard.append(b"")
+        return True
+
+    until(loop, is_hung_up)
+    assert heard == [b""]
+    assert len(listener.proven) == 1
+    for each in (*silent, liar, friend):
+        each.close()
+
+
+def test_of_too_many_strangers_the_first_are_hung_up_on(loop, listener, monkeypatch):
+    monkeypatch.setattr("trainshed.engines.warden.listening._STRANGERS_MAX", 3)
+    called = [call(listener) for _ in range(6)]
+    until(loop, lambda: len(listener._strangers) == 3)
+    called[-1].sendall(protocol.halves(SECRET)[0])
+    until(loop, lambda: listener.proven)
+    for each in called:
+        each.close()
+
+
+def test_secrets_are_compared_whole():
+    assert protocol.is_same(b"abc", b"abc")
+    assert not protocol.is_same(b"abc", b"abd")
+    assert not protocol.is_same(b"ab", b"abc")
+    assert len(SECRET) == 2 * protocol.HALF
+    assert protocol.new_secret() != SECRET
+
+
+@pytest.fixture
+def pair(loop):
+    ours, theirs = socket.socketpair()
+    heard, ended = [], []
+    channel = Channel(loop, ours, 1000, lambda *each: heard.append(each), ended.append)
+    yield channel, theirs, heard, ended
+    channel.close()
+    theirs.close()
+
+
+def frame(kind, data):
+    return struct.pack("!IB", len(data), kind) + data
+
+
+def test_frames_come_whole_however_they_are_cut(loop, pair):
+    _, theirs, heard, ended = pair
+    data = frame(0, b"{}") + frame(1, b"x" * 900) + frame(2, b"")
+    for at in range(0, len(data), 7):
+        theirs.sendall(data[at : at + 7])
+    until(loop, lambda: len(heard) == 3)
+    assert heard == [(0, b"{}"), (1, b"x" * 900), (2, b"")]
+    theirs.close()
+    until(loop, lambda: ended)
+    assert ended == ["it has closed the connection"]
+
+
+def test_a_frame_that_is_too_long_ends_the_connection(loop, pair):
+    _, theirs, heard, ended = pair
+    theirs.sendall(struct.pack("!IB", 1001, 0))
+    until(loop, lambda: ended)
+    assert ended == ["it said what makes no sense: ValueError('a frame of 1001 bytes')"]
+    assert not heard
+
+
+def test_what_is_not_taken_waits_and_nothing_is_lost(loop, pair):
+    channel, theirs, _, _ = pair
+    drained = []
+    channel.drained = lambda: drained.append(True)
+    count = 200
+    for at in range(count):
+        channel.send(1, bytes([at]) * 10_000)
+    assert channel.waiting > 0
+    drained.clear()
+    theirs.setblocking(False)
+    came = bytearray()
+
+    def has_come():
+        with suppress(BlockingIOError):
+            came.extend(theirs.recv(1 << 16))
+        return len(came) == count * 10_005
+
+    until(loop, has_come)
+    assert channel.waiting == 0
+    assert drained
+    assert bytes(came) == b"".join(frame(1, bytes([at]) * 10_000) for at in range(count))
+
+
+def test_ports_of_two_wardens_of_a_node_are_never_the_same():
+    first, second = Ports(), Ports()
+    taken = [range(at, at + 3) for at in (first.take(3), second.take(3))]
+    assert not set(taken[0]) & set(taken[1])
+    with socket.socket() as probe, pytest.raises(OSError, match="in use"):
+        probe.bind(("", taken[0][1]))
+    first.give()
+    with socket.socket() as probe:
+        probe.bind(("", taken[0][1]))
+    second.give()
+    assert first.take(0) == 0
+
+
+def test_packages_are_installed_once_a_node_for_all_of_its_wardens(launchers, tmp_path):
+    wheel = make_wheel(tmp_path, "greeting", "1.0")
+    cache = tmp_path / "cache"
+    environment = Environment(python=sys.executable, packages=(str(wheel),))
+    code = "import greeting, os; print(os.path.dirname(os.path.dirname(greeting.__file__)))"
+    replicas = [
+        dataclasses.replace(each, argv=("python", *each.argv[1:])) for each in workers(code, 3)
+    ]
+    attempt = launchers.begin(plan_of(replicas, environment=environment), cache=str(cache))
+    assert attempt.ended().outcome.exit_code == 0, attempt.words()
+    places = set(attempt.texts()) - set(attempt.texts("service"))
+    assert len(places) == 1
+    assert places.pop().startswith(str(cache))
+
+
+def test_packages_that_cannot_be_had_fail_the_job_and_start_nothing(launchers, tmp_path):
+    environment = Environment(python=sys.executable, packages=(str(tmp_path / "none.whl"),))
+    plan = plan_of(workers("print('runs')", 2), environment=environment)
+    ended = launchers.begin(plan, cache=str(tmp_path / "cache")).ended()
+    assert "none.whl" in ended.fault
+    assert not ended.lost
+    assert not marked(str(KEY))
+
+
+def test_programs_wait_while_the_log_cannot_be_written_and_no_line_is_lost(launchers):
+    go, done = launchers.root / "go", launchers.root / "done"
+    code = (
+        "import os, time\n"
+        f"print('ready', flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "for i in range(200_000): print(f'{i:07d}', 'x' * 50)\n"
+        f"open({str(done)!r}, 'w')\n"
+    )
+    attempt = launchers.begin(plan_of([replica(code)]))
+    attempt.until(lambda: "ready" in attempt.texts("primary-0"), "it runs")
+    pid = attempt.launcher.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    go.touch()
+    warden = wardens(attempt)[0]
+    eventually(lambda: has_full_pipe(warden), "its program waits")
+    assert not done.exists()
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    assert attempt.ended().outcome.exit_code == 0
+    assert [int(text[:7]) for text in attempt.texts("primary-0")[1:]] == list(range(200_000))
+    (said,) = attempt.texts("service")
+    assert said.startswith("The log could not be written for")
+
+
+def has_full_pipe(warden):
+    """Whether the program below it waits in a write."""
+    for task in Path(f"/proc/{warden}/task/{warden}/children").read_text().split():
+        return Path(f"/proc/{task}/wchan").read_text() in {"pipe_write", "anon_pipe_write"}
+    return False
+
+
+def test_a_warden_that_is_silent_for_a_moment_is_not_lost(launchers):
+    code = "import time\nprint('runs', flush=True)\ntime.sleep(1.5)\nprint('over')"
+    attempt = launchers.begin(plan_of((replica(code), replica(code, Role.WORKER))))
+    attempt.until(lambda: attempt.texts().count("runs") == 2, "they run")
+    warden = wardens(attempt)[0]
+    os.kill(warden, signal.SIGSTOP)
+    os.kill(attempt.launcher.pid, signal.SIGSTOP)
+    os.kill(attempt.launcher.pid, signal.SIGCONT)
+    os.kill(warden, signal.SIGCONT)
+    assert attempt.ended().outcome.exit_code == 0
+    assert attempt.texts().count("over") == 2
