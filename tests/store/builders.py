@@ -8,7 +8,7 @@ from typing import Any, Final
 from trainshed.lifecycle.events import Command
 from trainshed.model.attempt import Report
 from trainshed.model.job import JobSpec
-from trainshed.model.resources import Demand, GroupDemand, JobDemand, Seat
+from trainshed.model.resources import Claim, Demand, GroupDemand, JobDemand, Seat
 from trainshed.model.roles import Dialect, Role
 from trainshed.model.status import JobState
 from trainshed.model.study import Metric, ParameterKind, ParameterSpec, StudySpec, TrialSpec
@@ -46,6 +46,14 @@ SEATS: Final = (
     Seat(role=Role.PRIMARY, index=0, node="n1"),
     Seat(role=Role.WORKER, index=0, node="n1"),
     Seat(role=Role.WORKER, index=1, node="n2"),
+)
+CLAIM: Final = Claim(
+    engine="cluster",
+    demand=DEMAND,
+    project=PROJECT,
+    running_s_max=3600.0,
+    priority=3,
+    wants={"trainshed-slurm-partition": "long"},
 )
 PLACED: Final = NewEvent(kind="PLACED", message="placed on 2 nodes", data={"nodes": ["n1", "n2"]})
 
@@ -112,6 +120,19 @@ def place(store: Store, uid: int, owner: str = SERVER) -> JobRecord:
         seats=SEATS,
         owner=owner,
         events=(PLACED,),
+        commands=(Command.LAUNCH,),
+    )
+
+
+def hand_over(store: Store, uid: int, owner: str = SERVER) -> JobRecord:
+    """Give a waiting job a claim on the queue of an engine."""
+    return go(
+        store,
+        uid,
+        JobState.ENQUEUED,
+        claim=CLAIM,
+        engine=CLAIM.engine,
+        owner=owner,
         commands=(Command.LAUNCH,),
     )
 

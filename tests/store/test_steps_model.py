@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.builders import SEATS, SERVER, add, read
+from store.builders import CLAIM, SEATS, SERVER, add, read
 from trainshed.lifecycle.events import Command
 from trainshed.model.status import FINAL, JobState
 from trainshed.store.records import NewEvent, Step
@@ -14,7 +14,8 @@ JOBS = 3
 TICK_S = 7
 WAITING_S_MAX = 20
 RUNNING_S_MAX = 15
-HOLDING = {JobState.PREPARING, JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}
+HOLDING = set(JobState) - FINAL - {JobState.QUEUED}
+LAUNCHED = {JobState.ENQUEUED, JobState.PREPARING, JobState.RUNNING}
 
 
 @dataclass
@@ -25,6 +26,7 @@ class ModelJob:
     version: int = 1
     attempt: int = 0
     holds: bool = False
+    rows: bool = False
     started: bool = False
     events: int = 1
     commands: tuple = ()
@@ -33,18 +35,20 @@ class ModelJob:
     deadline_s: int | None = WAITING_S_MAX
 
     def take(self, step, now_s):
-        opens = step.state is JobState.PREPARING and step.seats
+        opens = step.claim if step.state is JobState.ENQUEUED else step.seats
+        opens = opens and step.state in (JobState.ENQUEUED, JobState.PREPARING)
         if step.version != self.version or (opens and self.state is not JobState.QUEUED):
             return False
         if self.state in FINAL and step.state is not self.state:
             return False
         self.keep_time(step.state, now_s)
         self.attempt += bool(opens)
+        self.rows = bool(step.seats) if opens else self.rows
         self.holds = bool(opens) or (self.holds and step.state in HOLDING)
         self.state, self.version = step.state, self.version + 1
         self.started |= step.state is JobState.RUNNING
         self.events += len(step.events)
-        if step.state not in (JobState.PREPARING, JobState.RUNNING):
+        if step.state not in LAUNCHED:
             self.commands = tuple(c for c in self.commands if c[1] is not Command.LAUNCH)
         if self.attempt:
             self.commands += tuple((self.attempt, kind) for kind in step.commands)
@@ -100,7 +104,8 @@ def test_the_store_and_the_model_agree(store, clock, calls):
                 uid=uid,
                 version=ahead[uid] + off,
                 state=state,
-                seats=SEATS if seated else (),
+                seats=SEATS if seated and state is not JobState.ENQUEUED else (),
+                claim=CLAIM if seated and state is JobState.ENQUEUED else None,
                 events=tuple(NewEvent(kind="E", message="") for _ in range(events)),
                 commands=tuple(commands),
                 owner=SERVER,
@@ -129,6 +134,6 @@ def check(store, uid, job, now_s):
     assert stamps == sorted(set(stamps))
     commands = [(c.attempt, c.kind) for c in store.commands(SERVER, limit=10**6) if c.uid == uid]
     assert tuple(commands) == job.commands
-    assert bool(store.replicas(uid)) == bool(job.attempt)
+    assert bool(store.replicas(uid)) == job.rows
     waits = uid in {w.uid for w in store.waiting(limit=10**6)}
     assert waits == (job.state is JobState.QUEUED)
