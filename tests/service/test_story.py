@@ -3,7 +3,8 @@
 import pytest
 
 from service.submitting import PROJECT
-from store.builders import add, go, place
+from store.builders import add, go, hand_over, place
+from trainshed.model.explanation import Explanation, Reason
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobError, JobState
 from trainshed.service.story import Stories
@@ -45,6 +46,34 @@ def test_a_job_whose_time_is_over_says_so_before_and_after_its_end(store, job):
     assert sentence(store, job) == f"{LATE.message} Its replicas are being stopped."
     go(store, job.uid, JobState.CANCELLED)
     assert sentence(store, job) == LATE.message
+
+
+def test_a_job_in_the_queue_of_its_engine_says_what_that_says(store):
+    record = add(store, project=PROJECT)
+    hand_over(store, record.uid)
+    shown = Stories(store).job(PROJECT, record.job.job_id)
+    assert (shown["state"], shown["waiting"]["reason"]) == ("ENQUEUED", "ENGINE_QUEUE")
+    assert "queuePosition" not in shown["waiting"]
+    why = Explanation(
+        reason=Reason.HELD, message="Ann has held it.", position=4, since_s=1_795_219_200.0
+    )
+    store.explain({record.uid: why}, JobState.ENQUEUED)
+    waiting = Stories(store).explain(PROJECT, record.job.job_id)["waiting"]
+    assert (waiting["reason"], waiting["message"]) == ("HELD", "Ann has held it.")
+    assert (waiting["queuePosition"], waiting["since"][:20]) == (4, "2026-11-21T00:00:00.")
+    assert "change" not in waiting
+
+
+def test_replicas_that_do_not_come_up_say_why(store, job):
+    go(store, job.uid, JobState.QUEUED)
+    hand_over(store, job.uid)
+    go(store, job.uid, JobState.PREPARING)
+    assert sentence(store, job) == "Its replicas have their places and are being started."
+    why = Explanation(reason=Reason.NOT_STARTING, message="1 of 3 replicas is not up.")
+    store.explain({job.uid: why}, JobState.PREPARING)
+    assert sentence(store, job) == "1 of 3 replicas is not up."
+    go(store, job.uid, JobState.RUNNING)
+    assert sentence(store, job) == "Attempt 2 is running."
 
 
 def test_a_success_does_not_keep_what_it_might_have_failed_of(store, job):

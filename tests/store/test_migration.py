@@ -6,18 +6,22 @@ from alembic.config import Config
 from sqlalchemy import MetaData, Table, create_engine, inspect, make_url, select
 
 from store.builders import (
+    CLAIM,
     LEASE_S,
+    SEATS,
     SERVER,
     add,
     add_study,
     advance,
     go,
+    hand_over,
     new_job,
     new_trials,
     place,
     reported,
 )
 from trainshed.lifecycle.events import Command
+from trainshed.model.attempt import AttemptKey
 from trainshed.model.resources import Node, NodeState
 from trainshed.model.restarts import Restarts
 from trainshed.model.status import JobState
@@ -38,6 +42,12 @@ def first_url(request, tmp_path):
 def second_url(request, tmp_path):
     """One that knows of time and restarts, and not of studies."""
     return of_version(request, tmp_path, "0002")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def sixth_url(request, tmp_path):
+    """One of a release that had one engine a server."""
+    return of_version(request, tmp_path, "0006")
 
 
 def of_version(request, tmp_path, version):
@@ -171,6 +181,24 @@ def test_from_the_second_release_on_nothing_changes_and_studies_can_be_added(
     assert [each.uid for each in store.open_studies()] == [study]
     assert len(advance(store, study, new_trials=new_trials(1), reports=(reported(1, 0.5),))) == 1
     before.close()
+    store.close()
+
+
+def test_jobs_of_the_only_engine_go_on_and_others_are_handed_over(sixth_url, tmp_path, clock):
+    uids = fill(sixth_url, tmp_path, clock)
+    store = open_store(sixth_url, clock)
+    states = {name: store.job_by_uid(uid).job.status.state.value for name, uid in uids.items()}
+    assert list(states.values()) == ["QUEUED", "RUNNING", "RUNNING", "SUCCEEDED"]
+    keys = [AttemptKey(uids["runs"], 1), AttemptKey(uids["ended"], 1)]
+    assert store.engines_of(keys) == dict.fromkeys(keys, "")
+    held = {each.uid: each for each in store.holding()}
+    assert held.keys() == {uids["runs"], uids["runs again"]}
+    assert all(each.place == SEATS and not each.enqueued for each in held.values())
+    hand_over(store, uids["waits"])
+    go(store, uids["runs"], JobState.QUEUED)
+    hand_over(store, uids["runs"])
+    assert store.engines_of([AttemptKey(uids["runs"], 2)]).popitem()[1] == CLAIM.engine
+    assert {each.enqueued for each in store.holding()} == {False, True}
     store.close()
 
 

@@ -44,6 +44,8 @@ def why_it_waits(waiting: Json) -> Iterator[str]:
     yield f"waits: {waiting['reason']}: {waiting['message']}"
     if "queuePosition" in waiting:
         yield f"place in the queue: {waiting['queuePosition']}"
+    if "since" in waiting:
+        yield f"since: {time_of(waiting['since'])}"
     for blocker in waiting.get("blockers", ()):
         yield f"in its way: {blocker}"
     if change := waiting.get("change"):

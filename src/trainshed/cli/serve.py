@@ -122,10 +122,10 @@ def _tls(application: Application) -> ServerTls | None:
 
 def _say_goodbye(application: Application) -> None:
     """Whoever stops the server wants to know what becomes of the jobs."""
-    living = ("PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
+    living = ("ENQUEUED", "PREPARING", "RUNNING", "RESTARTING", "CANCELLING")
     counts = application.store.counts().items()
     running = sum(count for (_, state), count in counts if state in living)
-    left = f"{running} job(s) run on; the next trainshed serve takes them up" if running else ""
+    left = f"{running} job(s) go on; the next trainshed serve takes them up" if running else ""
     out(f"stopped; {left or 'no job runs'}")
 
 

@@ -16,6 +16,7 @@ from trainshed.client.faults import Json
 #: How the states of jobs are painted.
 STATE_COLOURS: Final = {
     "QUEUED": "\x1b[33m",
+    "ENQUEUED": "\x1b[33m",
     "PREPARING": "\x1b[33m",
     "RUNNING": "\x1b[1;32m",
     "RESTARTING": "\x1b[33m",

@@ -18,6 +18,8 @@ from trainshed.model.resource_names import (
     resource_name,
 )
 
+#: States of jobs that have no places yet, as the native API calls them.
+WAITING_STATES: Final = frozenset({"QUEUED", "ENQUEUED"})
 #: The states that a resource never leaves, without the prefix of their dialect.
 FINAL_STATES: Final = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 PAGE_SIZE: Final = 100

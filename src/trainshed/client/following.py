@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trainshed.client.collections import FINAL_STATES, native_path
+from trainshed.client.collections import FINAL_STATES, WAITING_STATES, native_path
 from trainshed.client.faults import Json, ServerRefusal, Unreachable
 from trainshed.client.http import Server
 
@@ -62,7 +62,7 @@ class Followed:
         """Why the job waits in the queue, each time that the reason changes."""
         last = None
         for job in self.states():
-            if job["state"] != "QUEUED":
+            if job["state"] not in WAITING_STATES:
                 return
             waiting = job.get("waiting", {})
             if waiting.get("reason") != "NOT_LOOKED_AT" and waiting.get("message") != last:

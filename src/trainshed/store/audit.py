@@ -46,6 +46,7 @@ from trainshed.store.tables import (
 )
 
 _JOBS: Final = JOB.order_by(JOBS.c.uid)
+_CLAIMS: Final = select(ATTEMPTS.c.uid, ATTEMPTS.c.attempt).where(ATTEMPTS.c.claim.is_not(None))
 _REPLICAS: Final = select(REPLICAS).order_by(
     REPLICAS.c.uid, REPLICAS.c.attempt, REPLICAS.c.role, REPLICAS.c.number
 )
@@ -78,6 +79,8 @@ class Audit:
     commands: Sequence[StoredCommand]
     """What is still to be performed, in the order in which it was given."""
     attempts: Mapping[tuple[int, int], tuple[Seat, ...]]
+    claims: frozenset[tuple[int, int]]
+    """Attempts of engines that place by themselves: of their seats only what those have told."""
     replicas: Mapping[tuple[int, int], Sequence[ReplicaRow]]
     trials: Sequence[AuditedTrial]
     """Those of all studies, by study and number."""
@@ -112,6 +115,7 @@ def _audit(connection: Connection, now_ns: int) -> Audit:
         attempts={
             (row.uid, row.attempt): codec.SEATS.decode(row.seats) for row in every(select(ATTEMPTS))
         },
+        claims=frozenset((row.uid, row.attempt) for row in every(_CLAIMS)),
         replicas={
             key: [replica_row(row) for row in group]
             for key, group in groupby(every(_REPLICAS), lambda row: (row.uid, row.attempt))

@@ -78,7 +78,7 @@ def active_is_attended(seen: Snapshot) -> Iterator[Finding]:
         AttemptKey(each.uid, each.attempt) for each in rows.commands if each.kind is Command.LAUNCH
     }
     for job in rows.jobs.values():
-        if job.is_over or job.state is JobState.QUEUED or not _is_here(seen, job):
+        if job.is_over or job.state.waits or not _is_here(seen, job):
             continue
         folder = seen.folders.get(job.key)
         if job.key not in launching and (wrong := _unattended(job, folder)):

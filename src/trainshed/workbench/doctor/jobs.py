@@ -96,6 +96,8 @@ def _wrong_seats(rows: RowsSeen, key: AttemptKey) -> str:
     if key not in rows.attempts:
         return f"attempt {key.attempt} is not there"
     seats, replicas = len(rows.attempts[key]), rows.replicas.get(key, 0)
+    if key in rows.claims:
+        return ""
     if not seats:
         return f"attempt {key.attempt} has no seats"
     return "" if seats == replicas else f"{replicas} replicas are known of {seats} seats of {key}"
