@@ -82,7 +82,7 @@ class Cluster(NamedTuple):
     @property
     def types(self) -> list[str]:
         """The types of GPUs that there are."""
-        words = {word for node in self.nodes for word, count in node.gres.items() if count}
+        words = {word for node in self.nodes for word, count in node.gres.items() if count and word}
         return sorted(self.accelerator_of(word) for word in words)
 
 

@@ -137,7 +137,7 @@ def _folder(name: str, value: Any) -> str:
 
 
 def _account(name: str, value: Any) -> str | dict[str, str]:
-    return _table(name, value) if isinstance(value, Mapping) else _slurm_name(name, value)
+    return _names_table(name, value) if isinstance(value, Mapping) else _slurm_name(name, value)
 
 
 def _table(name: str, value: Any) -> dict[str, str]:

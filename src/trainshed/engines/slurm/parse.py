@@ -61,13 +61,16 @@ def _parts(text: str) -> Iterator[str]:
     return (each.strip() for each in re.split(r",(?![^\[]*\])", text))
 
 
+_RANGE: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?")
+
+
 def _spread(text: str) -> Iterator[str]:
     head, bracket, rest = text.partition("[")
     if not bracket:
         yield text
         return
     ranges, _, tail = rest.partition("]")
-    for each in ranges.split(","):
+    for each in filter(_RANGE.fullmatch, ranges.split(",")):
         first, _, last = each.partition("-")
         for number in range(int(first), int(last or first) + 1):
             for end in _spread(tail):

@@ -1,0 +1,75 @@
+"""The table of a Slurm engine: what is wrong is said with what would be accepted."""
+
+import pytest
+
+from trainshed.engines.slurm import options
+from trainshed.engines.slurm.options import wishes_of
+from trainshed.model.faults import UsageFault
+from trainshed.model.resources import FleetPolicy
+
+
+def read(**given):
+    return options.read({"spool": "/shared", **given})
+
+
+def test_what_is_not_said_has_a_default():
+    found = read()
+    assert (found.spool_of_nodes, found.python, found.lost_after_s) == ("/shared", "python3", 90.0)
+    assert found.policy is FleetPolicy.EXACT
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"partion": "x"}, "no setting 'partion'; accepted are: spool,"),
+        ({"spool": ""}, "needs `spool`"),
+        ({"spool": "shared"}, "a path from /"),
+        ({"partition": "-x"}, "a name of Slurm's"),
+        ({"partition": 3}, "accepted is a text"),
+        ({"ssh": "-oProxyCommand=x"}, "HOST or USER@HOST"),
+        ({"nice": -1}, "whole number from 0"),
+        ({"wishes": ["partition", "exclusive"]}, "'exclusive'; accepted is a list of: partition"),
+        ({"wishes": "partition"}, "accepted is a list of"),
+        ({"policy": "emulate"}, "exact or best-effort"),
+        ({"packing": "yes"}, "true or false"),
+        ({"poll_s": "10"}, "a number from 0"),
+        ({"account": {"p": "--x"}}, "a name of Slurm's"),
+        ({"gres": "t4"}, "a table of texts"),
+        ({"partitions": {"NVIDIA_L4": "a b"}}, "a name of Slurm's"),
+    ],
+)
+def test_bad_settings(given, words):
+    with pytest.raises(UsageFault) as caught:
+        read(**given)
+    assert words in str(caught.value)
+
+
+def test_the_account_of_a_project():
+    found = read(account={"vision": "a1", "*": "rest"})
+    assert [found.account_of(each) for each in ("vision", "other")] == ["a1", "rest"]
+    assert read(account="all").account_of("x") == "all"
+    assert read().account_of("x") == ""
+
+
+def test_wishes_are_labels_that_the_configuration_allows():
+    found = read(wishes=["partition", "nice"])
+    wants = {
+        "trainshed-slurm-partition": "gpu",
+        "trainshed-engine": "s",
+        "trainshed-slurm-nice": "5",
+    }
+    assert wishes_of(wants, found) == {"partition": "gpu", "nice": "5"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("qos", "high", "accepted are: trainshed-slurm-partition, trainshed-slurm-nice"),
+        ("partition", "--uid=0", "a name that Slurm knows"),
+        ("nice", "-100", "a whole number from 0"),
+    ],
+)
+def test_other_wishes_are_refused(name, text, words):
+    with pytest.raises(UsageFault) as caught:
+        wishes_of({f"trainshed-slurm-{name}": text}, read(wishes=["partition", "nice"]))
+    assert words in str(caught.value)

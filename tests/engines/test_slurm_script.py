@@ -1,0 +1,200 @@
+"""What Slurm is given, byte for byte; what a person would compare is written out."""
+
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from trainshed.engines.slurm import script
+from trainshed.engines.slurm.script import Submission
+from trainshed.engines.slurm.shape import roles_of, shape_of
+from trainshed.model.attempt import AttemptKey
+from trainshed.model.resources import Demand, FleetPolicy, GroupDemand, JobDemand
+from trainshed.model.roles import Role
+
+KEY = AttemptKey(4611686018427387904, 2)
+T4 = "NVIDIA_TESLA_T4"
+COMMON = (
+    "--parsable --no-requeue --open-mode=append --export=ALL --output=/s/j/2/runner.txt "
+    "--chdir=/s/j/2"
+)
+SRUN = "srun --kill-on-bad-exit=0 --wait=0 --mpi=none --input=none"
+WARDEN = "py -I -S w.pyz task --first 0 --rank-variable SLURM_PROCID"
+
+
+def demand(*groups):
+    return JobDemand(
+        region=None,
+        groups=tuple(
+            GroupDemand(
+                role=role,
+                count=count,
+                each=Demand(
+                    vcpus=cpus, memory_gb=gb, gpu_type=T4 if gpus else None, gpu_count=gpus
+                ),
+            )
+            for role, count, cpus, gb, gpus in groups
+        ),
+    )
+
+
+def asked(*groups, packing=False, nodes=100, policy=FleetPolicy.EXACT, **more):
+    found = demand(*groups)
+    shape = shape_of(roles_of(found), found, policy, packing=packing, fitting=lambda _: nodes)
+    words = tuple("t4" if part.need.gpus else "" for part in shape.parts)
+    return Submission(
+        key=KEY,
+        installation="abc",
+        shape=shape,
+        folder="/s/j/2",
+        script="b.sh",
+        python="py",
+        archive="w.pyz",
+        gres_of=words,
+        **more,
+    )
+
+
+def sbatch(found):
+    return shlex.join(script.sbatch_words(found))
+
+
+def steps(found):
+    return [(shlex.join(each.argv), each.first, each.tasks) for each in script.steps(found)]
+
+
+def test_one_replica():
+    found = asked((Role.PRIMARY, 1, 4, 15.0, 0), minutes=66)
+    assert sbatch(found) == (
+        f"{COMMON} --job-name=ts-abc-{KEY.uid} --comment={KEY} --dependency=singleton --time=66 "
+        "--ntasks=1 --cpus-per-task=4 --mem-per-cpu=3840M b.sh /s/j/2 py w.pyz"
+    )
+    assert steps(found) == [(f"{SRUN} --ntasks=1 --cpus-per-task=4 {WARDEN}", 0, 1)]
+
+
+def test_equal_shapes_are_one_plain_job():
+    found = asked((Role.PRIMARY, 1, 4, 16.0, 2), (Role.WORKER, 3, 4, 16.0, 2), partition="gpu")
+    assert sbatch(found) == (
+        f"{COMMON} --job-name=ts-abc-{KEY.uid} --comment={KEY} --dependency=singleton "
+        "--partition=gpu --ntasks=4 --cpus-per-task=4 --mem-per-cpu=4096M --nodes=4 "
+        "--ntasks-per-node=1 --gres=gpu:t4:2 b.sh /s/j/2 py w.pyz"
+    )
+    assert steps(found) == [(f"{SRUN} --ntasks=4 --cpus-per-task=4 {WARDEN}", 0, 4)]
+
+
+def test_replicas_share_a_node_where_there_are_too_few():
+    found = asked((Role.PRIMARY, 1, 1, 0, 1), (Role.WORKER, 7, 1, 0, 1), nodes=6)
+    assert "--ntasks=8 --cpus-per-task=1 --nodes=4 --ntasks-per-node=2 --gres=gpu:t4:2" in sbatch(
+        found
+    )
+    assert "--ntasks-per-node=2 --gpu-bind=per_task:1" in steps(found)[0][0]
+
+
+def test_different_shapes_are_components_with_names_of_their_own():
+    found = asked(
+        (Role.PRIMARY, 1, 4, 0, 1),
+        (Role.WORKER, 2, 4, 0, 4),
+        (Role.PARAMETER_SERVER, 2, 2, 0, 0),
+        account="a",
+        qos="q",
+        reservation="r",
+        nice="5",
+        exclude=("n1", "n2"),
+    )
+    each = (
+        f"--comment={KEY} --dependency=singleton --account=a --qos=q --reservation=r --nice=5 "
+        "--exclude=n1,n2"
+    )
+    name = f"--job-name=ts-abc-{KEY.uid}"
+    assert sbatch(found) == (
+        f"{COMMON} {name} {each} --ntasks=1 --cpus-per-task=4 --nodes=1 --ntasks-per-node=1 "
+        f"--gres=gpu:t4:1 : {name}.1 {each} --ntasks=2 --cpus-per-task=4 --nodes=2 "
+        f"--ntasks-per-node=1 --gres=gpu:t4:4 : {name}.2 {each} --ntasks=2 --cpus-per-task=2 "
+        "b.sh /s/j/2 py w.pyz"
+    )
+    more = SRUN.removeprefix("srun ")
+    assert steps(found) == [
+        (
+            " : ".join(
+                f"{each} {WARDEN}"
+                for each in (
+                    f"{SRUN} --ntasks=1 --cpus-per-task=4",
+                    f"{more} --ntasks=2 --cpus-per-task=4",
+                    f"{more} --ntasks=2 --cpus-per-task=2",
+                )
+            ),
+            0,
+            5,
+        )
+    ]
+
+
+def test_packing_puts_small_replicas_beside_large_ones():
+    found = asked(
+        (Role.PRIMARY, 1, 2, 1.0, 0),
+        (Role.WORKER, 2, 4, 8.0, 4),
+        (Role.PARAMETER_SERVER, 3, 1, 1.0, 0),
+        packing=True,
+    )
+    assert sbatch(found).endswith(
+        "--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 --mem=11264M --gres=gpu:t4:4 "
+        "b.sh /s/j/2 py w.pyz"
+    )
+    words = [each for each, _, _ in steps(found)]
+    assert [(first, tasks) for _, first, tasks in steps(found)] == [(0, 1), (1, 2), (3, 3)]
+    assert "--exact --ntasks=1 --ntasks-per-node=1 --nodes=1 --cpus-per-task=2" in words[0]
+    assert "--mem=1024M --gres=none" in words[0]
+    assert "--exact --ntasks=2 --ntasks-per-node=1 --nodes=2 --cpus-per-task=4" in words[1]
+    assert "--mem=8192M --gres=gpu:t4:4" in words[1]
+    assert "--ntasks=3 --ntasks-per-node=2 --nodes=2 --cpus-per-task=1 --mem=2048M" in words[2]
+    assert words[2].endswith("task --first 3 --rank-variable SLURM_PROCID")
+
+
+def test_best_effort_asks_for_gpus_alone():
+    found = sbatch(asked((Role.PRIMARY, 1, 32, 120.0, 2), policy=FleetPolicy.BEST_EFFORT))
+    assert "--cpus-per-task=1 --nodes=1" in found
+    assert "--mem" not in found
+
+
+def test_a_percent_sign_in_a_folder_is_no_pattern_of_slurms():
+    found = replace(asked((Role.PRIMARY, 1, 1, 0, 0)), folder="/s/100%x/2")
+    assert "--output=/s/100%%x/2/runner.txt" in script.sbatch_words(found)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "an attempt's $HOME"
+    path.mkdir()
+    archive = tmp_path / "w.py"
+    archive.write_text("import os, sys\nprint(sys.argv[1:], os.environ['SLURM_EXPORT_ENV'])\n")
+    return path
+
+
+def run(tmp_path, folder, job="17"):
+    batch = tmp_path / "b.sh"
+    batch.write_text(script.BATCH)
+    words = ["/bin/sh", batch, folder, "python3", tmp_path / "w.py"]
+    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": job}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_script_takes_the_claim_and_becomes_the_launcher(tmp_path, folder):
+    done = run(tmp_path, folder)
+    assert (done.stdout, done.stderr) == (f"{['attempt', str(folder)]} ALL\n", "")
+    assert (folder / "claim").read_text() == "17\n"
+
+
+@pytest.mark.parametrize("planted", ["17\n", "server", ""])
+def test_a_second_start_goes_at_once(tmp_path, folder, planted):
+    (folder / "claim").write_text(planted)
+    done = run(tmp_path, folder, job="18")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (folder / "claim").read_text() == planted
+
+
+def test_a_claim_that_is_a_link_is_not_followed(tmp_path, folder):
+    (folder / "claim").symlink_to(tmp_path / "elsewhere")
+    assert run(tmp_path, folder).stdout == ""
+    assert not (tmp_path / "elsewhere").exists()

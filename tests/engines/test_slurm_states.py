@@ -1,0 +1,99 @@
+"""What Slurm's words mean."""
+
+import pytest
+
+from trainshed.engines.slurm import states
+from trainshed.engines.slurm.parse import Job
+from trainshed.engines.slurm.states import SlurmState as S
+from trainshed.model.explanation import Reason
+
+
+def job(state="PENDING", reason="", component=0, start_s=None):
+    return Job("5", component, state, reason, (), start_s, "ts-a-1", "1/1")
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("PENDING", S.PENDING),
+        ("CONFIGURING", S.STARTING),
+        ("RUNNING", S.RUNNING),
+        ("COMPLETING", S.ENDING),
+        ("COMPLETED", S.DONE),
+        ("FAILED", S.DONE),
+        ("OUT_OF_MEMORY", S.DONE),
+        ("CANCELLED", S.STOPPED),
+        ("CANCELLED by 1000", S.STOPPED),
+        ("TIMEOUT", S.LIMIT),
+        ("DEADLINE", S.LIMIT),
+        ("PREEMPTED", S.PREEMPTED),
+        ("NODE_FAIL", S.NODE_LOST),
+        ("BOOT_FAIL", S.NODE_LOST),
+        ("REVOKED", S.NODE_LOST),
+        ("SUSPENDED", S.SUSPENDED),
+        ("REQUEUE_HOLD", S.REQUEUED),
+        ("EXPEDITING", S.UNKNOWN),
+    ],
+)
+def test_states(word, found):
+    assert states.state_of([job(word)]) is found
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("RUNNING", "COMPLETED"), S.RUNNING),
+        (("CANCELLED", "NODE_FAIL"), S.NODE_LOST),
+        (("CANCELLED", "PREEMPTED"), S.PREEMPTED),
+        (("COMPLETED", "CANCELLED"), S.STOPPED),
+        (("RUNNING", "COMPLETING"), S.ENDING),
+        (("RUNNING", "NEWWORD"), S.UNKNOWN),
+        ((), S.UNKNOWN),
+    ],
+)
+def test_a_job_of_several_components_is_over_when_all_are(words, found):
+    assert states.state_of([job(word) for word in words]) is found
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("", Reason.ENGINE_QUEUE),
+        ("Priority", Reason.ENGINE_QUEUE),
+        ("BeginTime", Reason.ENGINE_QUEUE),
+        ("Dependency", Reason.ENGINE_QUEUE),
+        ("Resources", Reason.CAPACITY),
+        ("QOSMaxJobsPerUserLimit", Reason.QUOTA),
+        ("AssocGrpGRES", Reason.QUOTA),
+        ("MaxGRESPerAccountLimit", Reason.QUOTA),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-6]", Reason.DRAINED),
+        ("PartitionDown", Reason.DRAINED),
+        ("NodeDown", Reason.DRAINED),
+        ("Nodes required for job are DOWN, DRAINED or reserved", Reason.DRAINED),
+        ("JobHeldUser", Reason.HELD),
+        ("JobHeldAdmin", Reason.HELD),
+        ("PartitionTimeLimit", Reason.NO_SUCH_NODE),
+        ("AWordOfTomorrow", Reason.ENGINE_QUEUE),
+    ],
+)
+def test_reasons_are_said_in_our_words_and_quoted(word, reason):
+    found = states.waiting_for([job(reason=word)])
+    assert found.reason is reason
+    assert word in found.message
+    assert found.blockers == ("slurm job 5",)
+
+
+def test_the_start_that_slurm_expects_is_said():
+    found = states.waiting_for([job(reason="Resources", start_s=1795461300.0)])
+    assert "expects to start it at 2026-11-23 19:15:00Z" in found.message
+
+
+def test_components_that_wait_for_another_say_nothing():
+    rows = [job(reason="Dependency"), job(reason="Resources", component=1)]
+    assert states.waiting_for(rows).reason is Reason.CAPACITY
+
+
+def test_what_can_never_start_is_said_but_not_for_nodes_that_may_come_back():
+    assert "account" in states.never([job(reason="AccountNotAllowed")])
+    assert states.never([job(reason="PartitionNodeLimit")]) is None
+    assert states.never([job(reason="Resources")]) is None
